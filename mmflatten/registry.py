@@ -66,22 +66,13 @@ MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', group=MIXERS, on_dem
     'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
     'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
     'BiFPN': 'mmflatten.models.detection.bifpn',
-    'BlockAlignment': 'mmflatten.linearize.models',
-    'CellHead': 'mmflatten.models.backbones.abilities',
-    'Distillation': 'mmflatten.linearize.models',
     'InstanceTTAModel': 'mmflatten.models.detection.instance_tta',
-    'MixerAlone': 'mmflatten.models.backbones.abilities',
-    'Pixels': 'mmflatten.models.backbones.anchors',
     'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
-    'SmallCNN': 'mmflatten.models.backbones.anchors',
 })
 DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_demand={
-    'AbilityGrids': 'mmflatten.datasets.abilities',
     'CheckedCocoDataset': 'mmflatten.datasets.checked_coco',
-    'FashionTensors': 'mmflatten.datasets.image_tensors',
     'IndexedImageNet': 'mmflatten.datasets.indexed_images',
     'IndexedImages': 'mmflatten.datasets.indexed_images',
-    'UnlabelledImages': 'mmflatten.linearize.images',
 })
 DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS, 'mmflatten.datasets.sampler')
 TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')

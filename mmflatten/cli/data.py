@@ -1,21 +1,17 @@
-"""Build a data set that needs little or no download.
+"""Build the digit scenes, pack or index a large data set, or convert labels.
 
-`digits`: scenes of handwritten digits on photographs, in the layouts of COCO, ADE20K and ImageNet, or of SceneFlow.
-`garments`: the same with the garments of Fashion-MNIST.
-`fashion`: Fashion-MNIST as one file per image.
-`canvases`: images of 64 garments (8 x 8); the label is the class of the one on a red background.
-
-`mmflatten data shards` packs a data set into tar files, `mmflatten data index` indexes a large data set, and
-`mmflatten data convert` converts labels and 16-bit images; see their --help.
+    mmflatten data digits                 scenes of handwritten digits, in the layouts of COCO, ADE20K and ImageNet
+    mmflatten data digits --stereo        rectified pairs of them with disparity, in the layout of SceneFlow
+    mmflatten data shards data/imagenet --out data/imagenet_shards
 """
-import errno
 import math
 import os
 import signal
 import sys
 import time
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -23,65 +19,37 @@ from typing import Any, TextIO
 
 from mmengine.utils import ProgressBar
 
-from mmflatten.cli.common import fraction, non_negative, positive
-from mmflatten.console import explain
-from mmflatten.datasets import fashion
+from mmflatten.cli.common import command, fraction, non_negative, positive
+from mmflatten.console import say
 from mmflatten.datasets.build import BuildOptions, is_finished
 from mmflatten.datasets.packing import build_shards
 from mmflatten.datasets.shards import build_index, find_splits
 
-SOURCES = ('digits', 'garments', 'fashion', 'canvases')
-PACKING = ('shards', 'index', 'convert')
-PACKING_HELP = """Pack class folders into tar shards, index existing data, or convert labels.
-
-`shards`: pack SOURCE/{train,val}/<class>/*.JPEG into tar files (WebDataset) with an index.
-`index`: index a folder of class folders, a text file with lines such as `n01440764/n01440764_18.JPEG 0`, or tar files.
-`convert`: convert labels of COCO, YOLO, Pascal VOC and labelme to COCO or YOLO, and images of 16 bits to 8 bits.
-
-Configs read shards and indices through `mmflatten.IndexedImages`: docs/data_at_scale.md.
-"""
+SCENE_DEFAULTS = 'default: 1000 scenes or 400 stereo pairs', 'default: 200 scenes or 80 stereo pairs'
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(prog='mmflatten data', description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument('source', choices=SOURCES, help='data set')
-    parser.add_argument('--stereo', action='store_true', help="rectified pairs with disparity, in SceneFlow's layout")
-    parser.add_argument('--out', type=Path,
-                        help='folder to create (default: data/SOURCE, or data/SOURCE_stereo with --stereo)')
-    parser.add_argument('--train', type=int, help='number of training images (default: 1000 scenes, 400 stereo pairs, '
-                        'all 60000 of Fashion-MNIST, 5000 canvases)')
-    parser.add_argument('--val', type=int, help='number of validation images (default: 200 scenes, 80 stereo pairs, '
-                        'all 10000 of Fashion-MNIST, 1000 canvases)')
-    parser.add_argument('--size', type=int, help='side of a scene in pixels, 32 to 1024 (default: 160); with --stereo '
-                        'the height, which is half of the width (default: 96)')
-    parser.add_argument('--seed', type=int, help='the same seed gives the same bytes (default: 0)')
-    parser.add_argument('--force', action='store_true', help='replace a data set built by this command')
-    parser.add_argument('--files', type=Path, help=f'folder with the four files of Fashion-MNIST (default: '
-                        f'{fashion.RAW_FOLDER}, or {fashion.DEBIAN_FOLDER} of the Debian package)')
-    parser.add_argument('--download', action='store_true',
-                        help=f'download these files into {fashion.RAW_FOLDER} first')
-    return parser
-
-
-def packing_parser() -> ArgumentParser:
-    parser = ArgumentParser(prog='mmflatten data', description=PACKING_HELP,
-                            formatter_class=RawDescriptionHelpFormatter)
-    words = parser.add_subparsers(dest='word', required=True)
-    shards = words.add_parser('shards', help='pack SOURCE/{train,val} into shards')
+def options(parser: ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest='action', metavar='ACTION', required=True)
+    digits = actions.add_parser('digits', help='build scenes of handwritten digits on photographs')
+    add_build_options(digits, *SCENE_DEFAULTS)
+    add_scene_options(digits)
+    digits.set_defaults(source='digits')
+    shards = actions.add_parser('shards', help='pack SOURCE/{train,val}/<class>/*.JPEG into tar files (WebDataset)')
     shards.add_argument('source', type=Path, help='folder with train/, val/ or both')
     shards.add_argument('--out', type=Path, required=True, help='folder to create')
-    shards.add_argument('--format', default='tar', metavar='tar', help='the only format (default: tar)')
     shards.add_argument('--shard-size', type=positive, default=1024, metavar='MIB',
                         help='size of a shard (default: 1024)')
     shards.add_argument('--no-check', action='store_true', help='skip the decoding test for broken images')
     shards.add_argument('--skip-broken', action='store_true', help='leave broken images out and list them')
     shards.add_argument('--processes', type=positive, default=len(os.sched_getaffinity(0)),
                         help='processes that pack, one shard each (default: one per CPU)')
-    index = words.add_parser('index', help='index a folder, a text file or tar files')
-    index.add_argument('source', type=Path, nargs='+', help='one folder, one .txt file, or tar files')
+    index = actions.add_parser('index', help='index a folder, a text file or tar files')
+    index.add_argument('source', type=Path, nargs='+', help='one folder of class folders, one .txt file with lines '
+                       'such as `n01440764/n01440764_18.JPEG 0`, or tar files')
     index.add_argument('--out', type=Path, required=True,
                        help='index to create; shards are stored relative to its folder')
-    convert = words.add_parser('convert', help='convert labels, or images with 16 bits')
+    convert = actions.add_parser('convert', help='convert labels of COCO, YOLO, Pascal VOC and labelme to COCO or '
+                                 'YOLO, and images with 16 bits to 8 bits')
     convert.add_argument('source', type=Path, nargs='+', help='COCO files, data.yaml, or folders of YOLO, '
                          'Pascal VOC or labelme files; one, or training and validation; for 8bit a folder of images')
     convert.add_argument('--to', required=True, choices=('coco', 'yolo', '8bit'), help='format to write')
@@ -94,7 +62,21 @@ def packing_parser() -> ArgumentParser:
     convert.add_argument('--boxes', action='store_true', help='yolo: write boxes also if there are polygons')
     convert.add_argument('--range', nargs=2, type=non_negative, metavar=('LOW', 'HIGH'),
                          help='8bit: values that become black and white')
-    return parser
+
+
+def add_build_options(parser: ArgumentParser, train: str, val: str) -> None:
+    """Add the options of every data set that is generated; `train` and `val` describe the default numbers."""
+    parser.add_argument('--out', type=Path, help='folder to create (default: one in data/)')
+    parser.add_argument('--train', type=int, metavar='N', help=f'number of training images ({train})')
+    parser.add_argument('--val', type=int, metavar='N', help=f'number of validation images ({val})')
+    parser.add_argument('--force', action='store_true', help='replace a data set built by this command')
+
+
+def add_scene_options(parser: ArgumentParser) -> None:
+    parser.add_argument('--stereo', action='store_true', help="rectified pairs with disparity, in SceneFlow's layout")
+    parser.add_argument('--size', type=int, metavar='PIXELS', help='side of a scene, 32 to 1024 (default: 160); with '
+                        '--stereo the height, which is half of the width (default: 96)')
+    parser.add_argument('--seed', type=int, help='the same seed gives the same bytes (default: 0)')
 
 
 @dataclass(frozen=True)
@@ -107,19 +89,9 @@ class DataBuilder:
     build: Callable[..., dict[str, Any]]
 
 
-def find_builder(args: Namespace) -> DataBuilder:
-    """Select the builder for the arguments."""
-    files = fashion.download() if args.download else args.files
-    if args.source == 'fashion':
-        return DataBuilder(fashion.FASHION_KIND, 'garments', fashion.FashionOptions,
-                           partial(fashion.build_fashion, folder=files))
-    if args.source == 'canvases':
-        return DataBuilder(fashion.CANVAS_KIND, 'garments', fashion.CanvasOptions,
-                           partial(fashion.build_canvases, folder=files))
-    from mmflatten.datasets.scenes.digits import DIGITS
-    from mmflatten.datasets.scenes.garments import garments
-    source = DIGITS if args.source == 'digits' else garments(files)
-    if args.stereo:
+def scene_builder(source: Any, stereo: bool) -> DataBuilder:
+    """Builder of scenes or stereo pairs of the objects of a `datasets.scenes.source.Source`."""
+    if stereo:
         from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes  # imports PyTorch
         options, build = StereoSceneOptions, build_stereo_scenes
     else:
@@ -150,79 +122,74 @@ class ImageProgress:
             print(file=self.file)
 
 
-def prepare(args: Namespace) -> str:
-    """Build the data set unless it exists, and return the summary."""
-    if args.stereo and args.source not in ('digits', 'garments'):
-        raise ValueError(f'--stereo works with digits and garments, got {args.source}')
-    builder = find_builder(args)
-    known = {field.name for field in fields(builder.options) if field.init}
-    values = {name: getattr(args, name) for name in ('train', 'val', 'size', 'seed') if getattr(args, name) is not None}
-    if unknown := values.keys() - known:
-        raise ValueError(f'--{min(unknown)} ({values[min(unknown)]}): {builder.kind} do not have this option')
-    options = builder.options(**values)
-    if is_finished(args.out, builder.kind, options, args.force):
-        return f'{args.out}: these {builder.kind} exist already; nothing to do.'
+def build(args: Namespace, builder: DataBuilder, out: Path) -> None:
+    """Build a data set unless it exists, and print a summary.
+
+    Args:
+        args: `force` and those of `train`, `val`, `size` and `seed` that the builder knows; None for its default.
+    """
+    names = [field.name for field in fields(builder.options) if field.init]
+    options = builder.options(**{name: value for name in names if (value := getattr(args, name, None)) is not None})
+    if is_finished(out, builder.kind, options, args.force):
+        print(f'{out}: these {builder.kind} exist already; nothing to do.')
+        return
     start = time.monotonic()
     progress = ImageProgress(options.train + options.val)
-    try:
-        manifest = builder.build(args.out, options, force=args.force, on_image=progress)
-    finally:
-        progress.end()
+    with interruptible(f'{out} was not changed. The same command starts again.'):
+        try:
+            manifest = builder.build(out, options, force=args.force, on_image=progress)
+        finally:
+            progress.end()
     counts = manifest['instances']
-    return (f'{args.out}: {options.train} training and {options.val} validation images with {counts["train"]} and '
-            f'{counts["val"]} {builder.objects}, built in {time.monotonic() - start:.0f} s. '
-            f'See {args.out}/contact_sheet.png.')
+    print(f'{out}: {options.train} training and {options.val} validation images with {counts["train"]} and '
+          f'{counts["val"]} {builder.objects}, built in {time.monotonic() - start:.0f} s. '
+          f'See {out}/contact_sheet.png.')
 
 
-def pack(args: Namespace) -> str:
-    """Run `shards` or `index` and return the summary."""
+@contextmanager
+def interruptible(consequence: str):
+    """Treat SIGTERM like Ctrl-C. Print what an interruption or a full disk means for the data."""
+
+    def stop(signum: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except (KeyboardInterrupt, OSError):
+        say(consequence)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def pack(args: Namespace) -> None:
     start = time.monotonic()
-    if args.word == 'index':
+    skipped: list[str] = []
+    with interruptible(f'The same command continues in {args.out}.'):
+        counts = build_shards(find_splits(args.source), args.out, args.shard_size * 2**20, not args.no_check,
+                              skipped.append if args.skip_broken else None,
+                              lambda shard, images: say(f'{shard}: {images} images'), args.processes)
+    for message in skipped:
+        say(f'left out: {message}')
+    summary = ' and '.join(f'{number} {split}' for split, number in counts.items())
+    print(f'{args.out}: {summary} images packed, {len(skipped)} left out, in {time.monotonic() - start:.0f} s.')
+
+
+@command('data', __doc__, options)
+def main(args: Namespace) -> None:
+    if args.action == 'digits':
+        from mmflatten.datasets.scenes.digits import DIGITS
+        out = args.out or Path('data', 'digits_stereo' if args.stereo else 'digits')
+        build(args, scene_builder(DIGITS, args.stereo), out)
+    elif args.action == 'shards':
+        pack(args)
+    elif args.action == 'index':
+        start = time.monotonic()
         number = build_index(args.source, args.out)
-        return f'{args.out}: {number} images indexed in {time.monotonic() - start:.0f} s.'
-    if args.word == 'convert':
+        print(f'{args.out}: {number} images indexed in {time.monotonic() - start:.0f} s.')
+    else:
         from mmflatten.own_data.convert import convert
         from mmflatten.own_data.data import Request
-        return '\n'.join(convert(Request('det', args.images, '', args.out, args.source, args.classes, args.val_share),
-                                 args.to, args.range, args.boxes))
-    if args.format != 'tar':
-        raise ValueError(f'--format: expected tar, got {args.format}. Other formats were removed.')
-    skipped: list[str] = []
-    counts = build_shards(find_splits(args.source), args.out, args.shard_size * 2**20, not args.no_check,
-                          skipped.append if args.skip_broken else None,
-                          lambda shard, images: print(f'{shard}: {images} images', file=sys.stderr), args.processes)
-    for message in skipped:
-        print(f'left out: {message}', file=sys.stderr)
-    summary = ' and '.join(f'{number} {split}' for split, number in counts.items())
-    return f'{args.out}: {summary} images packed, {len(skipped)} left out, in {time.monotonic() - start:.0f} s.'
-
-
-def _stop(signum, frame) -> None:
-    raise KeyboardInterrupt
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line and return the exit status."""
-    signal.signal(signal.SIGTERM, _stop)
-    argv = sys.argv[1:] if argv is None else argv
-    source = argv[0] if argv else None
-    packing, resumes = source in PACKING, source == 'shards'
-    args = (packing_parser() if packing else parser()).parse_args(argv)
-    if args.out is None:
-        args.out = Path('data', f'{args.source}_stereo' if args.stereo else args.source)
-    try:
-        print(pack(args) if packing else prepare(args))
-    except Exception as error:
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = 'Make room; the same command continues' if resumes else 'Make room or choose another disk'
-        reason = f'{error.strerror} while writing {args.out}. {advice}.' if full else explain(error)
-        print(f'mmflatten data: {reason}', file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f'mmflatten data: interrupted; {args.out} was not changed. The same command '
-              f'{"continues" if resumes else "starts again"}.', file=sys.stderr)
-        return 130
-    return 0
-
-
-main.parser = parser
+        request = Request('det', args.images, '', args.out, args.source, args.classes, args.val_share)
+        print('\n'.join(convert(request, args.to, args.range, args.boxes)))

@@ -1,11 +1,19 @@
-"""The `mmflatten` command."""
+"""The `mmflatten` command.
+
+Installed packages add commands by entry points of the group `mmflatten.commands`. The name is the command, the object a
+function of `argv` with an attribute `parser`, as `mmflatten.cli.common.command` makes it.
+"""
 import argparse
 import difflib
 import importlib
 from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
 
 from mmflatten.console import command_line
+from mmflatten.requirements import INSTALL_LAB
 from mmflatten.version import __version__
+
+GROUP = 'mmflatten.commands'
 
 COMMANDS = {
     'train': 'train a classifier, detector, segmentor or stereo model',
@@ -19,7 +27,6 @@ COMMANDS = {
     'export': 'export a checkpoint to ONNX',
     'analyze': 'errors of a tested model: classes, confusion matrix, worst images',
     'attention': 'attention maps of an image, for each layer and head',
-    'app': 'a web page to try one or two models: predictions, attention, cost',
     'cam': 'class activation maps of classes, boxes and regions',
     'receptive-field': 'effective receptive fields of each stage',
     'curves': 'losses and metrics of trainings, merged over resumed runs',
@@ -29,21 +36,33 @@ COMMANDS = {
     'data': 'generate a data set without downloads',
     'flops': 'parameters and FLOPs of configs, compared with the papers',
     'benchmark': 'compare speed and memory of models or attentions',
-    'linearize': 'give blocks of a trained model another attention',
-    'fingerprint': 'what one attention can do and what it costs, beside all others',
-    'study': 'run a grid of trainings from one file, with statistics and report',
     'doctor': 'check the installation and suggest fixes',
+}
+
+
+LAB = {
+    'study': 'run a grid of trainings from one file, with statistics and report',
+    'fingerprint': 'what one attention can do and what it costs, beside all others',
+    'linearize': 'give blocks of a trained model another attention',
+    'app': 'a web page to try one or two models: predictions, attention, cost',
+    'garments': 'build the garment scenes and files of Fashion-MNIST',
 }
 
 
 def parser() -> argparse.ArgumentParser:
     """Make the parser of `mmflatten`, which only knows the names of the commands."""
-    width = max(map(len, COMMANDS))
-    lines = '\n'.join(f'  {name:{width}}  {summary}' for name, summary in COMMANDS.items())
+    installed = _installed()
+    others = {name: f'of {entry.dist.name}' for name, entry in installed.items() if name not in LAB}
+    width = max(map(len, [*COMMANDS, *LAB, *others]))
+    commands, lab, others = ('\n'.join(f'  {name:{width}}  {summary}' for name, summary in part.items())
+                             for part in (COMMANDS, LAB, others))
+    where = 'installed' if LAB.keys() <= installed.keys() else INSTALL_LAB
     parser = argparse.ArgumentParser(
         prog='mmflatten', usage='mmflatten COMMAND ...', formatter_class=argparse.RawDescriptionHelpFormatter,
         description='Efficient attentions in vision backbones.',
-        epilog=f'commands:\n{lines}\n\nSee mmflatten COMMAND --help for the options of a command.')
+        epilog=f'commands:\n{commands}\n\nresearch commands of mmflatten-lab ({where}):\n{lab}\n'
+        + (f'\ncommands of other packages:\n{others}\n' if others else '')
+        + '\nSee mmflatten COMMAND --help for the options of a command.')
     parser.add_argument('command', nargs='?', metavar='COMMAND', help=argparse.SUPPRESS)
     parser.add_argument('--version', action='version', version=__version__)
     parser.add_argument('--print-completion', choices=('bash', 'zsh', 'tcsh'),
@@ -51,16 +70,32 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _main(name: str) -> Callable[[Sequence[str]], int]:
-    return importlib.import_module(f'mmflatten.cli.{name.replace("-", "_")}').main
+def _installed() -> dict[str, EntryPoint]:
+    """Commands of other installed packages. One of them cannot replace a command of mmflatten."""
+    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in COMMANDS}
+
+
+def _load(name: str) -> Callable[[Sequence[str]], int] | None:
+    """Import a command; None if it is unknown. The name of a command is that of its module.
+
+    Raises:
+        ImportError: the command belongs to the lab, which is not installed.
+    """
+    if name in COMMANDS:
+        return importlib.import_module(f'mmflatten.cli.{name.replace("-", "_")}').main
+    entry = _installed().get(name)
+    if entry is None and name in LAB:
+        raise ImportError(f'mmflatten {name} is a command of mmflatten-lab. Install it: {INSTALL_LAB}')
+    return entry and entry.load()
 
 
 @command_line
 def main(argv: Sequence[str]) -> int:
-    if argv and argv[0] in COMMANDS:
-        return _main(argv[0])(argv[1:])
+    run = _load(argv[0]) if argv else None
+    if run is not None:
+        return run(argv[1:])
     if argv and not argv[0].startswith('-'):
-        similar = difflib.get_close_matches(argv[0], COMMANDS, 1, .5)
+        similar = difflib.get_close_matches(argv[0], [*COMMANDS, *LAB, *_installed()], 1, .5)
         parser().error(f'unknown command {argv[0]}. ' + (f'Did you mean {similar[0]}?' if similar else
                                                          '`mmflatten --help` lists all commands.'))
     shell = parser().parse_args(argv).print_completion  # exits with help, version or an error
@@ -70,7 +105,8 @@ def main(argv: Sequence[str]) -> int:
     import shtab
     whole = argparse.ArgumentParser(prog='mmflatten')
     commands = whole.add_subparsers()
-    for name, summary in COMMANDS.items():
-        commands.add_parser(name, help=summary, parents=[_main(name).parser()], add_help=False)
+    for name in (*COMMANDS, *_installed()):
+        commands.add_parser(name, help=COMMANDS.get(name) or LAB.get(name), parents=[_load(name).parser()],
+                            add_help=False)
     print(shtab.complete(whole, shell), end='')
     return 0

@@ -1,5 +1,4 @@
 """Metrics for tasks that OpenMMLab libraries do not cover."""
-from mmflatten.evaluation.cells import CellAccuracy
 from mmflatten.evaluation.stereo import StereoMetric
 
-__all__ = ['CellAccuracy', 'StereoMetric']
+__all__ = ['StereoMetric']

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 pytestmark = pytest.mark.browser
+pytest.importorskip('mmflatten_lab')
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'
 NAMES = ('mask-rcnn_flatten-swin-nano_fpn_digits', 'flatten-swin-nano-mixed_digits')
 
@@ -20,10 +21,10 @@ NAMES = ('mask-rcnn_flatten-swin-nano_fpn_digits', 'flatten-swin-nano-mixed_digi
 @pytest.fixture(scope='module')
 def url(tmp_path_factory):
     """A detector and a classifier with random weights, served."""
-    from mmflatten.app.server import serve
-    from mmflatten.app.trial import TriedModel
     from mmflatten.building import build_model
     from mmflatten.engine.setup import load_config
+    from mmflatten_lab.app.server import serve
+    from mmflatten_lab.app.trial import TriedModel
     folder, models = tmp_path_factory.mktemp('app'), []
     for name in NAMES:
         config = str(CONFIGS / f'{name}.py')

@@ -19,14 +19,11 @@ from mmengine.visualization import Visualizer
 from PIL import Image
 from torch import nn
 
-from mmflatten.datasets.fashion import CanvasOptions, FashionOptions, build_canvases, build_fashion
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
-from mmflatten.datasets.scenes.garments import garments
 from mmflatten.engine.setup import load_config as load_run_config
 from mmflatten.measure.flops.meta import build_on_meta
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
-FASHION = Path(__file__).parents[1] / 'data' / 'fashion-mnist'
 MEMORY = Path('/dev/shm')
 
 
@@ -89,13 +86,10 @@ FACTOR = 8
 
 @pytest.fixture(scope='session')
 def data_root(tmp_path_factory) -> Path:
-    """Digit scenes in the layouts of COCO 2017, ADE20K, ImageNet-1k and -22k, and garment scenes."""
+    """Digit scenes in the layouts of COCO 2017, ADE20K, ImageNet-1k and -22k."""
     root = tmp_path_factory.mktemp('layouts')
     digits = root / 'digits'
     build_scenes(digits, SceneOptions(train=2, val=2, size=96, seed=0))
-    build_scenes(root / 'garments', SceneOptions(train=2, val=2, size=96, seed=0), garments(FASHION))
-    build_fashion(root / 'fashion', FashionOptions(train=4, val=4), FASHION)
-    build_canvases(root / 'canvases', CanvasOptions(train=2, val=2), FASHION)
     for split, folder in (('train', 'training'), ('val', 'validation')):
         for target in (root / f'coco/{split}2017', root / f'ade/ADEChallengeData2016/images/{folder}'):
             target.mkdir(parents=True)
@@ -150,7 +144,7 @@ def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
         init_default_scope(config.default_scope)
         _make_shallow(config.model.backbone)
         config.model.backbone.init_cfg = config.load_from = None
-        if config.default_scope != 'mmpretrain' and path.parent.name not in ('digits', 'garments'):
+        if config.default_scope != 'mmpretrain' and path.parent.name != 'digits':
             _shrink([config[f'{split}_dataloader'] for split in ('train', 'val', 'test')])
             _shrink([config.model.get('data_preprocessor', {}), config.model.get('test_cfg') or {}])
             _shrink([config.get('tta_pipeline', [])])

@@ -94,7 +94,7 @@ def test_config_name_states_batch_size_and_length(path, read_config):
     elif name.endswith('_coco'):
         assert (per_gpu, total) == (2, 16)
     else:
-        assert path.parent.name in ('digits', 'fashion', 'garments') and total == per_gpu
+        assert path.parent.name == 'digits' and total == per_gpu
     for mark, epochs in EPOCHS.items():
         if re.search(rf'{mark}(_|$)', name):
             assert config.train_cfg.max_epochs in epochs

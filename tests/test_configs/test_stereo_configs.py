@@ -8,18 +8,15 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmflatten.datasets.scenes.garments import garments
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.setup import build_runner, load_config
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
 
 ROOT = Path(__file__).parents[2]
-FASHION = ROOT / 'tests' / 'data' / 'fashion-mnist'
 DIGITS = ROOT / 'configs' / 'digits'
 CONFIGS = sorted((ROOT / 'configs').glob('*/psmnet*.py'))
-SAMPLE = ('psmnet_fa_8xb3-100e_sceneflow', 'psmnet_4xb3-300e_kitti2012', 'psmnet-tiny-fa_digits-stereo',
-          'psmnet-tiny_garments-stereo')
+SAMPLE = ('psmnet_fa_8xb3-100e_sceneflow', 'psmnet_4xb3-300e_kitti2012', 'psmnet-tiny-fa_digits-stereo')
 TINY = dict(max_disp=16, aggregation='basic', base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2))
 OFFICIAL_PARAMETERS = 5_224_768
 FIGURES = {f'stereo/{name}' for name in ('epe', 'bad1', 'bad3', 'd1', 'epe_mean_disparity')}
@@ -42,9 +39,7 @@ def data_of(tmp_path_factory, digit_pairs):
     for year, folders in ((2012, ('colored_0', 'colored_1', 'disp_occ', 'disp_noc')),
                           (2015, ('image_2', 'image_3', 'disp_occ_0', 'disp_noc_0'))):
         write_kitti(root / f'kitti{year}' / 'training', folders)
-    garment_pairs = root / 'garments_stereo'
-    build_stereo_scenes(garment_pairs, StereoSceneOptions(train=6, val=2, size=32), garments(FASHION))
-    return dict(digits=digit_pairs, garments=garment_pairs, sceneflow=root / 'sceneflow', kitti2012=root / 'kitti2012',
+    return dict(digits=digit_pairs, sceneflow=root / 'sceneflow', kitti2012=root / 'kitti2012',
                 kitti2015=root / 'kitti2015')
 
 
@@ -90,7 +85,7 @@ def test_stereo_configs_differ_only_in_attention():
 @pytest.mark.parametrize('path', [
     pytest.param(path, id=path.stem, marks=[] if path.stem in SAMPLE else pytest.mark.full) for path in CONFIGS])
 def test_stereo_config_trains_an_epoch_and_validates(path, data_of, tmp_path):
-    kind = re.search(r'digits|garments|sceneflow|kitti\d+', path.stem)[0]
+    kind = re.search(r'digits|sceneflow|kitti\d+', path.stem)[0]
     options = {f'model.{key}': value for key, value in TINY.items()}
     parts = range(3) if kind == 'sceneflow' else [None]
     for split in ('train', 'val', 'test'):

@@ -13,11 +13,9 @@ from mmengine.registry import DATASETS, METRICS, init_default_scope
 from mmengine.runner import Runner
 from PIL import Image
 
-from mmflatten.datasets.fashion import GARMENT_CLASSES
-
 BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
 SCOPES = dict(imagenet='mmpretrain', digits_cls='mmpretrain', coco='mmdet', digits_coco='mmdet', ade20k='mmseg',
-              digits_seg='mmseg', garments_coco='mmdet', garments_seg='mmseg', fashion='mmpretrain')
+              digits_seg='mmseg')
 SPLITS = ('train', 'val', 'test')
 
 
@@ -97,7 +95,7 @@ def test_every_base_has_all_loaders_and_evaluators(path):
     assert config.val_dataloader == config.test_dataloader
     assert config.val_evaluator == config.test_evaluator
     assert config.tta_pipeline[-1].type == 'TestTimeAug'
-    if path.stem.startswith(('digits', 'garments', 'fashion')):
+    if path.stem.startswith('digits'):
         assert all(config[f'{split}_dataloader'].num_workers <= 2 for split in SPLITS)
     assert 'Flip' not in str(config.train_pipeline) or not path.stem.startswith('digits')
 
@@ -175,9 +173,9 @@ def test_multi_scale_960_resizes_whole_images(coco_root):
     assert shapes <= {(side, side) for side in range(480, 961, 32)} and max(shapes) > (800, 800) > min(shapes)
 
 
-@pytest.mark.parametrize('name', ['ade20k_512x512', 'digits_seg', 'garments_seg'])
-def test_segmentation_bases_ignore_zero_and_count_from_one(ade_root, digit_root, garment_root, name):
-    root = dict(digits_seg=digit_root, garments_seg=garment_root).get(name, ade_root)
+@pytest.mark.parametrize('name', ['ade20k_512x512', 'digits_seg'])
+def test_segmentation_bases_ignore_zero_and_count_from_one(ade_root, digit_root, name):
+    root = digit_root if name == 'digits_seg' else ade_root
     config = load_base(name, root)
     batch = first_batch(config, 'train')
     for image, sample in zip(batch['inputs'], batch['data_samples']):
@@ -200,10 +198,9 @@ def test_digit_crops_load_with_their_labels(digit_root):
     assert batch['inputs'].shape[1:] == (3, 64, 64) and len(batch['data_samples']) == len(batch['inputs'])
 
 
-@pytest.mark.parametrize('name, with_masks', [('digits_coco', True), ('digits_coco_det', False),
-                                              ('garments_coco', True), ('garments_coco_det', False)])
-def test_scenes_load_as_coco(digit_root, garment_root, name, with_masks):
-    config = load_base(name, digit_root if name.startswith('digits') else garment_root)
+@pytest.mark.parametrize('name, with_masks', [('digits_coco', True), ('digits_coco_det', False)])
+def test_scenes_load_as_coco(digit_root, name, with_masks):
+    config = load_base(name, digit_root)
     for split in SPLITS:
         batch = first_batch(config, split)
         assert batch['inputs'][0].shape == (3, 160, 160)
@@ -211,8 +208,7 @@ def test_scenes_load_as_coco(digit_root, garment_root, name, with_masks):
             instances = sample.gt_instances
             assert len(instances.bboxes) == len(instances.labels) > 0
             assert int(instances.labels.max()) <= 9 and ('masks' in instances) == with_masks
-    classes = tuple('0123456789') if name.startswith('digits') else GARMENT_CLASSES
-    assert DATASETS.build(config.val_dataloader.dataset).metainfo['classes'] == classes
+    assert DATASETS.build(config.val_dataloader.dataset).metainfo['classes'] == tuple('0123456789')
 
 
 def test_ground_truth_scores_one_in_coco_metric(digit_root):
@@ -250,7 +246,7 @@ def test_ground_truth_scores_100_in_segmentation_metric(digit_root):
     ('imagenet_bs128_224', 2), ('imagenet_bs128_flatten_224', 2), ('imagenet_bs32_384', 2),
     ('imagenet_bs32_flatten-cswin_384', 2), ('imagenet_bs256_cswin_224', 2), ('coco_instance', 6),
     ('coco_detection_ms', 6), ('ade20k_512x512', 12), ('digits_cls', 2), ('digits_coco', 3), ('digits_coco_det', 3),
-    ('digits_seg', 3), ('garments_coco_det', 3)])
+    ('digits_seg', 3)])
 def test_tta_pipeline_loads(request, name, views):
     fixture = name.split('_')[0].removesuffix('s').replace('ade20k', 'ade') + '_root'
     config = load_base(name, request.getfixturevalue(fixture))

@@ -55,7 +55,7 @@ def folders(tmp_path) -> Path:
 @pytest.fixture
 def shards(folders) -> Path:
     out = folders.parent / 'shards'
-    assert main(['shards', str(folders), '--out', str(out), '--format', 'tar']) == 0
+    assert main(['shards', str(folders), '--out', str(out)]) == 0
     return out
 
 
@@ -113,17 +113,6 @@ def test_only_whole_regular_files_are_packed(tmp_path):
             read_bytes(str(tmp_path / name))
 
 
-def test_removed_shard_formats_are_named(folders, tmp_path, capsys):
-    archives = {kind: tmp_path / f'a.{kind}' for kind in ('zip', 'lmdb')}
-    archives['zip'].write_bytes(b'PK')
-    archives['lmdb'].mkdir()
-    for kind, archive in archives.items():
-        for words in (['shards', str(folders), '--format', kind], ['index', str(archive)]):
-            assert main([*words, '--out', str(tmp_path / 'out')]) == 2
-            error, = capsys.readouterr().err.splitlines()
-            assert 'tar' in error and not (tmp_path / 'out').exists()
-
-
 def test_index_of_lmdb_files_is_an_error(tmp_path):
     write_index(tmp_path / 'train.index', [Entry('n01/1.jpg', 0, 0, 0, 5)], (), ['train-000000.lmdb'])
     with pytest.raises(ImageIndexError, match='train-000000.lmdb'):
@@ -147,7 +136,7 @@ def test_index_reads_folders_lists_and_tars(folders, tmp_path, source):
         make_tar(archive, contents)
     assert main(['index', str(archive), '--out', str(out)]) == 0
     assert samples(IndexedImages(str(folders), split='train')) == reference(folders)
-    assert main(['index', str(archive), '--out', str(out)]) == 2  # the index exists
+    assert main(['index', str(archive), '--out', str(out)]) == 1  # the index exists
 
 
 def test_indices_select_a_part(folders, shards):
@@ -253,7 +242,7 @@ def test_damaged_shards_and_indexes_are_named(shards):
 def test_packing_names_broken_images_and_leaves_them_out_if_asked(folders, tmp_path, capsys):
     broken, out = folders / 'train/n02/n02_2.JPEG', tmp_path / 'shards'
     broken.write_bytes(broken.read_bytes()[:-200])
-    assert main(['shards', str(folders), '--out', str(out)]) == 2
+    assert main(['shards', str(folders), '--out', str(out)]) == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert str(broken) in error and '--skip-broken' in error
     assert sorted(path.name for path in tmp_path.iterdir()) == ['.shards.packing', 'folders']
@@ -272,8 +261,8 @@ def test_interrupted_packing_continues(folders, tmp_path, capsys, monkeypatch):
         def fail(*args):
             raise OSError(errno.ENOSPC, 'No space left on device')
         context.setattr(packing, '_write_shard', fail)
-        assert main(['shards', str(folders), '--out', str(out)]) == 2
-    assert f'while writing {out}. Make room; the same command continues' in capsys.readouterr().err
+        assert main(['shards', str(folders), '--out', str(out)]) == 1
+    assert f'The same command continues in {out}' in capsys.readouterr().err
     assert main(['shards', str(folders), '--out', str(out)]) == 0
     assert samples(IndexedImages(str(out), split='train')) == reference(folders)
     assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
@@ -354,7 +343,7 @@ def test_headers_are_those_of_tarfile(name):
 ])
 def test_packing_unusable_sources_is_an_error(folders, tmp_path, capsys, prepare, words):
     prepare(folders)
-    assert main(['shards', str(folders), '--out', str(tmp_path / 'shards')]) == 2
+    assert main(['shards', str(folders), '--out', str(tmp_path / 'shards')]) == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert all(word in error for word in words) and not (tmp_path / 'shards').exists()
 
@@ -390,7 +379,7 @@ def test_indexing_unusable_sources_is_an_error(folders, tmp_path, capsys):
                            ([large], ['g.tar: a.jpg', '2147483648']), ([listing], ['n01/a.jpg', '2147483648']),
                            ([linked], [str(linked), 'n01/b.JPEG is a link to n01/a.JPEG']),
                            ([folders, plain], [str(folders)])):
-        assert main(['index', *map(str, sources), '--out', str(tmp_path / 'x.index')]) == 2
+        assert main(['index', *map(str, sources), '--out', str(tmp_path / 'x.index')]) == 1
         error = capsys.readouterr().err.splitlines()[-1]
         assert all(word in error for word in words), error
     assert not list(tmp_path.glob('*.index*'))
@@ -431,7 +420,7 @@ def test_indexing_a_damaged_tar_is_an_error(tmp_path, capsys, damage):
     shard = make_tar(tmp_path / 'a.tar', {f'n0{i % 2}/{i}.jpg': rng.bytes(1000) for i in range(4)})
     data = shard.read_bytes()
     shard.write_bytes(DAMAGES[damage](data, data.index(b'n00/2.jpg')))
-    assert main(['index', str(shard), '--out', str(tmp_path / 'a.index')]) == 2
+    assert main(['index', str(shard), '--out', str(tmp_path / 'a.index')]) == 1
     assert str(shard) in capsys.readouterr().err and not list(tmp_path.glob('*.index*'))
 
 

@@ -25,7 +25,7 @@ import sys, mmflatten
 from mmflatten import registry
 assert 'squared_relu' not in sys.modules
 from mmflatten.cli.main import main
-from mmflatten.studies.fingerprint import battery
+from mmflatten_lab.studies.fingerprint import battery
 assert main(['flops', 'mine.py']) == 0
 assert 'squared_relu' in sys.modules
 (level,) = battery('SquaredReLUAttention', 'mine', 1).factors['attention']['mine'].values()

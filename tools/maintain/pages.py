@@ -22,7 +22,8 @@ from zoo_table import read_rows, render_table
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', 'README.md': 'overview.md',
-         'README_vi.md': 'overview.vi.md', 'CONTRIBUTING.md': 'contributing.md', 'CHANGELOG.md': 'changelog.md'}
+         'README_vi.md': 'overview.vi.md', 'CONTRIBUTING.md': 'contributing.md', 'CHANGELOG.md': 'changelog.md',
+         **{path.relative_to(ROOT).as_posix(): f'lab/{path.name}' for path in (ROOT / 'lab' / 'docs').glob('*.md')}}
 SOURCES = {page: source for source, page in PAGES.items()}
 OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the site has this link in its header
 TASK_PAGES = {task: f'model_zoo/{task}.md' for task in TASKS}
@@ -52,6 +53,9 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     """Add the pages that are not in `docs/`; `on_page_read_source` reads them."""
     for page in [*SOURCES, *GENERATED]:
         files.append(File(page, config.docs_dir, config.site_dir, config.use_directory_urls))
+    for picture in (ROOT / 'lab' / 'docs').rglob('*.png'):
+        uri = picture.relative_to(ROOT / 'lab' / 'docs').as_posix()
+        files.append(File.generated(config, f'lab/{uri}', abs_src_path=str(picture)))
     for source in PAGES:
         inside = files.get_file_from_path(source.removeprefix('docs/'))
         if source.startswith('docs/') and inside is not None:
@@ -108,6 +112,8 @@ def _uri_of(target: str, config: MkDocsConfig, files: Files) -> str:
         return PAGES.get(target) or SHOWN_ON[target]
     if target.startswith('docs/'):
         return target.removeprefix('docs/')
+    if target.startswith('lab/docs/') and target.endswith('.png'):
+        return target.replace('lab/docs/', 'lab/')
     uri = f'repository/{target}.txt'
     if uri not in files.src_uris:
         files.append(File.generated(config, uri, abs_src_path=str(ROOT / target)))

@@ -43,8 +43,8 @@ import gradio.analytics  # noqa: E402
 import huggingface_hub.constants  # noqa: E402
 from ray._common.usage import usage_lib  # noqa: E402
 
-from mmflatten.app.server import serve  # noqa: E402
-from mmflatten.app.trial import TriedModel  # noqa: E402
+from mmflatten_lab.app.server import serve  # noqa: E402
+from mmflatten_lab.app.trial import TriedModel  # noqa: E402
 
 with serve([TriedModel(NAME, checkpoint, 'cpu')]) as page:
     results['page'] = urllib.request.urlopen(page.local_url).status

@@ -13,8 +13,8 @@ from world import ROOT, World
 
 from mmflatten.datasets.image_index import ImageIndex, ImageIndexError
 from mmflatten.datasets.shards import build_index
-from mmflatten.studies.runs import expand
-from mmflatten.studies.study_file import read_study
+from mmflatten_lab.studies.runs import expand
+from mmflatten_lab.studies.study_file import read_study
 
 SECONDS = 30.
 CAMPAIGN = 'hostile files'

@@ -28,8 +28,7 @@ FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatte
             'mila': ('MILA', 'mila'), 'ravlt': ('RAVLT and its relatives', 'rala'),
             'polaformer': ('PolaFormer', 'polaformer'), 'mhla': ('MHLA', 'mhla'), 'vittt': ('ViT^3', 'vittt'),
             'circulant': ('Circulant Attention', 'circulant'), 'biformer': ('BiFormer', 'biformer'),
-            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None),
-            'garments': ('Garment scenes', None), 'fashion': ('Fashion-MNIST', None)}
+            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None)}
 
 
 def place(cells: Mapping[str, str]) -> str:

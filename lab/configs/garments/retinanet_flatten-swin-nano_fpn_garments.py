@@ -1,0 +1,15 @@
+"""RetinaNet with a tiny FLatten-Swin on the garment scenes. Not run by this project beyond a few iterations."""
+_base_ = [
+    '../../../configs/_base_/models/retinanet_fpn_nano.py', '../_base_/datasets/garments_coco_det.py',
+    '../../../configs/_base_/schedules/digits_15e.py', '../../../configs/_base_/default_runtime.py'
+]
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenSwin',
+        arch=dict(embed_dims=32, depths=(1, 1, 2, 1), num_heads=(2, 4, 8, 16)),
+        attn_types='LLSS',
+        img_size=160,
+        softmax_window=5,
+        drop_path_rate=0.0),
+    neck=dict(in_channels=[64, 128, 256]),
+    bbox_head=dict(anchor_generator=dict(ratios=[0.5, 1.0, 2.0])))  # shoes are wide, trousers high

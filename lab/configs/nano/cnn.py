@@ -1,0 +1,12 @@
+"""A CNN of three convolutions on Fashion-MNIST: an anchor for the tables of studies.
+
+Run by this project in studies alone: docs/findings.md.
+"""
+_base_ = [
+    '../../../configs/_base_/models/classifier_cls_token.py', './fashion.py',
+    './five_epochs.py', '../../../configs/_base_/default_runtime.py'
+]
+model = dict(
+    backbone=dict(type='mmflatten.SmallCNN'),
+    head=dict(in_channels=128, num_classes=10),
+    train_cfg=None)  # neither Mixup nor CutMix

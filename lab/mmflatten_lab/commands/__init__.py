@@ -1,0 +1,1 @@
+"""Commands of `mmflatten` that this package adds."""

@@ -1,0 +1,144 @@
+"""Run a study, a grid of trainings from one file, and report on its results.
+
+    mmflatten study lab/studies/attentions.yaml --dry-run
+    mmflatten study lab/studies/attentions.yaml --workers 2
+    mmflatten study lab/studies/attentions.yaml lab/studies/ablations.yaml --report page.md
+
+The same command resumes after any interruption. See docs/studies.md.
+"""
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mmflatten.cli.common import command, positive
+from mmflatten.config_files import ConfigOptions
+from mmflatten.console import own_output, say
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
+    parser.add_argument('--size', default='full', metavar='NAME', help='one of the sizes in the file (default: full)')
+    parser.add_argument('--set', nargs='+', action=ConfigOptions, metavar='FIELD=VALUE',
+                        help='fields of the study file: budget.epochs=2, options.train_dataloader.batch_size=64')
+    parser.add_argument('--only', nargs='+', action=ConfigOptions, metavar='FACTOR=LEVEL,...',
+                        help='run these levels of a factor alone: attention=softmax,focused seed=[0]')
+    parser.add_argument('--work-dir', type=Path, metavar='DIR',
+                        help='folder of the results (default: work_dirs/studies/<name of the study>)')
+    parser.add_argument('--from', dest='published', type=Path, metavar='DIR',
+                        help='folder with the tables NAME.csv of an earlier report: report on them, or run only what '
+                        'they lack')
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, hours and disk')
+    action.add_argument('--status', action='store_true', help='print the progress of the study')
+    action.add_argument('--report', type=_page, nargs='?', const=Path('work_dirs', 'studies', 'report.md'),
+                        metavar='PAGE.md', help='write a report on the results so far, and a folder beside it with its '
+                        'figures and a CSV file of all runs (default: work_dirs/studies/report.md)')
+    parser.add_argument('--workers', type=positive, metavar='N',
+                        help='runs at once on this machine (default: one for each GPU, else for each core)')
+    cluster = parser.add_mutually_exclusive_group()
+    cluster.add_argument('--ray', metavar='ADDRESS', help='run on a Ray cluster: its address, auto or local')
+    cluster.add_argument('--slurm', metavar='KEY=VALUE,...',
+                         help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1')
+    parser.add_argument('--cores-per-run', type=positive, metavar='N', help='for Ray and Slurm (default: 1)')
+    parser.add_argument('--gpus-per-run', type=float, metavar='X', help='for Ray; runs can share a GPU (default: 0)')
+    parser.add_argument('--changed', choices=['keep', 'rerun'],
+                        help='keep or repeat runs that were started with another config or other settings')
+    parser.add_argument('--retry-failed', action='store_true', help='repeat failed runs')
+
+
+@command('study', __doc__, options)
+def main(args: argparse.Namespace) -> None:
+    _refuse_unused(args)
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from mmflatten_lab.studies.folder import StudyFolder, status_table
+    from mmflatten_lab.studies.study import StudyError
+    from mmflatten_lab.studies.study_file import read_study
+    studies = [read_study(path, args.size, args.set or {}, args.only or {}) for path in args.study]
+    if args.work_dir and len(studies) > 1:
+        raise ValueError(f'--work-dir: expected one study, got {len(studies)}. Run them one by one.')
+    folders = [StudyFolder(args.work_dir or Path('work_dirs', 'studies', study.name)) for study in studies]
+    if args.report:
+        from mmflatten_lab.studies.report import write_report
+        print(write_report(list(zip(studies, folders)), args.report, args.published))
+        return
+    failed = []
+    for study, folder in zip(studies, folders):
+        try:
+            if args.status:
+                print(status_table(study, folder))
+            elif args.dry_run:
+                print(_dry_run(study, args))
+            else:
+                with folder.locked():
+                    _run(study, folder, args)
+        except StudyError as error:
+            if len(studies) == 1:
+                raise
+            say(f'{study.name}: {error}')  # the other studies do not depend on this one
+            failed.append(study.name)
+    if failed:
+        raise StudyError(f'{len(failed)} of {len(studies)} studies failed: {", ".join(failed)}')
+
+
+def _page(text: str) -> Path:
+    if not text.endswith('.md'):  # a study file after --report would be overwritten
+        raise argparse.ArgumentTypeError(f'expected a page that ends in .md, got {text}. Put study files before it.')
+    return Path(text)
+
+
+def _refuse_unused(args: argparse.Namespace) -> None:
+    checks = (('--workers', args.workers, args.ray or args.slurm, 'runs on this machine'),
+              ('--cores-per-run', args.cores_per_run, not (args.ray or args.slurm), '--ray and --slurm'),
+              ('--gpus-per-run', args.gpus_per_run, not args.ray, '--ray; --slurm has gpus=N'))
+    for option, value, unused, where in checks:
+        if value is not None and unused:
+            raise ValueError(f'{option}: only for {where}, got {value:g}. Remove it.')
+
+
+def _dry_run(study: Any, args: argparse.Namespace) -> str:
+    from mmflatten.measure.speed.machine import available_cpus
+    from mmflatten_lab.studies.costs import check_runs, cost_table, seconds_per_run
+    from mmflatten_lab.studies.executors import LocalExecutor
+    from mmflatten_lab.studies.levels import level_tables
+    from mmflatten_lab.studies.runs import BEST, GRID, expand
+    with own_output():
+        runs = expand(study)
+        if study.tune:  # the runs with tuned settings cost as much
+            runs += [replace(run, name=f'best_{run.name}', mode=BEST) for run in runs if run.mode == GRID]
+        check_runs(study, runs)
+        local = LocalExecutor(args.workers)
+        workers, cores = local.slots, len(local.free[-1][0])
+        if args.ray or args.slurm:
+            workers, cores = None, min(args.cores_per_run or 1, available_cpus())
+        table = cost_table(study, runs, seconds_per_run(study, runs, cores, say), workers)
+        return '\n\n'.join([table, *level_tables(study, runs)])
+
+
+def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
+    from mmflatten_lab.studies.driver import Driver
+    from mmflatten_lab.studies.published import read_csv
+    from mmflatten_lab.studies.runs import FAILED, FINISHED, TRIAL
+    from mmflatten_lab.studies.study import StudyError, counted
+    published = read_csv(args.published / f'{study.name}.csv') if args.published else {}
+    runs = Driver(study, folder, _executor(folder, args), say, published).go(args.changed, args.retry_failed)
+    failed = [run for run in runs if run.state == FAILED]
+    print(f'{len(runs) - len(failed)} of {counted(len(runs), "run")} ended well: {folder.path}')
+    if failed:
+        message = (f'{counted(len(failed), "run")} of {study.name} failed ({failed[0].name}: {failed[0].error}). '
+                   '--status lists all of them, --retry-failed repeats them.')
+        searched = [run.levels for run in runs if run.mode == TRIAL and run.state == FINISHED]
+        if any(run.mode != TRIAL or run.levels not in searched for run in failed):
+            raise StudyError(message)
+        say(message)  # settings with which a training diverges are part of a search
+
+
+def _executor(folder: Any, args: argparse.Namespace) -> Any:
+    if args.ray:
+        from mmflatten_lab.studies.ray_executor import RayExecutor
+        return RayExecutor(args.ray, args.cores_per_run or 1, args.gpus_per_run or 0.)
+    if args.slurm:
+        from mmflatten_lab.studies.slurm_executor import SlurmExecutor, read_options
+        return SlurmExecutor(folder.path / 'slurm', read_options(args.slurm), args.cores_per_run or 1)
+    from mmflatten_lab.studies.executors import LocalExecutor
+    return LocalExecutor(args.workers)

@@ -1,0 +1,1 @@
+"""Fashion-MNIST as files, on canvases, and in scenes."""

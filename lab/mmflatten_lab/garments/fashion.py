@@ -1,0 +1,186 @@
+"""Fashion-MNIST: 70,000 photographs of garments, 28 x 28 grey pixels, 10 classes; single or on canvases.
+
+Source: Xiao, Rasul and Vollgraf, *Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms*,
+arXiv:1708.07747; MIT licence, Zalando SE, 2017.
+"""
+import gzip
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from mmflatten.datasets.build import SPLITS, BuildOptions, build
+
+GARMENT_CLASSES = ('T-shirt', 'trouser', 'pullover', 'dress', 'coat', 'sandal', 'shirt', 'sneaker', 'bag',
+                   'ankle boot')
+FASHION_KIND, CANVAS_KIND = 'Fashion-MNIST images', 'garment canvases'
+SIDE = 28  # pixels
+CELLS = 8  # garments per side of a canvas
+RED = 160  # minimum red value in the marked cell of a canvas
+RAW_FOLDER = Path('data/fashion-mnist')
+DEBIAN_FOLDER = Path('/usr/share/datasets/fashion-mnist')
+FILES = {'train': ('train-images-idx3-ubyte.gz', 'train-labels-idx1-ubyte.gz'),
+         'val': ('t10k-images-idx3-ubyte.gz', 't10k-labels-idx1-ubyte.gz')}
+SHA256 = {  # as published; of the first 1,000 and 200 garments, for tests
+    'train-images-idx3-ubyte.gz': ('b0564c3eedabfbf835052cff8503ea422014ce006caf5b757f851416ee8300c7',
+                                   '857b8f8a243554eadbdf40cc5374e4242449e104d0aabfc90c84500ac1fd36d0'),
+    'train-labels-idx1-ubyte.gz': ('0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056',
+                                   'bfc85198780dd5fa3738b261f2281ae0577e81f8c8d43c33737bdd9d75ce85a2'),
+    't10k-images-idx3-ubyte.gz': ('cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa',
+                                  '939222a98a0b9ab0a0a3ab89d4e1899d2201e87cab0538d66c048913292ce3fa'),
+    't10k-labels-idx1-ubyte.gz': ('8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05',
+                                  '70d1eb2502f3755442ed583bf8a1edd8a346f8de694f4e55df15fe573b022c92'),
+}
+HOW_TO_GET = (f'Install the Debian package dataset-fashion-mnist, put the four files into {RAW_FOLDER}, or download '
+              'them with `mmflatten garments images --download`.')
+
+
+class Garments(NamedTuple):
+    """Garments of one split in the published order.
+
+    Attributes:
+        images: (n, 28, 28) uint8, 0 outside the garment.
+        labels: (n,), 0 to 9.
+        numbers: (n,), 0 to 59,999 in the training file and 60,000 to 69,999 in the test file.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    numbers: np.ndarray
+
+
+def find_files(folder: Path | None = None) -> Path:
+    """Return `folder`, or the first default folder, with all four files. Raises FileNotFoundError if one is missing."""
+    folders = (RAW_FOLDER, DEBIAN_FOLDER) if folder is None else (folder, )
+    for folder in folders:
+        if all((folder / name).is_file() for name in SHA256):
+            return folder
+    raise FileNotFoundError(f'Fashion-MNIST: the four files are missing in {" and ".join(map(str, folders))}. '
+                            f'{HOW_TO_GET}')
+
+
+def download(folder: Path = RAW_FOLDER) -> Path:
+    """Download the four files into `folder` with torchvision's downloader, unless they exist."""
+    from torchvision.datasets import FashionMNIST
+    from torchvision.datasets.utils import download_url
+    for name, md5 in FashionMNIST.resources:
+        download_url(FashionMNIST.mirrors[0] + name, str(folder), name, md5)
+    return folder
+
+
+def load_garments(split: str, folder: Path | None = None) -> Garments:
+    """Load the 60,000 garments of the training file ('train') or the 10,000 of the test file ('val').
+
+    Raises FileNotFoundError for missing files, and ValueError for files that differ from the published ones.
+    """
+    folder = find_files(folder)
+    arrays = []
+    for name, header in zip(FILES[split], (16, 8)):  # of IDX files
+        content = (folder / name).read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in SHA256[name]:
+            raise ValueError(f'{folder / name}: expected the SHA-256 {SHA256[name][0][:12]}..., got {digest[:12]}.... '
+                             f'{HOW_TO_GET}')
+        arrays.append(np.frombuffer(gzip.decompress(content), dtype=np.uint8, offset=header))
+    images, labels = arrays
+    first = 0 if split == 'train' else 60_000
+    return Garments(images.reshape(-1, SIDE, SIDE), labels, np.arange(first, first + len(labels)))
+
+
+@dataclass(frozen=True)
+class FashionOptions(BuildOptions):
+    """Number of images per split, taken from the beginning of each file."""
+
+    train: int = 60_000
+    val: int = 10_000
+
+
+def build_fashion(out: Path, options: FashionOptions, folder: Path | None = None, force: bool = False,
+                  on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+    """Write `{train,val}/00000.png` and `{train,val}.txt` with files and labels, and return the manifest."""
+    source = find_files(folder)
+
+    def write_split(root: Path, split: str) -> Iterator[int]:
+        garments, number = load_garments(split, source), getattr(options, split)
+        if number > len(garments.labels):
+            raise ValueError(f'{split} must be at most {len(garments.labels)}, the number in {source}, got {number}')
+        return _write_images(root, split, zip(garments.images[:number], garments.labels), 1)
+
+    def draw_sheet(root: Path) -> None:
+        rows: list[list[Path]] = [[] for _ in GARMENT_CLASSES]
+        for line in (root / 'train.txt').read_text(encoding='ascii').splitlines():
+            name, label = line.split()
+            rows[int(label)].append(root / 'train' / name)
+        _write_grid(root / 'contact_sheet.png', [row[:10] for row in rows], 2 * SIDE, 10)
+
+    return build(out, FASHION_KIND, options, write_split, draw_sheet, force, on_image)
+
+
+@dataclass(frozen=True)
+class CanvasOptions(BuildOptions):
+    """Number of canvases per split, and seed."""
+
+    train: int = 5000
+    val: int = 1000
+    seed: int = 0
+
+
+def build_canvases(out: Path, options: CanvasOptions, folder: Path | None = None, force: bool = False,
+                   on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+    """Write canvases in the layout of `build_fashion`. A canvas does not depend on the number of canvases."""
+    source = find_files(folder)
+
+    def write_split(root: Path, split: str) -> Iterator[int]:
+        garments = load_garments(split, source)
+        seeds = ([options.seed, SPLITS.index(split), number] for number in range(getattr(options, split)))
+        return _write_images(root, split, (sample_canvas(np.random.default_rng(seed), garments) for seed in seeds),
+                             CELLS**2)
+
+    def draw_sheet(root: Path) -> None:
+        rows = [sorted((root / split).iterdir())[:4] for split in SPLITS]
+        _write_grid(root / 'contact_sheet.png', rows, CELLS * SIDE, 4, gap=8)
+
+    return build(out, CANVAS_KIND, options, write_split, draw_sheet, force, on_image)
+
+
+def sample_canvas(rng: np.random.Generator, garments: Garments) -> tuple[np.ndarray, int]:
+    """Sample a canvas of 8 x 8 different garments, (224, 224, 3) uint8 RGB, and the class of the one on red ground.
+
+    It has 3,136 patches of 4 x 4 pixels, for attention over long sequences: a model has to search the whole canvas and
+    to ignore 63 distractors.
+    """
+    chosen = rng.choice(len(garments.labels), CELLS**2, replace=False)
+    grey = garments.images[chosen].reshape(CELLS, CELLS, SIDE, SIDE).swapaxes(1, 2).reshape(CELLS * SIDE, CELLS * SIDE)
+    canvas = np.repeat(grey[..., None], 3, axis=2)
+    marked = int(rng.integers(CELLS**2))
+    top, left = (SIDE * place for place in divmod(marked, CELLS))
+    cell = canvas[top:top + SIDE, left:left + SIDE, 0]
+    np.maximum(cell, RED, out=cell)
+    return canvas, int(garments.labels[chosen[marked]])
+
+
+def _write_images(folder: Path, split: str, images: Iterable[tuple[np.ndarray, int]], objects: int) -> Iterator[int]:
+    """Write `{split}/00000.png`, ... and `{split}.txt` with files and labels; yield `objects` after each image."""
+    (folder / split).mkdir()
+    lines = []
+    for number, (image, label) in enumerate(images):
+        lines.append(f'{number:05d}.png {label}\n')
+        Image.fromarray(image).save(folder / split / f'{number:05d}.png')
+        yield objects
+    (folder / f'{split}.txt').write_text(''.join(lines), encoding='ascii')
+
+
+def _write_grid(path: Path, rows: Sequence[Sequence[Path]], cell: int, columns: int, gap: int = 0) -> None:
+    """Write image files in rows of square cells, `cell` pixels wide; white between the cells."""
+    step = cell + gap
+    with Image.open(rows[0][0]) as first:
+        sheet = Image.new(first.mode, (columns * step - gap, len(rows) * step - gap), 'white' if gap else 0)
+    for row, files in enumerate(rows):
+        for column, file in enumerate(files):
+            with Image.open(file) as image:
+                sheet.paste(image.resize((cell, cell)), (column * step, row * step))
+    sheet.save(path)

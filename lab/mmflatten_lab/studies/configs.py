@@ -1,0 +1,168 @@
+"""Config of a run from its base, options, budget and seed, and checks that every option exists."""
+import contextlib
+import copy
+import functools
+import inspect
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from mmengine.config import Config, ConfigDict
+from mmengine.evaluator import Evaluator
+from mmengine.registry import MODELS, DefaultScope
+from mmengine.runner import Runner
+from torch.utils.data import DataLoader
+
+from mmflatten.config_files import require_parts
+from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.engine.setup import load_config
+from mmflatten.recipes.settings import schedulers, training_length, training_set
+from mmflatten_lab.studies.options import check_types, find_class
+from mmflatten_lab.studies.runs import StudyRun
+from mmflatten_lab.studies.study import Budget, StudyError, check_name
+
+SCHEDULED = ('begin', 'end', 'T_max', 'milestones')  # fields of a scheduler in epochs or iterations
+
+
+def config_of(run: StudyRun, budget: Budget) -> Config:
+    """Make the config of a run.
+
+    Raises:
+        StudyError: an option does not exist in the config, or the budget does not fit its training loop.
+        FileNotFoundError: the base does not exist.
+    """
+    cfg = copy.deepcopy(_base(run.base))
+    for path, value in run.options.items():
+        try:
+            check_types(path, value, cfg.get('default_scope') or 'mmengine')
+        except ValueError as error:
+            raise StudyError(str(error)) from error
+        check_path(cfg, path)
+        cfg.merge_from_dict({path: copy.deepcopy(value)})
+    _drop_delete_markers(cfg._cfg_dict)
+    _set_length(cfg, budget, _base(run.base))
+    cfg.randomness = {**(cfg.get('randomness') or {}), 'seed': run.seed}
+    if 'checkpoint' in (cfg.get('default_hooks') or {}):
+        cfg.default_hooks.checkpoint.max_keep_ckpts = 1
+    cfg.pop('work_dir', None)
+    return cfg
+
+
+@functools.cache
+def _base(name: str) -> Config:
+    cfg = load_config(name)
+    require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper', 'test_dataloader', 'test_evaluator')
+    return cfg
+
+
+def _drop_delete_markers(node: Any) -> None:
+    """Remove `_delete_`, which MMEngine leaves in new fields."""
+    if isinstance(node, dict):
+        node.pop('_delete_', None)
+        node = list(node.values())
+    for item in node if isinstance(node, list) else ():
+        _drop_delete_markers(item)
+
+
+def _set_length(cfg: Config, budget: Budget, base: Config) -> None:
+    """Train for the budget; schedules and warm-up are scaled with it."""
+    loop, (before, unit) = cfg.train_cfg, training_length(cfg)
+    length = getattr(budget, unit) or (before if budget.seconds else None)
+    if length is None:
+        raise StudyError(f'budget.{unit}: expected the length of the training of {cfg.filename}, got none. Set it.')
+    loop['max_epochs' if unit == 'epochs' else 'max_iters'] = length
+    loop.val_interval = min(loop.get('val_interval', 1 if unit == 'epochs' else 1000), length)
+    steps = _steps_per_epoch(cfg, base) if unit == 'epochs' else 1.
+    for scheduler in schedulers(cfg):
+        factor = length / before * (1. if scheduler.get('by_epoch', True) else steps)
+        for key in set(SCHEDULED) & set(scheduler):
+            scheduler[key] = _scaled(scheduler[key], factor)
+
+
+def _steps_per_epoch(cfg: Config, base: Config) -> float:
+    """Iterations of an epoch as a multiple of those of the base; 1 if the number of images is unknown."""
+    try:
+        now, before = (_num_images(part.train_dataloader.dataset) / part.train_dataloader.batch_size
+                       for part in (cfg, base))
+    except DatasetError:
+        return 1.
+    return now / before
+
+
+def _num_images(dataset: dict) -> int:
+    indices = dataset.get('indices')
+    return abs(indices) if isinstance(indices, int) else _counted(json.dumps(dataset, sort_keys=True))
+
+
+@functools.cache
+def _counted(dataset: str) -> int:
+    cfg = ConfigDict(json.loads(dataset))
+    return training_set(cfg).images or len(build_dataset(cfg))
+
+
+def metric_names(cfg: Config) -> list[str] | None:
+    """Names of the metrics of a config's test, from two images and an untrained model; None if they cannot be had."""
+    with contextlib.suppress(Exception), DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
+        part = copy.deepcopy(cfg.test_dataloader)
+        part.update(num_workers=0, persistent_workers=False, batch_size=2)
+        part.dataset.indices = 2
+        model = MODELS.build({'data_preprocessor': cfg.get('data_preprocessor'), **cfg.model}).eval()
+        loader, evaluator = Runner.build_dataloader(part), Evaluator(cfg.test_evaluator)
+        evaluator.dataset_meta = getattr(loader.dataset, 'metainfo', None)
+        with torch.no_grad():
+            for batch in loader:
+                evaluator.process(data_samples=model.test_step(batch), data_batch=batch)
+        return list(evaluator.evaluate(len(loader.dataset)))
+    return None
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_scaled(item, factor) for item in value]
+    return value and max(1, round(value * factor))
+
+
+def check_path(cfg: Config, path: str) -> None:
+    """Raise StudyError if a path is neither in the config nor an argument of a class named in it."""
+    node, name, scope = cfg._cfg_dict, '', cfg.get('default_scope') or 'mmengine'
+    for part in path.split('.'):
+        if isinstance(node, (list, tuple)):
+            node = {str(number): item for number, item in enumerate(node)}
+        fields = node if isinstance(node, dict) else {}
+        if part not in fields:
+            cls = find_class(DataLoader if name.endswith('_dataloader') else fields.get('type', object), scope)
+            if inspect.isclass(cls):  # only the parent knows other types; building the model checks them and the value
+                arguments = [argument for ancestor in cls.__mro__[:-1] if '__init__' in vars(ancestor)
+                             for argument in list(inspect.signature(ancestor.__init__).parameters)[1:]]
+                check_name(path, part, dict.fromkeys([*fields, *arguments]))
+            return
+        node, name = fields[part], part
+
+
+def check_parts(cfg: Config) -> None:
+    """Raise StudyError for an unregistered data set or metric, or an unknown argument of one. Reads no data."""
+    for place in (f'{name}_{kind}' for name in ('train', 'val', 'test') for kind in ('dataloader', 'evaluator')):
+        for part in _parts(cfg.get(place)):
+            arguments = {name: value for name, value in part.items() if name not in ('type', '_scope_')}
+            cls = find_class(part['type'], part.get('_scope_') or cfg.get('default_scope') or 'mmengine')
+            if cls is None and '.' in part['type']:  # a class of the base that MMEngine imports
+                continue
+            if cls is None:
+                raise StudyError(f'{place}: expected a registered type, got {part["type"]}. Correct it.')
+            try:
+                inspect.signature(cls).bind_partial(**arguments)
+            except TypeError as error:
+                raise StudyError(f'{place}: {part["type"]} {error}. Correct it.') from error
+
+
+def _parts(node: Any) -> Iterator[dict]:
+    """Data sets and metrics in a part of a config, including wrapped ones."""
+    if isinstance(node, dict):
+        if 'type' in node:
+            yield node
+        node = [node.get(key) for key in ('dataset', 'datasets', 'metrics')]
+    for item in node if isinstance(node, (list, tuple)) else ():
+        yield from _parts(item)
+
+

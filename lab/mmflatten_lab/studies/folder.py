@@ -1,0 +1,176 @@
+"""Folder of a study: one folder per run with its result, a lock against a second driver, and the status of all runs."""
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO, TypedDict
+
+from mmengine.config import Config
+from mmengine.logging import print_log
+
+from mmflatten.engine.checkpoints.files import atomic_write
+from mmflatten.json_files import DamagedFile, read_json, set_aside
+from mmflatten.text import align
+from mmflatten_lab.studies.runs import RUNNING, StudyRun, best_runs, expand
+from mmflatten_lab.studies.statistics import added_runs
+from mmflatten_lab.studies.study import Study, StudyError
+
+RESULT, PROGRESS, RUN, CONFIG, STOP, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'stop', 'lock'
+TRAIN = 'train'  # work dir of the training
+LOCK_TIMEOUT = 1.  # seconds; `in_use` holds the lock for a moment
+
+
+class StudyFolder:
+    """`work_dirs/studies/NAME`, where every run has `runs/RUN`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def run(self, name: str) -> Path:
+        return self.path / 'runs' / name
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the folder against other drivers. The lock ends with its process, even if that is killed.
+
+        Raises:
+            StudyError: another driver holds the lock; the message gives its process id.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / LOCK, 'a+', encoding='utf-8') as lock:
+            end = time.monotonic() + LOCK_TIMEOUT
+            while not _acquire(lock, fcntl.LOCK_EX):
+                if time.monotonic() > end:
+                    lock.seek(0)
+                    raise StudyError(f'{self.path}: expected a free study folder, got one in use by process '
+                                     f'{lock.read().strip()}. Wait for that process or end it.')
+                time.sleep(LOCK_TIMEOUT / 20)
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
+
+    def in_use(self) -> bool:
+        """Return True if a driver is running."""
+        with contextlib.suppress(FileNotFoundError), open(self.path / LOCK, encoding='utf-8') as lock:
+            return not _acquire(lock, fcntl.LOCK_SH)
+        return False
+
+    def read(self, run: StudyRun) -> StudyRun:
+        """A run with its result, or with what it was started with if it has not ended."""
+        folder = self.run(run.name)
+        result, started = read_file(folder / RESULT), read_file(folder / RUN).get('result')
+        if not result and started:
+            result = {**started, 'state': RUNNING}
+        return run.with_result(result)
+
+    def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
+        """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files.
+
+        Without `run.json`, nobody knows what its other files were made with, so that they are deleted.
+        """
+        folder = self.run(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / STOP).unlink(missing_ok=True)
+        if not (folder / RUN).exists():
+            (folder / PROGRESS).unlink(missing_ok=True)
+            shutil.rmtree(folder / TRAIN, ignore_errors=True)
+            with atomic_write(folder / CONFIG) as aside:
+                aside.write_text(config.pretty_text, encoding='utf-8')
+            write_json(folder / RUN, content)
+        return folder
+
+
+def _acquire(lock: TextIO, kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class Progress(TypedDict, total=False):
+    """Fields of `progress.json`."""
+
+    step: int
+    length: int
+    metric: str
+    validations: dict[str, float]  # epoch or iteration -> metric
+    training_seconds: float
+    wall_seconds: float
+    cpu_seconds: float
+    gpu_seconds: float
+
+
+class Started(TypedDict):
+    """Fields of `run.json`, what a run was started with."""
+
+    result: StudyRun
+    config_hash: str
+    metrics: list[str]
+    seconds: float | None
+
+
+KINDS: dict[str, tuple[type, Sequence[str]]] = {  # with the fields that may not be missing
+    RESULT: (StudyRun, ('name', 'state')), PROGRESS: (Progress, ()), RUN: (Started, ('result',))}
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Read a file of a run; {} if it does not exist. A damaged one is set aside, with a warning that names it."""
+    try:
+        return read_json(path, *KINDS[path.name])
+    except DamagedFile as error:
+        print_log(f'{error} It is now {set_aside(path).name}.', logger='current', level=logging.WARNING)
+        return {}
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file whole or not at all."""
+    with atomic_write(path) as aside:
+        aside.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
+
+
+def collect_runs(study: Study, folder: StudyFolder, published: Mapping[str, Any] | None = None) -> list[StudyRun]:
+    """Read the results of all runs, in the order of the study file. Runs that have not ended are running or waiting.
+
+    Args:
+        published: results by name, for runs that the folder lacks.
+
+    Raises:
+        StudyError: the study has not been started.
+    """
+    def read(run: StudyRun) -> StudyRun:
+        found, known = folder.read(run), (published or {}).get(run.name)
+        return found.with_result(known) if known and found.value is None else found
+
+    if not (folder.path / 'runs').exists() and not published:
+        raise StudyError(f'{folder.path}: expected the folder of a study, got no runs in it. Start the study first.')
+    runs = list(map(read, expand(study)))
+    known = {run.name: run for run in runs}
+    while more := [run for run in added_runs(study, known) if run.name not in known]:
+        known.update({run.name: read(run) for run in more})
+    runs = list(known.values())
+    return runs + list(map(read, best_runs(study, runs)))
+
+
+def status_table(study: Study, folder: StudyFolder) -> str:
+    """Format one line per run, with the progress of running ones."""
+    rows, in_use = [], folder.in_use()
+    for run in collect_runs(study, folder):
+        state, done, seconds = run.state, '', run.wall_seconds
+        if state == RUNNING:
+            progress = read_file(folder.run(run.name) / PROGRESS)
+            state, seconds = state if in_use else 'interrupted', progress.get('wall_seconds', seconds)
+            if progress.get('length'):
+                done = f'{100 * progress["step"] / progress["length"]:.0f} %'
+        rows.append([run.name, state, done, run.metric, '' if run.value is None else f'{run.value:.4g}',
+                     f'{seconds:.0f}', run.error])
+    table = align(rows, ['run', 'state', 'done', 'metric', 'value', 'seconds', 'error'], {0, 1, 3, 6})
+    counts = ', '.join(f'{number} {state}' for state, number in Counter(row[1] for row in rows).items())
+    return f'{table}\n\n{counts}; {"a driver is at work" if in_use else "no driver is at work"}'

@@ -1,0 +1,141 @@
+"""What else differs between the levels of a study: positions, gates, local terms and parameters."""
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
+from torch import Tensor, nn
+
+from mmflatten.console import quiet_libraries
+from mmflatten.measure.flops.model_cost import image_shape
+from mmflatten.models.attention import TokenMixer
+from mmflatten.models.backbones.plain import PlainBackbone
+from mmflatten.text import align
+from mmflatten_lab.studies.configs import config_of
+from mmflatten_lab.studies.runs import GRID, StudyRun
+from mmflatten_lab.studies.study import Study
+
+TOLERANCE = 0.05  # of the parameters
+UNKNOWN = 'unknown'
+
+
+@dataclass(frozen=True)
+class Level:
+    """Parts of a model beside the core of its attention.
+
+    Attributes:
+        order: 'yes' if the output depends on the order of the patches, else 'no'; 'unknown' if the backbone is not
+            plain.
+        places: 'yes' if an attention depends on the order of its tokens without its local term, by rotary positions, a
+            table, pooled maps or convolutions of its own.
+        gates: kinds of gates of its mixers.
+        local: names of the convolutions of the values.
+        params: number of parameters.
+    """
+
+    order: str
+    places: str
+    gates: str
+    local: str
+    params: int
+
+    def differences(self, reference: Level) -> list[str]:
+        """Name what differs from a reference beside the core."""
+        found = [f'{what} ({own or "none"}, {other or "none"} in the reference)' for what, own, other in (
+            ('order of the patches', self.order, reference.order),
+            ('order of the tokens in the attention', self.places, reference.places),
+            ('gate', self.gates, reference.gates), ('local term', self.local, reference.local)) if own != other]
+        more = self.params / reference.params - 1
+        return found + ([f'parameters ({more:+.0%})'] if abs(more) > TOLERANCE else [])
+
+
+def inspect_level(cfg: Config) -> Level:
+    """Build the model of a config and inspect it."""
+    torch.manual_seed(0)
+    with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
+        model = MODELS.build(cfg.model)
+    mixers = [module for module in model.modules() if isinstance(module, TokenMixer)]
+    return Level(*_sees_order(getattr(model, 'backbone', None), image_shape(cfg)),
+                 _names(mixer.gating for mixer in mixers),
+                 _names(name for mixer in mixers for name in mixer.local_convolutions()),
+                 sum(parameter.numel() for parameter in model.parameters()))
+
+
+def _names(names: Iterable[str]) -> str:
+    return ', '.join(sorted(set(names) - {'none'}))
+
+
+def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str, str]:
+    """Shuffle the patches of an image and see if the mean of the output changes; then the tokens of each attention."""
+    if not isinstance(backbone, PlainBackbone):
+        return UNKNOWN, UNKNOWN
+    for parameter in backbone.eval().parameters():  # zeros, such as initial tables, would hide positions
+        nn.init.normal_(parameter, std=.2)
+    side, image = backbone.embed.stride, torch.randn(1, 3, *shape)
+    patches = image.unfold(2, side, side).unfold(3, side, side)
+    rows, columns = patches.shape[2:4]
+    mixed = patches.flatten(2, 3)[:, :, torch.randperm(rows * columns)].unflatten(2, (rows, columns))
+    mixers = [module for module in backbone.modules() if isinstance(module, TokenMixer)]
+    inputs: dict[TokenMixer, tuple] = {}
+
+    def keep(mixer: TokenMixer, args: tuple, kwargs: dict) -> None:
+        inputs.setdefault(mixer, (args, kwargs))
+
+    handles = [mixer.register_forward_pre_hook(keep, with_kwargs=True) for mixer in mixers]
+    with torch.no_grad():
+        before = _mean(backbone(image)[-1])
+        for handle in handles:
+            handle.remove()
+        after = _mean(backbone(mixed.transpose(3, 4).reshape(image.shape))[-1])
+        places = any(_has_positions(mixer, *args, **kwargs) for mixer, (args, kwargs) in inputs.items())
+    return _answer(_differ(before, after)), _answer(places)
+
+
+def _has_positions(mixer: TokenMixer, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> bool:
+    """Return True if shuffled tokens do not give shuffled results when the local terms are 0."""
+    for convolution in mixer.local_convolutions().values():
+        for parameter in convolution.parameters():
+            parameter.zero_()
+    tokens = hw_shape[0] * hw_shape[1]
+    order = torch.arange(x.shape[1])
+    order[-tokens:] = order[-tokens:][torch.randperm(tokens)]
+    return _differ(mixer(x, hw_shape, mask)[:, order], mixer(x[:, order], hw_shape, mask))
+
+
+def _differ(before: Tensor, after: Tensor) -> bool:
+    return bool((before - after).abs().max() > 1e-3 * before.abs().max())
+
+
+def _answer(value: bool) -> str:
+    return 'yes' if value else 'no'
+
+
+def _mean(output: Tensor) -> Tensor:
+    return output.mean((2, 3)) if output.dim() == 4 else output
+
+
+def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False) -> list[str]:
+    """Compare the levels of the first factor for each combination of the others, where one differs beside its core."""
+    groups: dict[tuple[str, ...], dict[str, StudyRun]] = defaultdict(dict)
+    for run in runs:
+        if run.mode == GRID and run.levels:
+            level, *others = run.levels.values()
+            groups[tuple(others)].setdefault(level, run)
+    tables = []
+    for others, members in groups.items():
+        with quiet_libraries(logging.ERROR):
+            levels = {name: inspect_level(config_of(run, study.budget)) for name, run in members.items()}
+        reference = next(iter(levels.values()))
+        rows = [[name, level.order, level.places, level.gates or 'none', level.local or 'none',
+                 f'{level.params / 1e6:.3f}', '; '.join(level.differences(reference))]
+                for name, level in levels.items()]
+        header = [', '.join([next(iter(study.factors)), *others]), 'sees the order', 'also in the attention', 'gate',
+                  'local term', 'params (M)', 'differs beside its core']
+        if any(row[-1] for row in rows):
+            tables.append(align(rows, header, {0, 1, 2, 3, 4, 6}, markdown=markdown))
+    return tables

@@ -1,0 +1,108 @@
+"""Report of studies: a Markdown page with tables, figures and claims, and a CSV file of all runs."""
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmflatten.text import align
+from mmflatten_lab.studies.blocks import TITLES, blocks_of, draw_costs, effects_table, tuned_table
+from mmflatten_lab.studies.folder import StudyFolder, collect_runs
+from mmflatten_lab.studies.levels import level_tables
+from mmflatten_lab.studies.published import read_csv, write_csv
+from mmflatten_lab.studies.runs import ANCHOR, FAILED, FINISHED, TRIAL, StudyRun
+from mmflatten_lab.studies.statistics import claim_rows
+from mmflatten_lab.studies.study import Study, StudyError, counted
+
+MARKER = 'Written by `mmflatten study'
+NOTE = f"""{MARKER} ... --report`, which replaces this page. docs/studies.md explains how the figures are computed.
+Each table has one linear model of level and seed; its differences to the reference have simultaneous 95 % intervals
+(Dunnett). A level is better, worse, equivalent within the margin of the study file, or undecided. Claims share one
+error rate of 5 % over all their pairs and looks (Bonferroni)."""
+CLAIM_HEADER = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'p', 'seeds']
+
+
+def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path, published: Path | None = None) -> Path:
+    """Write one page on studies; the folder beside it with its name takes the figures and a table of all runs.
+
+    Args:
+        studies: each with the folder of its results.
+        page: a Markdown file; the figures of `page.md` are `page/*.png`.
+        published: folder with the CSV tables of an earlier report, for runs that are not in the folders.
+
+    Raises:
+        StudyError: a study has no finished runs, its metrics do not fit its runs, or the page was edited by hand.
+    """
+    if page.exists() and not page.read_text(encoding='utf-8').partition('\n\n')[2].startswith(MARKER):
+        raise StudyError(f'--report: expected a new page or an earlier report, got {page}, which has other text above '
+                         'the report. Name another page.')
+    collected = [(study, _collect(study, folder, published)) for study, folder in studies]
+    beside = page.with_suffix('')
+    beside.mkdir(parents=True, exist_ok=True)
+    claims, parts = [], []
+    for study, runs in collected:
+        write_csv(runs, beside / f'{study.name}.csv')
+        parts += [*_head(study, runs), *_results(study, runs, beside)]
+        claims += [row for mode in TITLES for row in claim_rows(study, runs, mode)]
+    if claims:
+        verdicts = Counter(row[3].strip('*') for row in claims if row[0])
+        counts = ', '.join(f'{number} {verdict}' for verdict, number in verdicts.most_common())
+        parts = ['## Claims', f'{counted(verdicts.total(), "claim")}: {counts}.',
+                 align(claims, CLAIM_HEADER, set(range(5)), markdown=True), *parts]
+    title = f'# Results of {", ".join(study.name for study, _ in studies)}'
+    page.write_text('\n\n'.join([title, NOTE, *parts]) + '\n', encoding='utf-8')
+    return page
+
+
+def _collect(study: Study, folder: StudyFolder, published: Path | None) -> list[StudyRun]:
+    """Read the results of a study that has finished runs."""
+    runs = collect_runs(study, folder, read_csv(published / f'{study.name}.csv') if published else {})
+    finished = [run for run in runs if run.state == FINISHED]
+    if not finished:
+        raise StudyError(f'{folder.path}: expected finished runs of {study.name}, got none. Run the study first, or '
+                         f'give the file that the runs were started with (factors: {", ".join(study.factors)}).')
+    for run in finished:
+        if run.metric not in study.metrics:
+            raise StudyError(f'metrics: expected {run.metric}, by which {run.name} was judged, got '
+                             f'{", ".join(study.metrics)}. Give the file that the runs were started with.')
+    return runs
+
+
+def _head(study: Study, runs: Sequence[StudyRun]) -> list[str]:
+    states = ', '.join(f'{number} {state}' for state, number in Counter(run.state for run in runs).items())
+    machines: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        if run.state == FINISHED:
+            name = f'{run.machine["processor"]}, GPU {run.machine["gpu"]}, PyTorch {run.machine["torch"]}'
+            machines[name].add(run.git_commit[:10] + run.git_commit[40:] or 'unknown')  # with -dirty
+    ran_on = '; '.join(f'{name}, commit {" or ".join(sorted(commits))}' for name, commits in sorted(machines.items()))
+    hours = [sum(getattr(run, f'{kind}_seconds') for run in runs) / 3600 for kind in ('wall', 'cpu', 'gpu')]
+    lines = [f'## {study.name}', study.description,
+             f'{counted(len(runs), "run")}: {states}; {hours[0]:.2f} hours of runs, {hours[1]:.2f} of CPU, '
+             f'{hours[2]:.2f} of GPU. Ran on: {ran_on}.']
+    if study.tune:
+        trials = sum(run.mode == TRIAL for run in runs)
+        lines.append(f'{trials} trials of {", ".join(study.tune.ranges)} chose the best settings of each cell.')
+    return [line for line in lines if line]
+
+
+def _results(study: Study, runs: Sequence[StudyRun], beside: Path) -> list[str]:
+    """Tables and figures of a study."""
+    parts = []
+    tables = level_tables(study, runs, markdown=True)
+    parts += ['### What differs beside the first factor', *tables] if tables else []
+    finished = [run for run in runs if run.state == FINISHED]
+    anchors = [run for run in finished if run.mode == ANCHOR]
+    for mode, title in TITLES.items():
+        members = [run for run in finished if run.mode == mode]
+        blocks, grid = blocks_of(study, members, anchors), effects_table(study, members)
+        parts += [f'### {title}'] if blocks else []
+        parts += ['#### What each part adds', grid] if grid else []
+        for number, block in enumerate(blocks):
+            figure = beside / f'{study.name}_costs_{mode}_{number}.png'
+            draw_costs(block, figure)
+            parts += [f'#### {block.name}: {block.metric}', block.table(), *block.notes()]
+            parts.append(f'![{block.name}]({beside.name}/{figure.name})')
+    tuned = tuned_table(study, finished)
+    parts += ['### Both side by side', tuned] if tuned else []
+    failed = [[run.name, run.error.replace('|', '/')] for run in runs if run.state == FAILED]
+    parts += ['### Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
+    return parts

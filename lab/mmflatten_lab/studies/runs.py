@@ -1,0 +1,209 @@
+"""Runs of a study, each with a stable name.
+
+The grid has one for every combination of levels and seeds that is not excluded. A search has the same trials for every
+cell, then runs of every cell with its best settings and all seeds.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count, product
+from typing import Any
+
+import numpy as np
+from scipy.stats import qmc
+
+from mmflatten_lab.studies.study import BASE, SEED, Study, StudyError, Tune
+
+# Runs of the grid, trials of the search, cells with tuned settings, runs outside the grid.
+GRID, TRIAL, BEST, ANCHOR = 'recipe', 'trial', 'best', 'anchor'
+DATA = ('_dataloader', '_evaluator')  # ends of the fields that an anchor shares with the grid
+FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
+ENDED = (FINISHED, PRUNED, FAILED)
+TRIAL_SEED = 10_000  # far from the seeds of studies, to which more may be added
+MAX_RUNS = 10_000
+MAX_NAME = 200  # characters, of a folder
+PLANNED = ('base', 'options', 'shape', 'disk', 'iterations', 'batch_size', 'peak_rate', 'warmup')
+
+
+@dataclass
+class StudyRun:
+    """One training with its test. Times include all attempts."""
+
+    name: str
+    mode: str = GRID
+    levels: dict[str, str] = field(default_factory=dict)  # factor -> level; runs of one cell have the same levels
+    seed: int = 0
+    tuned: dict[str, float] | None = None  # settings of a trial or of a tuned cell
+    state: str = WAITING
+    metric: str = ''
+    value: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    validations: dict[str, float] = field(default_factory=dict)  # epoch or iteration -> metric
+    wall_seconds: float = 0.
+    cpu_seconds: float = 0.
+    gpu_seconds: float = 0.
+    params: int = 0
+    flops: int = 0  # multiply-accumulates of one image
+    config_hash: str = ''
+    git_commit: str = ''
+    machine: dict[str, Any] = field(default_factory=dict)
+    error: str = ''
+    # `PLANNED` fields follow from the study file, and are not written.
+    base: str = ''  # config
+    options: dict[str, Any] = field(default_factory=dict)  # fields that differ from the config
+    shape: tuple[int, int] = (0, 0)  # of an image
+    disk: int = 0  # bytes
+    iterations: int | None = None  # None if the number of images is unknown
+    batch_size: int = 0
+    peak_rate: float = math.nan  # learning rate
+    warmup: float = math.nan  # share of the steps before the peak
+
+    def result(self) -> dict[str, Any]:
+        """Content of `result.json`."""
+        return {key: value for key, value in vars(self).items() if key not in PLANNED}
+
+    def with_result(self, result: Mapping[str, Any]) -> StudyRun:
+        """Return this run with the fields of a result. Fields of another version of mmflatten are ignored."""
+        return replace(self, **{key: value for key, value in result.items() if key in self.result()})
+
+
+def expand(study: Study) -> list[StudyRun]:
+    """Make the anchors, the runs of the grid with the seeds of the first look, then the trials of the search.
+
+    Raises:
+        StudyError: all runs are excluded or they are too many, a run has no base, or two factors set one field.
+    """
+    number = math.prod(map(len, study.factors.values())) * (len(study.seeds) + (study.tune.trials if study.tune else 0))
+    if number > MAX_RUNS:
+        raise StudyError(f'factors: expected at most {MAX_RUNS} runs before exclusions, got {number}. Split the study.')
+    first = study.seeds[:study.seed_steps[0]]
+    runs = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in seeds if seed in first]
+    if not runs:
+        raise StudyError(f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer combinations.')
+    runs = [make_anchor(study, name) for name in study.anchors] + runs
+    if study.tune:  # the choice of settings must not depend on a seed that is reported
+        seed = next(seed for seed in count(TRIAL_SEED) if seed not in study.seeds)
+        runs += [make_run(study, levels, seed, TRIAL, settings, number) for levels, _ in cells(study)
+                 for number, settings in enumerate(trial_settings(study.tune))]
+    return runs
+
+
+def trial_settings(tune: Tune) -> list[dict[str, float]]:
+    """Settings to try, the same for every cell: evenly spaced for one field, a Halton sequence for several."""
+    if len(tune.ranges) == 1:
+        points = np.linspace(0, 1, tune.trials)[:, None]
+    else:
+        points = qmc.Halton(len(tune.ranges), seed=0).random(tune.trials)
+    forward, back = (np.log, np.exp) if tune.log else (np.asarray, np.asarray)
+    low, high = forward(np.transpose(list(tune.ranges.values())))
+    rows = back(low + points * (high - low))
+    return [{path: float(np.clip(float(f'{value:.4g}'), *limits)) for (path, limits), value
+             in zip(tune.ranges.items(), row)} for row in rows]
+
+
+def best_runs(study: Study, runs: Collection[StudyRun]) -> list[StudyRun]:
+    """Runs of every cell with the settings of its best trial and all seeds, except cells without a finished trial."""
+    best = []
+    for levels, seeds in cells(study):
+        trials = [run for run in runs if run.mode == TRIAL and run.state == FINISHED and run.levels == levels]
+        if trials:
+            settings = max(trials, key=lambda run: _last_validation(study, run)).tuned
+            best += [make_run(study, levels, seed, BEST, settings) for seed in seeds]
+    return best
+
+
+def _last_validation(study: Study, run: StudyRun) -> float:
+    """Metric of the last validation, larger is better; without validations, of the test, which else is not used."""
+    value = run.validations[max(run.validations, key=int)] if run.validations else run.value
+    return study.sign(run.metric) * value
+
+
+def cells(study: Study) -> list[tuple[dict[str, str], list[int]]]:
+    """Combinations of levels with their seeds, without what is excluded."""
+    remaining = []
+    for names in product(*study.factors.values()):
+        levels = dict(zip(study.factors, names))
+        seeds = [seed for seed in study.seeds
+                 if not any(matches({**levels, SEED: str(seed)}, pattern) for pattern in study.exclude)]
+        if seeds:
+            remaining.append((levels, seeds))
+    return remaining
+
+
+def matches(levels: Mapping[str, str], pattern: Mapping[str, list[str]]) -> bool:
+    """Return True if levels match a pattern of `exclude` or `where`."""
+    return all(levels[factor] in names for factor, names in pattern.items())
+
+
+def make_run(study: Study, levels: dict[str, str], seed: int, mode: str = GRID,
+             tuned: dict[str, float] | None = None, trial: int | None = None) -> StudyRun:
+    """Make a run of a cell: tuned settings override `overrides`, these the levels, and these the study's options."""
+    options = {**study.options, **_joined(study, levels)}
+    for override in study.overrides:
+        if matches(levels, override.where):  # a field replaces those inside it
+            options = {path: value for path, value in options.items()
+                       if not any(path.startswith(f'{own}.') for own in override.options)} | override.options
+    options |= tuned or {}
+    labels = [(factor.rpartition('.')[2] if '.' in factor else '') + level for factor, level in levels.items()]
+    end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]
+    return _named_run(StudyRun('', mode, levels, seed, tuned, options=options), study, [*labels, end],
+                      [levels, seed, mode, trial])
+
+
+def make_anchor(study: Study, name: str) -> StudyRun:
+    """Make the run of an anchor, a level of the first factor beside the grid with the study's data, not its model."""
+    levels = dict(zip(study.factors, [name, *['-'] * (len(study.factors) - 1)]))
+    data = {path: value for path, value in study.options.items() if path.partition('.')[0].endswith(DATA)}
+    run = StudyRun('', ANCHOR, levels, study.seeds[0], options={**data, **study.anchors[name]})
+    return _named_run(run, study, [name, ANCHOR], [ANCHOR, name])
+
+
+def _named_run(run: StudyRun, study: Study, labels: list[str], identity: list) -> StudyRun:
+    """Complete a run with its base and a name that stays the same while the study grows."""
+    options, levels = run.options, run.levels
+    # A field is set before the fields inside it, so that none of them is lost.
+    options = {path: options[path] for path in sorted(options, key=lambda path: path.count('.'))}
+    base = options.pop(BASE, study.base)
+    if base is None:
+        raise StudyError(f'base: expected a config for every run, got none for {levels}. Set base, or base in a level.')
+    *labels, end = labels
+    labels = [re.sub(r'[^A-Za-z0-9.+-]+', '-', label).strip('-') for label in labels]
+    name = '_'.join([*labels, end, digest(identity)[:6]])
+    if len(name) > MAX_NAME:
+        raise StudyError(f'factors: expected names of levels with at most {MAX_NAME} characters in all, got {name}. '
+                         'Shorten them.')
+    return replace(run, name=name, base=base, options=options)
+
+
+def _joined(study: Study, levels: Mapping[str, str]) -> dict[str, Any]:
+    """Fields that the levels set. Two levels may set the same field if they agree on its value."""
+    joined: dict[str, Any] = {}
+    known: dict[str, Any] = {}
+    for factor, level in levels.items():
+        fields = study.factors[factor][level]
+        nested = dict(item for path, value in fields.items() for item in _nested(path, value))
+        for path, value in nested.items():
+            if known.get(path, value) != value:
+                raise StudyError(f'{path}: expected one value, got {known[path]} and {value} from the levels {levels}. '
+                                 'Set it in one factor.')
+        known.update(nested)
+        joined.update(fields)
+    return joined
+
+
+def _nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a field and the fields inside it."""
+    yield path, value
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _nested(f'{path}.{key}', item)
+
+
+def digest(content: Any) -> str:
+    """Hash plain content, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

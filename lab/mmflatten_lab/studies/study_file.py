@@ -1,0 +1,103 @@
+"""Reading of study files."""
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from mmflatten.user_files import UnusableFile, read_yaml
+from mmflatten_lab.studies.options import BASE
+from mmflatten_lab.studies.study import Study, StudyError, check_name, shown, text_keys
+
+FULL = 'full'
+MERGED = ('options', 'budget')  # parts of which a size may give single fields
+
+
+def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | None = None,
+               only: Mapping[str, Any] | None = None) -> Study:
+    """Read a study file.
+
+    Args:
+        size: `full` for the file itself, or one of its `sizes`, which replaces parts of it.
+        fields: further changes, such as `{'budget.epochs': 2}`.
+        only: factor -> level, or a list of those that remain. Claims about others are dropped.
+
+    Raises:
+        StudyError: a field is unknown, missing or invalid. The message names each field and its value.
+    """
+    content = _with_paths(_mapping(_read_yaml(Path(path)), str(path)), Path(path).parent)
+    sizes = {FULL: {}, **_mapping(content.pop('sizes', None), 'sizes')}
+    check_name('--size', size, sizes)
+    for part in (content, sizes[size]):
+        if isinstance(part, dict) and part.pop('throughput', None) is not None:
+            warnings.warn(f'throughput: studies do not measure speed any more. Remove it from {path} and use '
+                          '`mmflatten benchmark`.', FutureWarning, stacklevel=2)
+    content = {'name': Path(path).stem, **_resized(content, _mapping(sizes[size], f'sizes.{size}'))}
+    try:
+        study = Study.model_validate(_resized(content, _changes(fields or {})))
+    except ValidationError as error:
+        raise StudyError('\n'.join(map(_message, error.errors()))) from error
+    study = study.keep(only or {})
+    return study if size == FULL else study.model_copy(update={'name': f'{study.name}-{size}'})
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return read_yaml(path)
+    except UnusableFile as error:
+        raise StudyError(str(error)) from error
+
+
+def _with_paths(node: Any, folder: Path) -> Any:
+    """Replace each `base` that is a path from the folder of the study file by its full path."""
+    if not isinstance(node, dict):
+        return node
+    return {key: str(folder / item) if key == BASE and isinstance(item, str) and (folder / item).is_file()
+            else _with_paths(item, folder) for key, item in node.items()}
+
+
+def _resized(content: dict, changes: dict) -> dict:
+    """Apply a size: factors keep the listed levels, parts in `MERGED` take new fields, all else is replaced."""
+    factors = _mapping(content.get('factors'), 'factors')
+    for name, kept in _mapping(changes.pop('factors', None), 'sizes.factors').items():
+        if isinstance(factors.get(name), dict) and isinstance(kept, list):
+            levels, names = text_keys(factors[name]), list(map(str, kept))
+            for level in names:
+                check_name(f'sizes.factors.{name}', level, levels)
+            kept = {level: options for level, options in levels.items() if level in names}
+        elif name not in factors:
+            check_name('factors', name, factors)
+        factors[name] = kept
+    merged = {key: {**_mapping(content.get(key), key), **_mapping(changes[key], f'sizes.{key}')}
+              for key in MERGED if key in changes}
+    return {**content, **changes, **merged, 'factors': factors}
+
+
+def _changes(fields: Mapping[str, Any]) -> dict:
+    """Write changes of the command line as a size."""
+    changes: dict[str, Any] = {}
+    for name, value in fields.items():
+        part, _, field = name.partition('.')
+        if field:
+            changes.setdefault(part, {})[field] = value
+        else:
+            changes[part] = value
+    return changes
+
+
+def _mapping(value: Any, where: str) -> dict:
+    value = text_keys(value)
+    if not isinstance(value, dict):
+        raise StudyError(f'{where}: expected a mapping, got {shown(value)}. Write names with a value each.')
+    return value
+
+
+def _message(error: ErrorDetails) -> str:
+    """One line for an error of pydantic, or for one that a validator of ours raised with field and value."""
+    where = ''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in error['loc']).lstrip('.')
+    text = error['msg'].removeprefix('Value error, ')
+    if error['type'] == 'value_error':
+        return f'{where}: {text}' if where else text
+    return f'{where}: {text}.' if error['type'] == 'missing' else f'{where}: {text}, got {shown(error["input"])}.'

@@ -1,0 +1,111 @@
+"""Grids of the abilities: their answers, recomputed cell by cell, and the parts of the models that learn them."""
+import numpy as np
+import pytest
+import torch
+from mmengine.evaluator import Evaluator
+from mmpretrain.structures import DataSample
+
+from mmflatten_lab.datasets import CellAccuracy
+from mmflatten_lab.datasets.synthetic_tasks import ABILITIES, NO_LABEL, OFFSETS, AbilityGrids, symbols
+from mmflatten_lab.models.synthetic_tasks import CellHead, MixerAlone
+
+SIZE = 6
+SETTINGS = dict(recall=dict(pairs=5))
+
+
+def answer(ability: str, grid: np.ndarray, cell: int) -> int:
+    """The right answer for a cell of a grid `(SIZE ** 2, 3)`, by its definition."""
+    key, value, mark = grid[cell]
+    row, column = divmod(cell, SIZE)
+    if ability == 'recall':
+        partner, = (other for other in grid if other[0] == key and other[1])
+        return NO_LABEL if value else partner[1] - 1
+    if ability == 'match':
+        return int(any(other[0] == key and not other[2] for other in grid)) if mark else NO_LABEL
+    if ability == 'count':
+        return min(sum(other[0] == key for other in grid), 8) - 1
+    if ability == 'neighbour':
+        return grid[cell + 1][1] - 1 if column + 1 < SIZE else NO_LABEL
+    if ability == 'offset':
+        if not mark:
+            return NO_LABEL
+        down, right = OFFSETS[mark - 1]
+        assert 0 <= row + down < SIZE and 0 <= column + right < SIZE
+        return grid[(row + down) * SIZE + column + right][1] - 1
+    if ability == 'path':
+        reached, front = set(), {int(np.flatnonzero(grid[:, 2])[0])}
+        while front:
+            reached |= front
+            near = {place + step for place in front for step in (-SIZE, SIZE, *[-1] * (place % SIZE > 0),
+                                                                 *[1] * (place % SIZE < SIZE - 1))}
+            front = {place for place in near - reached if 0 <= place < len(grid) and grid[place, 0]}
+        return NO_LABEL if mark or not key else int(cell in reached)
+    return NO_LABEL if value else (key - 1) // 64  # distinguish
+
+
+@pytest.mark.parametrize('ability', ABILITIES)
+def test_labels_are_the_answers(ability):
+    data = AbilityGrids(ability, 8, size=SIZE, **SETTINGS.get(ability, {}))
+    for grid, labels in zip(data.grids.numpy(), data.labels.tolist()):
+        assert labels == [answer(ability, grid, cell) for cell in range(SIZE ** 2)]
+    assert len(set(data.labels.flatten().tolist()) - {NO_LABEL}) > 1
+
+
+def test_grids_depend_on_seed_and_split_alone():
+    first, again, others = (AbilityGrids('count', 8, **kwargs) for kwargs in ({}, {}, dict(split='test')))
+    assert torch.equal(first.grids, again.grids) and not torch.equal(first.grids, others.grids)
+    assert not torch.equal(first.grids, AbilityGrids('count', 8, seed=1).grids)
+    assert len(AbilityGrids('count', 8, indices=3)) == 3
+    asked = first.labels.flatten()
+    assert first.chance() == pytest.approx(100 * max(np.bincount(asked)) / len(asked))
+
+
+def test_item_shows_the_symbols_of_its_cells():
+    data = AbilityGrids('offset', 2, size=SIZE)
+    image = data[1]['inputs']
+    assert image.shape == (3, 8 * SIZE, 8 * SIZE) and image.dtype == torch.uint8
+    for cell, numbers in enumerate(data.grids[1]):
+        row, column = divmod(cell, SIZE)
+        assert torch.equal(image[:, 8 * row:8 * row + 8, 8 * column:8 * column + 8], symbols()[numbers])
+    assert torch.equal(data[1]['data_samples'].cell_labels, data.labels[1])
+    table = symbols().float()
+    assert len(table[1:65].unique(dim=0)) == 64 and torch.equal(4 * table[65:129], table[1:65])  # a quarter as bright
+
+
+@pytest.mark.parametrize('wrong', [dict(ability='sing'), dict(split='exam')])
+def test_unknown_ability_and_split_are_named(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong.values()))):
+        AbilityGrids(**{'ability': 'match', 'number': 2, **wrong})
+
+
+@pytest.mark.parametrize('mixer, distinguishes', [
+    (dict(type='LinearAttention', feature_map='relu'), False),
+    (dict(type='FocusedLinearAttention', kernel_size=None), False),
+    (dict(type='SoftmaxAttention'), True), (dict(type='InLineAttention', image_conv=False), True)])
+def test_attention_alone_distinguishes_lengths_of_queries_or_not(mixer, distinguishes):
+    torch.manual_seed(0)
+    data = AbilityGrids('distinguish', 1)
+    model = MixerAlone(mixer).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=.3)
+        out, = model(data[0]['inputs'][None].double() / 64)
+    asked = out.flatten(2)[0, :, data.labels[0] != NO_LABEL]
+    assert ((asked - asked[:, :1]).abs().max() > 1e-3 * asked.abs().max()) == distinguishes
+
+
+def test_head_classifies_every_token_and_the_metric_counts_those_that_are_asked():
+    torch.manual_seed(0)
+    head, feats = CellHead(4, 3), (torch.randn(2, 4, 2, 2),)
+    samples = [DataSample(), DataSample()]
+    for sample, labels in zip(samples, ([0, 1, -1, 2], [2, -1, -1, 0])):
+        sample.set_field(torch.tensor(labels), 'cell_labels')
+    scores = head(feats)
+    expected = -scores.log_softmax(-1)[[0, 0, 0, 1, 1], [0, 1, 3, 0, 3], [0, 1, 2, 2, 0]].mean()
+    torch.testing.assert_close(head.loss(feats, samples)['loss'], expected)
+    head.predict(feats, samples)
+    right = sum(int(sample.cell_classes[cell] == label) for sample in samples
+                for cell, label in enumerate(sample.cell_labels.tolist()) if label >= 0)
+    evaluator = Evaluator(CellAccuracy())
+    evaluator.process(data_samples=samples, data_batch=None)
+    assert evaluator.evaluate(2) == {'cells/accuracy': pytest.approx(100 * right / 5)}

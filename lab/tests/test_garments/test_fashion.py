@@ -1,0 +1,159 @@
+"""Fashion-MNIST: locating and verifying its files, and building images and canvases."""
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mmengine.config import Config
+from mmengine.registry import DATASETS, init_default_scope
+from PIL import Image
+
+from mmflatten_lab.commands.garments import main
+from mmflatten_lab.garments import fashion
+from mmflatten_lab.garments.fashion import (
+    CELLS,
+    GARMENT_CLASSES,
+    RED,
+    SHA256,
+    CanvasOptions,
+    FashionOptions,
+    build_canvases,
+    build_fashion,
+    find_files,
+    load_garments,
+    sample_canvas,
+)
+
+BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
+SIDE = fashion.SIDE
+
+
+@pytest.fixture(scope='module')
+def fashion_root(tmp_path_factory, fashion_files) -> Path:
+    root = tmp_path_factory.mktemp('data') / 'fashion'
+    build_fashion(root, FashionOptions(train=30, val=20), fashion_files)
+    return root
+
+
+@pytest.fixture(scope='module')
+def canvas_root(tmp_path_factory, fashion_files) -> Path:
+    root = tmp_path_factory.mktemp('data') / 'canvases'
+    build_canvases(root, CanvasOptions(train=3, val=2), fashion_files)
+    return root
+
+
+@pytest.fixture
+def usual(monkeypatch, tmp_path) -> list[Path]:
+    """The two default folders, both empty."""
+    folders = [tmp_path / 'a', tmp_path / 'b']
+    for name, folder in zip(('RAW_FOLDER', 'DEBIAN_FOLDER'), folders):
+        monkeypatch.setattr(fashion, name, folder)
+    return folders
+
+
+def test_missing_files_error_says_how_to_obtain_them(usual, tmp_path, capsys):
+    assert main(['scenes', '--out', str(tmp_path / 'x')]) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert all(str(folder) in line for folder in usual)
+    assert 'dataset-fashion-mnist' in line and '--download' in line
+
+
+def test_files_option_excludes_default_folders(fashion_files, tmp_path):
+    assert find_files(fashion_files) == fashion_files
+    with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+        find_files(tmp_path)
+
+
+def test_first_complete_default_folder_is_used(usual, fashion_files):
+    for folder in usual:
+        shutil.copytree(fashion_files, folder)
+    (usual[0] / next(iter(SHA256))).unlink()
+    assert find_files() == usual[1]
+
+
+@pytest.mark.parametrize('name', SHA256)
+def test_changed_file_is_an_error(tmp_path, fashion_files, name):
+    shutil.copytree(fashion_files, tmp_path / 'raw')
+    content = bytearray((tmp_path / 'raw' / name).read_bytes())
+    content[-1] ^= 1
+    (tmp_path / 'raw' / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f'{name}: expected the SHA-256'):
+        load_garments('train' if name.startswith('train') else 'val', tmp_path / 'raw')
+
+
+@pytest.mark.skipif(not fashion.DEBIAN_FOLDER.is_dir(), reason='dataset-fashion-mnist is not installed')
+def test_published_files_begin_with_the_subset(fashion_files):
+    for split, number in (('train', 60_000), ('val', 10_000)):
+        whole, part = load_garments(split, fashion.DEBIAN_FOLDER), load_garments(split, fashion_files)
+        assert whole.images.shape == (number, SIDE, SIDE)
+        assert (np.bincount(whole.labels) == number // 10).all()
+        np.testing.assert_array_equal(whole.images[:len(part.labels)], part.images)
+        np.testing.assert_array_equal(whole.labels[:len(part.labels)], part.labels)
+
+
+def test_splits_share_no_garment(fashion_files):
+    train, val = (load_garments(split, fashion_files) for split in ('train', 'val'))
+    assert len(train.labels) == 1000 and len(val.labels) == 200
+    assert not set(train.numbers) & set(val.numbers)
+    assert not {image.tobytes() for image in train.images} & {image.tobytes() for image in val.images}
+
+
+@pytest.mark.parametrize('name, size', [('fashion_28', 28), ('fashion_56', 56), ('fashion_112', 112)])
+def test_images_load_with_labels_at_each_size(fashion_root, fashion_files, name, size):
+    config = Config.fromfile(BASES / f'{name}.py')
+    init_default_scope('mmpretrain')
+    for split, loader in (('train', config.train_dataloader), ('val', config.val_dataloader)):
+        loader.dataset.data_root = str(fashion_root)
+        dataset, garments = DATASETS.build(loader.dataset), load_garments(split, fashion_files)
+        assert dataset.CLASSES == GARMENT_CLASSES
+        np.testing.assert_array_equal(dataset.get_gt_labels(), garments.labels[:len(dataset)])
+        assert dataset[0]['inputs'].shape == (3, size, size)
+        if size == SIDE and split == 'val':
+            np.testing.assert_array_equal(dataset[7]['inputs'][1].numpy(), garments.images[7])
+
+
+def test_too_many_images_is_an_error(tmp_path, fashion_files):
+    with pytest.raises(ValueError, match='train must be at most 1000.* got 1001'):
+        build_fashion(tmp_path / 'x', FashionOptions(train=1001, val=1), fashion_files)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_canvas_has_64_garments_and_one_on_red(fashion_files):
+    garments = load_garments('val', fashion_files)
+    canvas, label = sample_canvas(np.random.default_rng(0), garments)
+    cells = canvas.reshape(CELLS, SIDE, CELLS, SIDE, 3).swapaxes(1, 2).reshape(-1, SIDE, SIDE, 3)
+    marked = np.flatnonzero((cells[..., 0] >= RED).all(axis=(1, 2)))
+    assert len(marked) == 1
+    known = {image.tobytes(): int(label) for image, label in zip(garments.images, garments.labels)}
+    assert known[np.ascontiguousarray(cells[marked[0], ..., 1]).tobytes()] == label
+    grey = {np.ascontiguousarray(cell[..., 1]).tobytes() for cell in cells}
+    assert len(grey) == CELLS**2 and grey <= known.keys()
+
+
+def test_canvas_depends_on_seed_but_not_on_number(canvas_root, tmp_path, fashion_files):
+    build_canvases(tmp_path / 'more', CanvasOptions(train=4, val=1), fashion_files)
+    build_canvases(tmp_path / 'other', CanvasOptions(train=1, val=1, seed=1), fashion_files)
+    first = (canvas_root / 'train' / '00000.png').read_bytes()
+    assert first == (tmp_path / 'more' / 'train' / '00000.png').read_bytes()
+    assert first != (tmp_path / 'other' / 'train' / '00000.png').read_bytes()
+    config = Config.fromfile(BASES / 'fashion_canvas.py')
+    init_default_scope('mmpretrain')
+    config.val_dataloader.dataset.data_root = str(canvas_root)
+    dataset = DATASETS.build(config.val_dataloader.dataset)
+    assert len(dataset) == 2 and dataset[0]['inputs'].shape == (3, 224, 224)
+
+
+@pytest.mark.parametrize('source, folder', [('images', 'train'), ('canvases', 'train'), ('scenes', 'images')])
+def test_command_builds_once(tmp_path, fashion_files, capsys, source, folder):
+    arguments = [source, '--out', str(tmp_path / 'x'), '--files', str(fashion_files), '--train', '2', '--val', '1']
+    assert main(arguments) == 0 and (tmp_path / 'x' / folder).is_dir()
+    with Image.open(tmp_path / 'x' / 'contact_sheet.png') as sheet:
+        assert np.asarray(sheet).std() > 20
+    assert main(arguments) == 0 and 'nothing to do' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('arguments, word', [
+    (['images', '--train', '60001'], '60001'), (['scenes', '--size', '31'], '31')])
+def test_number_out_of_range_is_named(tmp_path, fashion_files, capsys, arguments, word):
+    assert main([*arguments, '--out', str(tmp_path / 'x'), '--files', str(fashion_files)]) == 1
+    assert word in capsys.readouterr().err and list(tmp_path.iterdir()) == []

@@ -1,0 +1,48 @@
+"""Every config of the lab trains an iteration and validates on files in the format of its data set."""
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.engine.setup import build_runner, load_config
+from mmflatten_lab.garments.fashion import CanvasOptions, FashionOptions, build_canvases, build_fashion
+from mmflatten_lab.garments.scenes import garments
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / 'configs').glob('[!_]*/*.py'))
+PARTS = ('fashion.py', 'five_epochs.py')  # of configs/nano
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory, fashion_files) -> Path:
+    root = tmp_path_factory.mktemp('data')
+    build_scenes(root / 'garments', SceneOptions(train=2, val=2, size=96, seed=0), garments(fashion_files))
+    build_stereo_scenes(root / 'garments_stereo', StereoSceneOptions(train=2, val=2, size=96), garments(fashion_files))
+    build_fashion(root / 'fashion', FashionOptions(train=4, val=4), fashion_files)
+    build_canvases(root / 'canvases', CanvasOptions(train=2, val=2), fashion_files)
+    return root
+
+
+@pytest.mark.parametrize('path', [path for path in CONFIGS if path.name not in PARTS], ids=lambda path: path.stem)
+def test_config_trains_and_validates(path, data, fashion_files, tmp_path):
+    config = load_config(str(path), work_dir=str(tmp_path))
+    for split in ('train', 'val', 'test'):
+        loader = config[f'{split}_dataloader']
+        loader.update(batch_size=2, num_workers=0, persistent_workers=False)
+        if 'data_root' in loader.dataset:
+            loader.dataset.data_root = str(data / Path(loader.dataset.data_root).name)
+        else:
+            loader.dataset.update(folder=str(fashion_files), indices=4)
+    for split in ('val', 'test'):
+        if 'ann_file' in config[f'{split}_evaluator']:
+            config[f'{split}_evaluator'].ann_file = str(data / 'garments/annotations/instances_val.json')
+    if 'score_thr' in config.model.get('test_cfg', {}):
+        config.model.test_cfg.score_thr = 0.  # random weights find nothing
+    loop = dict(max_iters=1) if 'max_iters' in config.train_cfg else dict(max_epochs=1)
+    config.train_cfg.update(**loop, val_interval=1)
+    runner = build_runner(config)
+    runner.train()
+    metrics = runner.val_loop.run()
+    assert metrics and all(np.isfinite(value) for name, value in metrics.items() if 'mAP' not in name)
