@@ -23,7 +23,7 @@ help:
 	@echo 'make lint      ruff; make types runs mypy on the parts that are typed throughout'
 	@echo 'make docs      build the documentation as a site: site/index.html, English and Vietnamese'
 	@echo 'make docs-version  add the site of this version to the branch gh-pages, beside those of earlier versions'
-	@echo 'make wheels    build wheels and source archives of mmflatten and mmcv-torch-ops in dist/, always the same bytes'
+	@echo 'make wheels    build the wheels of mmflatten, mmflatten-lab and mmcv-torch-ops in dist/, always the same bytes'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
 	@echo 'PYTHON=python3.12 chooses the Python (3.11 to 3.13), VENV=DIR another environment.'
 
@@ -79,12 +79,12 @@ doctor:
 
 wheels:
 	$(PYTHON) -m venv build/env
-	build/env/bin/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt hatchling
-	build/env/bin/hatchling build -d dist
-	cd mmcv-torch-ops && ../build/env/bin/hatchling build -d ../dist
+	build/env/bin/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt setuptools hatchling
+	rm -rf build/lib lab/build
+	umask 022; SOURCE_DATE_EPOCH=315532800 build/env/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist . ./lab ./mmcv-torch-ops
 
 clean:
-	rm -rf build dist site *.egg-info mmcv-torch-ops/build mmcv-torch-ops/src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf build dist site *.egg-info lab/build lab/*.egg-info mmcv-torch-ops/build mmcv-torch-ops/src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name '.venv*' -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean

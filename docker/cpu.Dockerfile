@@ -7,12 +7,12 @@ FROM python:3.12-slim-bookworm
 ARG UV_TORCH_BACKEND
 ENV PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 UV_COMPILE_BYTECODE=1 PATH=/mmflatten/.venv/bin:$PATH
 WORKDIR /mmflatten
-COPY LICENSE README.md pyproject.toml model-index.yml ./
+COPY LICENSE README.md pyproject.toml setup.py model-index.yml ./
 COPY requirements requirements
 COPY mmcv-torch-ops mmcv-torch-ops
 COPY mmflatten mmflatten
 COPY configs configs
-COPY studies studies
+COPY lab lab
 COPY tools tools
 RUN python requirements/install.py
 # Any user may write files here, for --user "$(id -u)"; code and packages stay root's.

@@ -1,4 +1,4 @@
-"""Set-up: broken environments, settings of the caller, and replacement of an mmcv that fails."""
+"""Set-up: folders that are no environment, settings of the caller, and failures."""
 import importlib.util
 import json
 import sys
@@ -16,13 +16,8 @@ with (folder / 'calls').open('a') as file:
 text = ' '.join(sys.argv[1:])
 if (folder / 'fails').exists() and (folder / 'fails').read_text() in text:
     sys.exit('failed')
-print({{'-m uv --version': 'uv 0.13.9 (x86_64)', '-m pip --version': 'pip 26',
-       '-m pip config list': "global.index-url='https://other'\\ninstall.index-url='https://mirror/simple'\\n"
-                             ":env:.cert='/certificate'"}}.get(text, ''))
-if 'version_info' in text:
-    print(not (folder / 'too old').exists())
-if 'mmcv.ops' in text:
-    print(1)
+if text == '-m pip config list':
+    print("global.index-url='https://other'\\ninstall.index-url='https://mirror/simple'\\n:env:.cert='/certificate'")
 '''
 
 
@@ -44,85 +39,32 @@ def folder(tmp_path) -> Path:
     return tmp_path / '.venv'
 
 
-def uv_calls(folder: Path) -> list[tuple[str, dict]]:
-    calls = [json.loads(line) for line in (folder / 'calls').read_text().splitlines()]
-    return [(' '.join(call), variables) for call, variables in calls if call[:4] == ['-m', 'uv', 'pip', 'install']]
-
-
-def add_package(folder: Path, name: str, *files: str) -> Path:
-    info = folder / 'lib' / 'python3' / 'site-packages' / f'{name}-1.0.dist-info'
-    info.mkdir(parents=True)
-    (info / 'RECORD').write_text(''.join(f'{file},,\n' for file in files))
-    return info
-
-
-def test_installer_recreates_an_incomplete_environment(installer, tmp_path, monkeypatch):
-    env = installer.Environment(tmp_path / '.venv')
-    env.folder.mkdir()
-    for name in ('left over', 'pyvenv.cfg'):
-        (env.folder / name).touch()
-    monkeypatch.setattr(env, 'run', lambda *command: True)  # pip would download uv
-    env.create()
-    assert env.output('-c', 'print(1)') == '1' and not (env.folder / 'left over').exists()
-
-
-def test_installer_recreates_an_environment_with_an_old_python(installer, folder, monkeypatch):
-    (folder / 'pyvenv.cfg').touch()
-    (folder / 'too old').touch()
-    env = installer.Environment(folder)
-    monkeypatch.setattr(env, 'run', lambda *command: True)  # pip would download uv
-    env.create()
-    assert env.output('-c', 'print(1)') == '1'
-
-
 def test_installer_rejects_a_folder_that_is_not_an_environment(installer, tmp_path):
     (tmp_path / 'precious.txt').touch()
-    with pytest.raises(installer.SetupError, match='not a virtual environment'):
-        installer.Environment(tmp_path).create()
+    with pytest.raises(SystemExit, match='not a virtual environment'):
+        installer.install(tmp_path)
     assert (tmp_path / 'precious.txt').exists()
 
 
-def test_installer_installs_pins_into_a_working_environment(installer, folder):
-    installer.install(installer.Environment(folder))
-    (packages, _), = uv_calls(folder)
-    assert '-r requirements/setup.txt' in packages and '-c requirements/constraints.txt' in packages
-
-
-def test_installer_passes_index_and_certificate_of_pip_to_uv(installer, folder, monkeypatch):
-    for name in ('PYTHONPATH', 'PIP_TARGET', 'UV_NO_BUILD_ISOLATION'):
+def test_installer_installs_pins_with_index_and_certificate_of_pip(installer, folder, monkeypatch):
+    for name in ('PYTHONPATH', 'PIP_TARGET'):
         monkeypatch.setenv(name, 'elsewhere')
     monkeypatch.setenv('SSL_CERT_FILE', '/own')
     monkeypatch.delenv('UV_DEFAULT_INDEX', raising=False)
-    installer.install(installer.Environment(folder))
-    assert len(uv_calls(folder)) == 1
-    for _, variables in uv_calls(folder):
-        assert not {'PYTHONPATH', 'PIP_TARGET', 'UV_NO_BUILD_ISOLATION'} & set(variables)
-        assert variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple' and variables['SSL_CERT_FILE'] == '/own'
+    installer.install(folder)
+    calls = [json.loads(line) for line in (folder / 'calls').read_text().splitlines()]
+    (words, variables), = (call for call in calls if call[0][:4] == ['-m', 'uv', 'pip', 'install'])
+    assert 'requirements/constraints.txt' in words and './lab[app,cluster]' in words
+    assert not {'PYTHONPATH', 'PIP_TARGET'} & set(variables)
+    assert variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple' and variables['SSL_CERT_FILE'] == '/own'
 
 
-def test_installer_removes_partly_installed_packages(installer, folder):
-    partial = add_package(folder, 'partial', 'partial-1.0.dist-info/RECORD', 'partial.py')
-    whole = add_package(folder, 'whole', 'whole-1.0.dist-info/RECORD')
-    (add_package(folder, 'without_record') / 'RECORD').unlink()
-    installer.install(installer.Environment(folder))
-    assert not partial.exists() and whole.exists()
-    assert not (whole.parent / 'without_record-1.0.dist-info').exists()
-
-
-@pytest.mark.parametrize('fails', [True, False])
-def test_installer_replaces_compiled_mmcv_only_if_it_fails(installer, folder, fails):
-    extension = folder / 'lib' / 'python3' / 'site-packages' / 'mmcv' / '_ext.cpython-311-x86_64-linux-gnu.so'
-    extension.parent.mkdir(parents=True)
-    extension.touch()
-    if fails:
-        (folder / 'fails').write_text('mmcv.ops')
-    installer.install(installer.Environment(folder))
-    replaced = [call for call, _ in uv_calls(folder) if '--reinstall-package onedl-mmcv' in call]
-    assert len(replaced) == fails and all('--no-cache' in call for call in replaced)
-
-
-def test_installer_failure_is_one_line_and_status_1(installer, folder, monkeypatch, capsys):
-    (folder / 'fails').write_text('uv pip install')
-    monkeypatch.setattr(sys, 'argv', ['install.py', str(folder)])
-    assert installer.main() == 1
-    assert capsys.readouterr().out.splitlines()[-1].startswith('>> Set-up failed: uv could not install')
+def test_installer_recreates_a_broken_environment(installer, tmp_path, monkeypatch):
+    broken = tmp_path / '.venv'
+    broken.mkdir()
+    for name in ('left over', 'pyvenv.cfg'):
+        (broken / name).touch()
+    monkeypatch.setattr(installer, 'UV', str(tmp_path / 'nothing.whl'))  # pip fails instead of downloading uv
+    with pytest.raises(installer.subprocess.CalledProcessError):
+        installer.install(broken)
+    assert (broken / 'bin' / 'python').exists() and not (broken / 'left over').exists()

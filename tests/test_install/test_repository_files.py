@@ -37,12 +37,5 @@ def test_workflows_call_existing_targets_on_each_python():
     assert tried['matrix']['python'] == [f'3.{minor}' for minor in range(lowest, highest + 1)]
 
 
-def test_forms_for_errors_and_numbers_require_the_report_of_doctor():
-    for name in ('bug', 'number'):
-        form = yaml.safe_load((ROOT / '.github' / 'ISSUE_TEMPLATE' / f'{name}.yml').read_text(encoding='utf-8'))
-        field, = (field for field in form['body'] if 'mmflatten doctor' in field['attributes']['label'])
-        assert field['validations']['required']
-
-
 def test_citation_names_the_version():
     assert yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))['version'] == __version__
