@@ -30,7 +30,8 @@ def install(folder: Path) -> None:
         run('-m', 'pip', '--version', capture_output=True)
     except (OSError, subprocess.CalledProcessError):
         if folder.exists() and any(folder.iterdir()) and not (folder / 'pyvenv.cfg').exists():
-            raise SystemExit(f'{folder} is not a virtual environment. Remove it, or name another: VENV=.venv2') from None
+            raise SystemExit(f'{folder} is not a virtual environment. Remove it, or name another: VENV=.venv2'
+                             ) from None
         print(f'>> Making {folder.name}', flush=True)
         base = getattr(sys, '_base_executable', None) or sys.executable
         if subprocess.run([base, '-m', 'venv', '--clear', folder], env=variables).returncode:

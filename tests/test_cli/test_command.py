@@ -1,6 +1,8 @@
 """The `mmflatten` command: help, version, errors and completion."""
+import os
 import subprocess
 import sys
+from textwrap import dedent
 
 import pytest
 
@@ -20,11 +22,44 @@ def test_help_is_one_screen_and_needs_no_torch():
     assert subprocess.run([sys.executable, '-c', probe], timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize('name', command.COMMANDS)
+@pytest.mark.parametrize('name', [*command.COMMANDS, *command.LAB])
 def test_every_command_has_help(name, capsys):
     with pytest.raises(SystemExit) as stop:
         command.main([name, '--help'])
     assert stop.value.code == 0 and capsys.readouterr().out.startswith(f'usage: mmflatten {name}')
+
+
+def test_package_adds_a_command_and_cannot_replace_one(tmp_path):
+    """An entry point of the group `mmflatten.commands`, as `docs/adding_an_attention.md` describes it."""
+    (tmp_path / 'speckle.py').write_text(dedent("""
+        from mmflatten.cli.common import command
+
+        @command('speckle', 'Count speckles.', lambda parser: parser.add_argument('number', type=int))
+        def main(args):
+            print(args.number + 1)
+        """))
+    info = tmp_path / 'speckle-1.0.dist-info'
+    info.mkdir()
+    (info / 'METADATA').write_text('Metadata-Version: 2.1\nName: speckle\nVersion: 1.0\n')
+    (info / 'entry_points.txt').write_text('[mmflatten.commands]\nspeckle = speckle:main\ntrain = speckle:main\n')
+    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join([str(tmp_path), *sys.path])}
+
+    def output(*arguments: str) -> str:
+        return subprocess.run([sys.executable, '-m', 'mmflatten', *arguments], env=environment, text=True,
+                              capture_output=True, timeout=120, check=True).stdout
+
+    assert output('speckle', '6') == '7\n' and 'usage: mmflatten speckle' in output('speckle', '--help')
+    assert 'usage: mmflatten train' in output('train', '--help') and 'of speckle' in output('--help')
+
+
+@pytest.mark.parametrize('name', command.LAB)
+def test_command_of_the_lab_without_the_lab_says_how_to_install_it(name, capsys, monkeypatch):
+    monkeypatch.setattr(command, 'entry_points', lambda group: ())
+    assert command.main([name, '--help']) == 1
+    assert command.INSTALL_LAB in capsys.readouterr().err.splitlines()[-1]
+    with pytest.raises(SystemExit):
+        command.main(['--help'])
+    assert command.INSTALL_LAB in capsys.readouterr().out
 
 
 def test_version(capsys):

@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from layout import FLOORS, MODEL_FLOORS, TOTAL
+from layout import FILE, FLOORS, FUNCTION, LINES, MODEL_FLOORS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
@@ -79,15 +79,32 @@ def test_package_has_no_import_cycle(package):
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-def num_lines(path: Path) -> int:
-    """Count the lines of Python and templates."""
-    files = [path.with_suffix('.py')] if not path.is_dir() else [
-        file for file in path.rglob('*') if file.suffix == '.py' or file.is_file() and file.parent.name == 'templates']
-    return sum(len(file.read_text(encoding='utf-8').splitlines()) for file in files)
+def sources(*folders: str) -> list[Path]:
+    return [file for folder in folders for file in (ROOT / folder).rglob('*') if file.suffix in ('.py', '.js', '.html')]
 
 
-def test_package_stays_within_its_lines():
-    assert num_lines(PACKAGE) <= TOTAL
+@pytest.mark.parametrize('distribution', LINES)
+def test_distribution_stays_within_its_lines(distribution):
+    folders, maximum = LINES[distribution]
+    assert sum(len(file.read_text(encoding='utf-8').splitlines()) for file in sources(*folders)) <= maximum
+
+
+def test_files_and_functions_are_short():
+    long = []
+    for file in sources('mmflatten', 'lab/mmflatten_lab', 'lab/scripts', 'tools'):
+        text, name = file.read_text(encoding='utf-8'), file.relative_to(ROOT)
+        if (number := len(text.splitlines())) > FILE:
+            long.append(f'{name}: {number} lines')
+        for node in ast.walk(ast.parse(text)) if file.suffix == '.py' else ():
+            if isinstance(node, ast.FunctionDef) and (number := node.end_lineno - node.lineno + 1) > FUNCTION:
+                long.append(f'{name}: {node.name} has {number} lines')
+    assert long == []
+
+
+def test_mmflatten_does_not_import_the_lab():
+    assert [str(file) for file in sources('mmflatten', 'configs', 'tools') if file.suffix == '.py'
+            for name in imported_modules(file) if name.partition('.')[0] == 'mmflatten_lab'
+            and 'maintain' not in file.parts] == []
 
 
 def test_only_tasks_compare_task_names():

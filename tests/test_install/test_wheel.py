@@ -37,7 +37,8 @@ def wheel(tmp_path_factory) -> Path:
 def copy_sources(folder: Path) -> Path:
     folder.mkdir()
     for name in ('mmflatten', 'configs', 'lab', 'tools', 'requirements'):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns('__pycache__', 'build', '*.egg-info'))
+        shutil.copytree(ROOT / name, folder / name,
+                        ignore=shutil.ignore_patterns('__pycache__', 'build', '*.egg-info'))
     for name in ('pyproject.toml', 'setup.py', 'README.md', 'LICENSE', 'model-index.yml'):
         shutil.copyfile(ROOT / name, folder / name)
     return folder
@@ -45,7 +46,8 @@ def copy_sources(folder: Path) -> Path:
 
 def build(sources: Path, target: Path) -> None:
     """Build the wheel of a folder as `make wheels` does."""
-    subprocess.run([*PIP, 'wheel', '--no-deps', '--no-index', '--no-build-isolation', '-w', target, sources], check=True)
+    subprocess.run([*PIP, 'wheel', '--no-deps', '--no-index', '--no-build-isolation', '-w', target, sources],
+                   check=True)
 
 
 @pytest.fixture(scope='module')
