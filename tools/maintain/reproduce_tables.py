@@ -11,7 +11,8 @@ from pathlib import Path
 
 from zoo.metafiles import render_metafiles
 from zoo.page import render_pages
-from zoo.records import ZooEntry, count_rows, to_csv, zoo_rows
+from zoo.readmes import render_readmes
+from zoo.records import ZooEntry, count_rows, from_csv, to_csv, zoo_rows
 from zoo.result_tables import render_tables
 
 from mmflatten.cli.common import tool_parser
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--check', action='store_true', help='count again and compare with the files; write nothing')
+    parser.add_argument('--pages', action='store_true', help='write the pages from the committed CSV, without counting')
     parser.add_argument('--paper', choices=sorted({row.cells['paper'] for row in paper_rows()}),
                         help='print the tables of this paper; write nothing')
     parser.add_argument('--table', help='with --paper: only this table, such as 8, 2a or fig5')
@@ -47,7 +49,8 @@ def rows_of_table(paper: str, table: str | None) -> list[PaperRow]:
 def files_of(entries: list[ZooEntry]) -> dict[str, str]:
     """Render all generated files: path in the repository -> text."""
     pages = {f'docs/{name}': text for name, text in render_pages(entries).items()}
-    return {'docs/model_zoo.csv': to_csv(entries), **pages, **render_metafiles(entries)}
+    return {'docs/model_zoo.csv': to_csv(entries), **pages, **render_metafiles(entries),
+            **render_readmes(entries)}
 
 
 def write_or_compare(files: dict[str, str], check: bool) -> None:
@@ -72,6 +75,10 @@ def write_or_compare(files: dict[str, str], check: bool) -> None:
 @command_line
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
+    if arguments.pages:
+        committed = from_csv((ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8'))
+        write_or_compare(files_of(committed), arguments.check)
+        return 0
     rows = rows_of_table(arguments.paper, arguments.table) if arguments.paper else zoo_rows(ROOT)
     with quiet_libraries():
         entries, failures = count_rows(rows, ROOT, timed_progress())

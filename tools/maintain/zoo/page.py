@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from zoo.names import PAPERS, TASKS, place, table_name
+from zoo.readmes import render_coverage_by_attention
 from zoo.records import ZooEntry, out_of_reach, printed_results
 from zoo.result_tables import linked_model, render_tables, table_order
 
@@ -37,6 +38,12 @@ papers' other results and gives the reasons why they are missing.
 - **diff** compares our number with the paper's. `~` means that our number, rounded up or down to the printed decimals,
   is the paper's (28.29 is `~` of 28 and of 29). Numbers with `~` agree, and so do FLOPs within 2 %;
   [the others](#what-differs) are listed with their causes.
+
+## Attentions, backbones and tasks
+
+The families of configs that use an attention in a task. Each folder of `configs/` has a README with its models.
+
+{attentions}
 
 ## Newer attentions at larger images and in dense tasks
 
@@ -72,7 +79,8 @@ config, and number of results of models that this project cannot configure. Thes
 
 def render_pages(entries: Sequence[ZooEntry]) -> dict[str, str]:
     """Render the committed pages: path below `docs/` -> text."""
-    page = INTRODUCTION.format(summary=_summary(entries), table=TABLE, note=NOTE)
+    page = INTRODUCTION.format(summary=_summary(entries), table=TABLE, note=NOTE,
+                               attentions=render_coverage_by_attention(entries))
     return {'model_zoo.md': '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n',
             'model_zoo/coverage.md': render_coverage(entries, printed_results(), out_of_reach()) + f'\n\n{NOTE}\n'}
 
