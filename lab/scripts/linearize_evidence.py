@@ -1,4 +1,4 @@
-"""Accuracy of linearized models beside the same models trained from scratch, for docs/linearize.md.
+"""Accuracy of linearized models beside the same models trained from scratch, for lab/docs/linearize.md.
 
     python lab/scripts/linearize_evidence.py TEACHER.py TEACHER.pth --epochs 8 --seeds 5 --out work_dirs/linearize
     python lab/scripts/linearize_evidence.py SWIN.py SWIN.pth --epochs 4 --blocks 0,1,2,3 --rate 2e-3 --out OTHER

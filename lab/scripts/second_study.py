@@ -1,4 +1,4 @@
-"""Figures of docs/second_study.md from the published tables of its studies.
+"""Figures of lab/docs/second_study.md from the published tables of its studies.
 
     python lab/scripts/second_study.py lab/docs/second_study_tables
 

@@ -55,8 +55,8 @@ def environment(wheel) -> Path:
     """A virtual environment with the wheel; all other libraries come from the one that runs the tests."""
     folder = wheel.parent / 'env'
     venv.create(folder, with_pip=False)
-    subprocess.run([*PIP, '--python', folder, 'install', '--no-deps', '--no-index', *wheel.parent.glob('*.whl')], check=True,
-                   env=clean_variables())
+    subprocess.run([*PIP, '--python', folder, 'install', '--no-deps', '--no-index', *wheel.parent.glob('*.whl')],
+                   check=True, env=clean_variables())
     packages, = (folder / 'lib').glob('*/site-packages')
     (packages / 'libraries.pth').write_text(sysconfig.get_paths()['purelib'] + '\n')
     return folder

@@ -23,6 +23,7 @@ from zoo_table import read_rows, render_table
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', 'README.md': 'overview.md',
          'README_vi.md': 'overview.vi.md', 'CONTRIBUTING.md': 'contributing.md', 'CHANGELOG.md': 'changelog.md',
+         'lab/README.md': 'lab/index.md',
          **{path.relative_to(ROOT).as_posix(): f'lab/{path.name}' for path in (ROOT / 'lab' / 'docs').glob('*.md')}}
 SOURCES = {page: source for source, page in PAGES.items()}
 OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the site has this link in its header

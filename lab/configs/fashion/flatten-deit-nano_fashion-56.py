@@ -1,6 +1,6 @@
 """FLatten-DeiT on Fashion-MNIST at 56 x 56: 196 patches and the class token, 1.2 M parameters.
 
-Run by this project with a smaller `arch` and in shorter trainings alone: docs/findings.md.
+Run by this project with a smaller `arch` and in shorter trainings alone: lab/docs/second_study.md.
 """
 _base_ = [
     '../../../configs/_base_/models/classifier_cls_token.py', '../_base_/datasets/fashion_56.py',

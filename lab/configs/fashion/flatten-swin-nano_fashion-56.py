@@ -1,6 +1,6 @@
 """Tiny FLatten-Swin on Fashion-MNIST at 56 x 56: 196 tokens in the first stage, 1.4 M parameters.
 
-Run by this project in shorter trainings alone: docs/findings.md.
+Run by this project in shorter trainings alone: lab/docs/second_study.md.
 """
 _base_ = [
     '../../../configs/_base_/models/classifier.py',

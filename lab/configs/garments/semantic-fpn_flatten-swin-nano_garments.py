@@ -1,6 +1,6 @@
 """Semantic FPN with a tiny FLatten-Swin on the garment scenes.
 
-Run by this project in shorter trainings alone: docs/findings.md.
+Run by this project in shorter trainings alone: lab/docs/second_study.md.
 """
 _base_ = [
     '../../../configs/_base_/models/semantic-fpn_nano.py',

@@ -1,6 +1,6 @@
 """DeiT nano for studies on Fashion-MNIST: 49 patches with learned positions, no class token, 0.2 M parameters.
 
-Run by this project in studies alone: docs/second_study.md, docs/findings.md.
+Run by this project in studies alone: lab/docs/second_study.md.
 """
 _base_ = [
     '../../../configs/_base_/models/classifier_cls_token.py', './fashion.py',

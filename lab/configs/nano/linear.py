@@ -1,6 +1,6 @@
 """Logistic regression on the pixels of Fashion-MNIST: an anchor for the tables of studies.
 
-Run by this project in studies alone: docs/findings.md.
+Run by this project in studies alone: lab/docs/second_study.md.
 """
 _base_ = [
     '../../../configs/_base_/models/classifier_cls_token.py', './fashion.py',

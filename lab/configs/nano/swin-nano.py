@@ -1,6 +1,6 @@
 """Swin nano for studies on Fashion-MNIST at 56 x 56, 1.3 M parameters.
 
-Maps of 14, 7, 4 and 2 tokens a side, windows of at most 7 x 7. Run by this project as a teacher: docs/linearize.md.
+Maps of 14, 7, 4 and 2 tokens a side, windows of at most 7 x 7. Run by this project as a teacher: lab/docs/linearize.md.
 """
 _base_ = [
     '../../../configs/_base_/models/classifier.py', './fashion.py', './five_epochs.py',

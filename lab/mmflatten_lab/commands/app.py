@@ -3,7 +3,7 @@
     mmflatten app CONFIG CHECKPOINT
     mmflatten app CONFIG CHECKPOINT OTHER_CONFIG OTHER_CHECKPOINT --port 8000
 
-The page is only available on this computer. See docs/app.md.
+The page is only available on this computer. See lab/docs/app.md.
 """
 import signal
 import threading

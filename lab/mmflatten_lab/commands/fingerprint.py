@@ -4,7 +4,7 @@
     mmflatten fingerprint my_attention.MyAttention:power=2
 
 Eleven tasks are learned by small models from generated grids, with two seeds each. The same command resumes after any
-interruption. See docs/fingerprint.md.
+interruption. See lab/docs/fingerprint.md.
 """
 import argparse
 from pathlib import Path

@@ -3,7 +3,7 @@
     mmflatten linearize CONFIG CHECKPOINT --attention FocusedLinearAttention
     mmflatten linearize CONFIG CHECKPOINT --attention AgentAttention --blocks auto --size 800 1280 --budget 0.7
 
-The result is an ordinary config with its checkpoint. The same command resumes. See docs/linearize.md.
+The result is an ordinary config with its checkpoint. The same command resumes. See lab/docs/linearize.md.
 """
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path

@@ -4,7 +4,7 @@
     mmflatten study lab/studies/attentions.yaml --workers 2
     mmflatten study lab/studies/attentions.yaml lab/studies/ablations.yaml --report page.md
 
-The same command resumes after any interruption. See docs/studies.md.
+The same command resumes after any interruption. See lab/docs/studies.md.
 """
 import argparse
 from dataclasses import replace

@@ -160,7 +160,7 @@ def write_page(name: str, mixer: str, own: pd.DataFrame, chance: Mapping[str, fl
     page.write_text(f"""# Fingerprint of {name}
 
 `{mixer}`: accuracy in % with a 95 % interval. *{line}* is softmax with the same helpers, place the rank among the
-stored attentions. docs/fingerprint.md describes the abilities.
+stored attentions. lab/docs/fingerprint.md describes the abilities.
 
 ![abilities and costs]({picture.name})
 

@@ -13,7 +13,7 @@ from mmflatten_lab.studies.statistics import claim_rows
 from mmflatten_lab.studies.study import Study, StudyError, counted
 
 MARKER = 'Written by `mmflatten study'
-NOTE = f"""{MARKER} ... --report`, which replaces this page. docs/studies.md explains how the figures are computed.
+NOTE = f"""{MARKER} ... --report`, which replaces this page. lab/docs/studies.md explains how the figures are computed.
 Each table has one linear model of level and seed; its differences to the reference have simultaneous 95 % intervals
 (Dunnett). A level is better, worse, equivalent within the margin of the study file, or undecided. Claims share one
 error rate of 5 % over all their pairs and looks (Bonferroni)."""

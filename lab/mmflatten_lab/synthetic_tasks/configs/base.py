@@ -2,7 +2,7 @@
 
 The files beside this one name the ability.
 
-Run by this project in studies alone: docs/fingerprint.md.
+Run by this project in studies alone: lab/docs/fingerprint.md.
 """
 custom_imports = dict(imports=['mmflatten_lab.datasets', 'mmflatten_lab.models'])
 default_scope = 'mmpretrain'

@@ -1,6 +1,6 @@
 """Distinguish: queries of one direction and four lengths, and an attention without a block around it.
 
-Run by this project in studies alone: docs/fingerprint.md.
+Run by this project in studies alone: lab/docs/fingerprint.md.
 """
 _base_ = './base.py'
 model = dict(

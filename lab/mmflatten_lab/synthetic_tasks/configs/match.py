@@ -1,6 +1,6 @@
 """Match: 8 cells with a mark; for half of them one of the 8 others has the same symbol.
 
-Run by this project in studies alone: docs/fingerprint.md.
+Run by this project in studies alone: lab/docs/fingerprint.md.
 """
 _base_ = './base.py'
 model = dict(backbone=dict(img_size=32))

@@ -1,6 +1,6 @@
 """Neighbour: which value is in the cell to the right, on a grid of 36?
 
-Run by this project in studies alone: docs/fingerprint.md.
+Run by this project in studies alone: lab/docs/fingerprint.md.
 """
 _base_ = './base.py'
 model = dict(backbone=dict(img_size=48))

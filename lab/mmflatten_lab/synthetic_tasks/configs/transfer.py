@@ -1,6 +1,6 @@
 """Size transfer: recall of 8 pairs among 196 cells, tested among 784.
 
-Run by this project in studies alone: docs/fingerprint.md.
+Run by this project in studies alone: lab/docs/fingerprint.md.
 """
 _base_ = './recall-8.py'
 model = dict(backbone=dict(img_size=112))
