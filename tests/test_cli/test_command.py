@@ -30,7 +30,7 @@ def test_every_command_has_help(name, capsys):
 
 
 def test_package_adds_a_command_and_cannot_replace_one(tmp_path):
-    """An entry point of the group `mmflatten.commands`, as `docs/adding_an_attention.md` describes it."""
+    """An entry point of the group `mmflatten.commands`, as `lab/README.md` describes it."""
     (tmp_path / 'speckle.py').write_text(dedent("""
         from mmflatten.cli.common import command
 
