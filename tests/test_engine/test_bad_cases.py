@@ -124,7 +124,7 @@ def test_broken_sample_is_named_with_and_without_workers(tiny, fails, workers, f
                                           + f'{image} {label}\n')
     line = fails('train', tiny.config, '--cfg-options', f'train_dataloader.num_workers={workers}',
                  f'train_dataloader.dataset.ann_file={tiny.folder}/list.txt')
-    assert str(image) in line and 'label 5' in line or fault != 'label', line
+    assert str(image) in line and ('label 5' in line) == (fault == 'label'), line
 
 
 def test_unused_category_and_box_across_the_border_are_accepted(detection, tools):
