@@ -44,13 +44,6 @@ def svg(plot: Plot) -> str:
     return text.replace('#000000', 'currentColor')
 
 
-def draw_schedule(iterations: np.ndarray, panels: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Draw settings of an optimizer, title -> (n, parameter groups), over the iterations (n,) into a PNG file."""
-    save_png(path, {title: Lines({f'group {number}': (iterations, column) for number, column in
-                                  enumerate(values.T, 1)}, 'iteration', limits=(0, None))
-                    for title, values in panels.items()}, columns=len(panels))
-
-
 def _figure(panels: Mapping[str, Plot], columns: int = 1) -> Figure:
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader
 
 from mmflatten.config_files import require_parts
 from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.engine.recipe.settings import schedulers, training_length, training_set
 from mmflatten.engine.setup import load_config
-from mmflatten.recipes.settings import schedulers, training_length, training_set
 from mmflatten.studies.options import check_types, find_class
 from mmflatten.studies.runs import StudyRun
 from mmflatten.studies.study import Budget, StudyError, check_name

@@ -12,7 +12,7 @@ FLOORS = (
     ('tasks',),
     ('measure',),
     ('engine',),
-    ('recipes', 'export', 'linearize', 'hub'),
+    ('export', 'linearize', 'hub'),
     ('predict', 'own_data', 'studies'),
     ('explain', 'results', 'apis'),
     ('doctor',),

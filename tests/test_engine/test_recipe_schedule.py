@@ -8,12 +8,12 @@ from mmengine.model import BaseModel
 from torch import nn
 
 from mmflatten.cli import schedule as command
+from mmflatten.engine.recipe.schedule import schedule_of
+from mmflatten.engine.recipe.training import Training
 from mmflatten.engine.setup import build_runner, load_config
-from mmflatten.recipes.schedule import average_momentum, schedule_of
-from mmflatten.recipes.training import Training
 
 # Warm-up by iterations, a cosine by epochs turned into iterations, steps of the decay by epochs; groups by rate and by
-# decay; a momentum that falls; an average that begins late and becomes slower.
+# decay; a momentum that falls.
 TRAINING = '''
 train_cfg = dict(max_epochs=2)
 optim_wrapper = dict(
@@ -25,7 +25,6 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', by_epoch=True, T_max=2, begin=0, convert_to_iter_based=True),
     dict(type='MultiStepParamScheduler', param_name='weight_decay', milestones=[1], gamma=0.5),
     dict(type='LinearMomentum', start_factor=1., end_factor=0.5, by_epoch=False)]
-custom_hooks = [dict(type='EMAHook', ema_type='MomentumAnnealingEMA', gamma=5, momentum=0.2, begin_iter=4)]
 auto_scale_lr = dict(base_batch_size=4, enable=True)
 val_cfg = None
 val_dataloader = None
@@ -34,26 +33,14 @@ val_evaluator = None
 
 
 class Recorder(Hook):
-    """What the optimizer of a training has in each iteration, and what its average takes."""
-
-    priority = 'VERY_LOW'  # behind the average
+    """Settings of the optimizer of a training in each iteration."""
 
     def __init__(self) -> None:
-        self.settings, self.momenta = [], []
-
-    def average(self, runner) -> torch.Tensor:
-        hook = next(hook for hook in runner.hooks if hasattr(hook, 'ema_model'))
-        return torch.cat([weight.flatten() for weight in hook.ema_model.module.parameters()])
+        self.settings = []
 
     def before_train_iter(self, runner, batch_idx, data_batch=None) -> None:
         self.settings.append({(group['lr'], group['weight_decay'], group['betas'][0])
                               for group in runner.optim_wrapper.optimizer.param_groups})
-        self.before = self.average(runner)
-
-    def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None) -> None:
-        weights = torch.cat([weight.detach().flatten() for weight in runner.model.parameters()])
-        moved, whole = self.average(runner) - self.before, weights - self.before
-        self.momenta.append(float((moved * whole).sum() / (whole * whole).sum()))
 
 
 def test_schedule_equals_a_real_training(config_on):
@@ -70,9 +57,6 @@ def test_schedule_equals_a_real_training(config_on):
         assert {tuple(column[index, group] for column in columns) for group in range(len(schedule.groups))} == real
     assert len({tuple(row) for row in columns[0]}) > 10 and 2 < len(schedule.groups) < 20
     assert sum(group.parameters for group in schedule.groups) == sum(map(torch.numel, runner.model.parameters()))
-    begun = ~np.isnan(schedule.ema)
-    assert begun.sum() == len(begun) - 4 and len(set(schedule.ema[begun])) > 5
-    np.testing.assert_allclose(schedule.ema[begun], np.array(recorder.momenta)[begun], rtol=1e-3)
 
 
 class Pair(BaseModel):
@@ -107,11 +91,6 @@ def test_schedule_has_a_group_for_equal_settings_and_leaves_the_optimizer_unchan
 def test_schedule_rejects_a_scheduler_that_depends_on_metrics():
     with pytest.raises(ValueError, match='ReduceOnPlateauLR'):
         schedule_of(pair_training(param_scheduler=dict(type='ReduceOnPlateauLR', monitor='loss')))
-
-
-def test_average_that_begins_with_an_epoch_is_a_copy_before():
-    hook = dict(type='EMAHook', momentum=0.25, begin_epoch=2)
-    np.testing.assert_allclose(average_momentum(hook, np.arange(1, 8), pair_training()), [np.nan] * 4 + [0.25] * 3)
 
 
 def test_command_counts_images_and_writes_figure_and_table(scenes, config_on, tmp_path, capsys):

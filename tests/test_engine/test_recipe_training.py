@@ -11,9 +11,9 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from mmflatten.recipes.parameters import parameters_by
-from mmflatten.recipes.settings import training_set
-from mmflatten.recipes.training import Training
+from mmflatten.engine.recipe.schedule import schedule_of
+from mmflatten.engine.recipe.settings import training_set
+from mmflatten.engine.recipe.training import Training
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 
@@ -81,32 +81,29 @@ def test_rates_and_checkpoints_equal_those_of_mmengine(loop, tmp_path):
     runner.train()
     checked = Training(cfg, images=10)
     assert checked.iterations == len(rates.seen)
-    torch.testing.assert_close([list(pair) for pair in zip(*checked.rates.values())], rates.seen)
+    torch.testing.assert_close(schedule_of(checked, 1).values['lr'].tolist(), rates.seen)
+    assert checked.rates == [highest for highest, _ in rates.seen]
     if loop == 'steps':
         written, found = list(tmp_path.glob('epoch_*.pth')), checked.checkpoints
-        assert len(written) == found.kept == 1 and found.written == 2
+        assert len(written) == 1 and found.most == 2 * found.size
         assert written[0].stat().st_size == pytest.approx(found.size, rel=0.02)
 
 
 def test_parameters_are_grouped_by_decay_and_rate():
     checked = Training(toy_config('steps'), images=10)
-    checked.model.norm.bias.requires_grad_(False)
-    decays, rates = (
-        parameters_by(setting, checked.model, checked.optimizer) for setting in ('weight_decay', 'lr'))
-    assert {key: (group.parameters, list(group.kinds)) for key, group in decays.items()} == {
-        0.05: (100_100, ['linear layers', 'biases']), 0.: (100, ['norms']), None: (100, ['norms'])}
-    assert {key: group.tensors for key, group in rates.items()} == {0.01: 1, 0.005: 2, None: 1}
+    groups = schedule_of(checked).groups
+    assert [(group.settings['lr'], group.settings['weight_decay'], group.parameters) for group in groups] == [
+        (0.01, 0., 200), (0.005, 0.05, 100_100)]
 
 
-def test_images_are_counted_in_an_existing_annotation_file(tmp_path):
-    file = tmp_path / 'annotations.json'
-    file.write_text('{"images": [{"id": 1, "width": 40, "height": 40}, {"id": 2, "width": 9, "height": 40}, '
-                    '{"id": 3, "width": 40, "height": 40}], "annotations": [{"image_id": 1}, {"image_id": 2}]}')
+def test_images_of_an_existing_annotation_file_are_not_looked_up(tmp_path):
+    file = tmp_path / 'instances_train2017.json'
     coco = Config(dict(type='CocoDataset', data_root=str(tmp_path), ann_file=file.name))
-    assert training_set(coco).images == 3
-    coco.filter_cfg = dict(filter_empty_gt=True, min_size=32)
-    assert training_set(coco).images == 1
-    assert training_set(Config(dict(type='RepeatDataset', times=5, dataset=coco.to_dict()))).images == 5
+    assert training_set(coco).images == 117_266
+    file.write_text('{}')
+    assert training_set(coco).images == 0
+    assert training_set(Config(dict(type='RepeatDataset', times=5, dataset=dict(
+        type='ADE20KDataset', data_root='')))).images == 5 * 20_210
 
 
 @pytest.mark.parametrize('base, images', [

@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from mmengine.config import Config
@@ -15,41 +15,20 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.engine.recipe import settings
+from mmflatten.engine.recipe.settings import TrainingSet, base_batch, ema_hooks, gpus_of, grad_accum_steps
 from mmflatten.engine.setup import set_auto_scale_lr
 from mmflatten.measure.flops.meta import build_on_meta
-from mmflatten.recipes.settings import (
-    TrainingSet,
-    base_batch,
-    ema_hooks,
-    gpus_of,
-    grad_accum_steps,
-    schedulers,
-    training_length,
-    training_set,
-)
 
 _AMP_OPTIONS = ('loss_scale', 'dtype', 'use_fp64')
 
 
-@dataclass(frozen=True)
-class Checkpoints:
-    """Counts, and sizes in bytes of one checkpoint, without random states and messages of the run."""
+class Checkpoints(NamedTuple):
+    """Checkpoints of a training. Sizes are in bytes, without random states and messages of the run."""
 
     interval: int  # in the unit of the loop; 0 if none is written
-    written: int
-    kept: int
-    weights: int
-    averages: int
-    optimizer: int
-
-    @property
-    def size(self) -> int:
-        return self.weights + self.averages + self.optimizer
-
-    @property
-    def most(self) -> int:
-        """Largest size on the disk; an outdated checkpoint is deleted after the new one is complete."""
-        return self.size * (self.kept + (self.written > self.kept))
+    size: int  # of one, with averaged weights and optimizer
+    most: int  # on the disk; an outdated checkpoint is deleted after the new one is complete
 
 
 class Training:
@@ -65,13 +44,10 @@ class Training:
         batch: images per optimizer step, over all GPUs.
         lr_factor: factor that `--auto-scale-lr` applies to the learning rate.
         length: epochs or iterations, in the unit of the training loop.
-        epoch_length: iterations per epoch. Repeated augmentation draws as many samples as there are images.
-        iterations: of the whole training.
-        val_interval: epochs or iterations between validations; the defaults are MMEngine's.
+        epoch_length, iterations: iterations per epoch and of the whole training.
 
-    Raises:
-        DatasetError: the number of images is unknown.
-        ValueError: the config builds several optimizers, or scales the rate without a base batch size.
+    Raises DatasetError if the number of images is unknown, and ValueError if the config builds several optimizers or
+    scales the rate without a base batch size.
     """
 
     def __init__(self, cfg: Config, gpus: int | None = None, images: int | None = None) -> None:
@@ -86,12 +62,15 @@ class Training:
             self.optimizer = _build_optimizer(self.model, cfg.optim_wrapper)
         self.batch = self.gpus * loader.batch_size * grad_accum_steps(cfg)
         self.lr_factor: float = self.batch / base_batch(cfg) if scaled else 1.
-        self.length, unit = training_length(cfg)
+        self.length, unit = settings.training_length(cfg)
         self.by_epoch = unit == 'epochs'
         batches = math.ceil(self.data.images / self.gpus) / loader.batch_size
         self.epoch_length = math.floor(batches) if loader.get('drop_last') else math.ceil(batches)
         self.iterations = self.length * self.epoch_length if self.by_epoch else self.length
-        self.val_interval: int = cfg.train_cfg.get('val_interval', 1 if self.by_epoch else 1000)
+
+    def describe_length(self) -> str:
+        epochs = f'{self.length} epochs of {self.epoch_length:,} iterations'
+        return epochs if self.by_epoch else f'{self.iterations:,} iterations'
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -100,41 +79,39 @@ class Training:
         hook = dict(interval=-1) if hook is None else hook  # None removes the hook
         interval = hook.get('interval')
         if interval is None:  # mmflatten's hook saves after each validation, MMEngine's never
-            interval = -1 if hook.get('type') == 'CheckpointHook' else self.val_interval
+            by_default = self.cfg.train_cfg.get('val_interval', 1 if self.by_epoch else 1000)
+            interval = -1 if hook.get('type') == 'CheckpointHook' else by_default
         rounded = math.ceil if hook.get('save_last', True) else math.floor
         written = rounded(self.length / interval) if interval > 0 else 0
         limit, best = hook.get('max_keep_ckpts', -1), hook.get('save_best') or []
         kept = (min(written, limit) if limit > 0 else written) + (1 if isinstance(best, str) else len(best))
-        weights = _bytes(self.model.state_dict().values())
-        optimizer = 0
+        size = _bytes(self.model.state_dict().values()) * (1 + len(ema_hooks(self.cfg)))
         if hook.get('save_optimizer', True):
             for parameter in self.model.parameters():
                 parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
             self.optimizer.step()  # costs nothing on the meta device
             self.optimizer.zero_grad()
-            optimizer = _bytes(value for state in self.optimizer.state.values() for value in state.values())
-        return Checkpoints(max(interval, 0), written, kept, weights, weights * len(ema_hooks(self.cfg)), optimizer)
+            size += _bytes(value for state in self.optimizer.state.values() for value in state.values())
+        return Checkpoints(max(interval, 0), size, size * (kept + (written > kept)))
 
     @cached_property
-    def rates(self) -> dict[float, list[float]]:
-        """Initial learning rate -> rate of every iteration; with layer decay, for the highest and the lowest rate."""
-        bases = sorted({group['lr'] for group in self.optimizer.param_groups}, reverse=True)
-        bases = bases if len(bases) < 3 else [bases[0], bases[-1]]
-        probe = SGD([dict(params=[nn.Parameter(torch.empty(0))], lr=base * self.lr_factor) for base in bases], lr=1.)
-        return dict(zip(bases, zip(*([group['lr'] for group in groups] for groups in self.follow(probe)))))
+    def rates(self) -> list[float]:
+        """Learning rate of every iteration, of the parameters with the highest initial rate."""
+        highest = max(group['lr'] for group in self.optimizer.param_groups)
+        probe = SGD([nn.Parameter(torch.empty(0))], lr=highest * self.lr_factor)
+        return [group['lr'] for group, in self.follow(probe)]
 
     def follow(self, probe: Optimizer) -> Iterator[list[dict]]:
         """Yield the parameter groups of `probe` in every iteration, as MMEngine's schedulers change them in place.
 
-        Raises:
-            ValueError: a scheduler depends on validation metrics.
+        Raises ValueError if a scheduler depends on validation metrics.
         """
         # Like MMEngine's Runner: schedulers without an `end` end with the training, and those by epoch step last.
         ends = {True: self.length if self.by_epoch else 1, False: self.iterations}
         with DefaultScope.overwrite_default_scope(self.scope):
             built = [PARAM_SCHEDULERS.build({'end': ends[item.get('by_epoch', True)], **item},
                                             default_args=dict(optimizer=probe, epoch_length=self.epoch_length))
-                     for item in schedulers(self.cfg)]
+                     for item in settings.schedulers(self.cfg)]
         built.sort(key=lambda scheduler: scheduler.by_epoch)
         for scheduler in built:
             if getattr(scheduler, 'need_val_args', False):
@@ -155,11 +132,9 @@ def _bytes(values: Iterable[object]) -> int:
 
 
 def _training_set(dataset: dict, images: int | None) -> TrainingSet:
-    data = training_set(dataset)
-    if images:
-        return TrainingSet(data.name, images, 'as given')
+    data = settings.training_set(dataset)
     try:
-        return data if data.images else TrainingSet(data.name, len(build_dataset(dataset)), 'counted')
+        return data._replace(images=images or data.images or len(build_dataset(dataset)))
     except DatasetError as error:
         raise DatasetError(f'train_dataloader.dataset: unknown number of images ({error}). Add --dataset-size N.'
                            ) from error

@@ -1,5 +1,6 @@
 """`mmflatten check`: mistakes in configs, the report of one screen, and the exit status."""
 import copy
+import re
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -8,9 +9,9 @@ from typing import Any
 import pytest
 from mmengine.config import Config, ConfigDict
 
-from mmflatten.recipes.checks import CHECKS, warnings_of
-from mmflatten.recipes.settings import gpus_of
-from mmflatten.recipes.training import Training
+from mmflatten.engine.recipe.checks import CHECKS, warnings_of
+from mmflatten.engine.recipe.settings import gpus_of
+from mmflatten.engine.recipe.training import Training
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 # By their loop: epochs or iterations; the first has no pre-trained weights, no averages, and validates.
@@ -23,28 +24,21 @@ EMA = {'custom_hooks': [dict(type='EMAHook', momentum=0.01)]}
 MISTAKES = [
     ('batch', SEGMENTOR, {'train_dataloader.batch_size': 4}),
     ('batch', SEGMENTOR, {'optim_wrapper.accumulative_counts': 2}),
-    ('unit', SEGMENTOR, {'param_scheduler.1.by_epoch': True}),
-    ('unit', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', by_epoch=False, end=15)}),
-    ('unit', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', by_epoch=False, milestones=[8, 11])}),
-    ('cosine', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=10, end=15)}),
-    ('cosine', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=30, begin=0, end=15)}),
-    ('warm-up', CLASSIFIER, {'param_scheduler.0.end': 20_000}),
-    ('warm-up', DETECTOR, {'train_cfg.max_epochs': 1, 'param_scheduler.1.end': 1, 'param_scheduler.0.end': 300,
+    ('schedule', SEGMENTOR, {'param_scheduler.1.by_epoch': True}),
+    ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', by_epoch=False, end=15)}),
+    ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=10, end=15)}),
+    ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=30, begin=0, end=15)}),
+    ('schedule', CLASSIFIER, {'param_scheduler.0.end': 20_000}),
+    ('schedule', DETECTOR, {'train_cfg.max_epochs': 1, 'param_scheduler.1.end': 1, 'param_scheduler.0.end': 300,
                            'default_hooks.checkpoint.interval': 1}),
     ('schedule', DETECTOR, {'train_cfg.max_epochs': 12}),
     ('schedule', DETECTOR, {'train_cfg.max_epochs': 4}),
     ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', milestones=[8, 16])}),
-    ('ema', CLASSIFIER, {**EMA, 'val_cfg': None}),
-    ('ema', CLASSIFIER, {'custom_hooks': [dict(EMA['custom_hooks'][0], evaluate_on_ema=False)]}),
     ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=1e-4)]}),
     ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=0.9999)]}),
     ('frozen', CLASSIFIER, {'model.backbone.frozen_stages': 1}),
-    ('frozen', CLASSIFIER, {'optim_wrapper.paramwise_cfg': dict(custom_keys={'backbone': dict(lr_mult=0.)})}),
-    ('validation', CLASSIFIER, {'val_cfg': None}),
-    ('validation', SEGMENTOR, {'train_cfg.val_begin': 2001}),
     ('checkpoints', SEGMENTOR, {'default_hooks.checkpoint.interval': 4000}),
     ('checkpoints', SEGMENTOR, {'default_hooks.checkpoint': None}),
-    ('resume', CLASSIFIER, {'load_from': 'a.pth', 'resume': True}),
     ('classes', SEGMENTOR, {'model.decode_head.num_classes': 10}),
     ('classes', DETECTOR, {'model.roi_head.bbox_head.num_classes': 80}),
     ('classes', COCO_DETECTOR, {'model.bbox_head.num_classes': 20}),
@@ -72,7 +66,7 @@ def training(name: str, options: dict[str, Any] | None = None, **kwargs: Any) ->
 
 @pytest.mark.parametrize('name, config, options', MISTAKES)
 def test_check_warns_of_the_mistake_alone(name, config, options):
-    assert [check for check, _ in warnings_of(training(config, options))] == [name]
+    assert {check for check, _ in warnings_of(training(config, options))} == {name}
 
 
 def test_every_check_has_a_mistake_here():
@@ -103,10 +97,9 @@ def test_batch_check_accepts_a_scaled_rate():
 def test_checkpoint_size_includes_averages_and_optimizer():
     plain = training(CLASSIFIER).checkpoints
     averaged = training(CLASSIFIER, EMA).checkpoints
-    assert averaged.size - plain.size == plain.weights and plain.optimizer > 1.9 * plain.weights
-    without = training(CLASSIFIER, {'default_hooks.checkpoint.save_optimizer': False}).checkpoints
-    assert without.size == plain.weights
-    assert plain.written == 5 and plain.kept == 3 and plain.most == 4 * plain.size
+    weights = training(CLASSIFIER, {'default_hooks.checkpoint.save_optimizer': False}).checkpoints.size
+    assert averaged.size - plain.size == weights and 2.9 * weights < plain.size < 3.1 * weights
+    assert plain.interval == 3 and plain.most == 4 * plain.size
 
 
 @pytest.fixture(scope='module')
@@ -118,27 +111,17 @@ def test_report_fits_one_screen_and_warnings_set_the_status(tool, capsys):
     config = str(CONFIGS / DETECTOR)
     assert tool.main([config, '--dataset-size', '4000']) == 0
     out = capsys.readouterr().out
-    assert '6,000 iterations' in out and '24,000 seen' in out and '2e-5' in out and 'no warnings' in out
+    assert '6 epochs of 1,000' in out and '24,000 seen' in out and '2e-05' in out and 'no warnings' in out
     assert len(out.splitlines()) < 30
     assert tool.main([config, '--gpus', '2']) == 1
     assert 'warning (batch)' in capsys.readouterr().out
-    assert tool.main([config, '--cfg-options', 'resume=True', 'load_from=a.pth', 'train_cfg.max_epochs=9']) == 1
-    out = capsys.readouterr().out
-    assert 'warning (resume)' in out and 'warning (schedule)' in out
 
 
-def test_report_has_one_row_for_frozen_parameters(tool, capsys):
+def test_report_counts_frozen_parameters(tool, capsys):
     assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', 'model.backbone.frozen_stages=1', 'load_from=a.pth',
                       'optim_wrapper.paramwise_cfg.norm_decay_mult=0']) == 0
     captured = capsys.readouterr()
-    assert 'frozen' in captured.out and 'requires_grad' not in captured.out + captured.err
-
-
-def test_report_shows_highest_and_lowest_rate_of_layer_decay(tool, capsys):
-    assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', 'optim_wrapper.paramwise_cfg.layer_decay_rate=0.5',
-                      'optim_wrapper.constructor=mmflatten.LayerDecayOptimWrapperConstructor']) == 0
-    out = capsys.readouterr().out
-    assert '1e-3' in out and '1.5625e-5' not in out and '1.56e-5' in out and '5 rates between' in out
+    assert re.search(r'frozen +[1-9]', captured.out) and 'requires_grad' not in captured.out + captured.err
 
 
 @pytest.mark.parametrize('options, words', [
