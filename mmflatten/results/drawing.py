@@ -8,11 +8,11 @@ from functools import singledispatch
 from pathlib import Path
 
 import numpy as np
-from matplotlib import colormaps, rc_context
+from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure, FigureBase
 
-from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, Plot, Points, Reliability
+from mmflatten.results.figures import Bars, Confusion, Lines, Plot, Reliability
 from mmflatten.text import figure_text
 
 COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
@@ -126,24 +126,3 @@ def _(plot: Bars, figure: FigureBase) -> None:
     axes.set(xlabel=plot.label)
     axes.margins(x=.12)
     axes.invert_yaxis()
-
-
-@_draw.register
-def _(plot: Histogram, figure: FigureBase) -> None:
-    axes = figure.subplots()
-    axes.stairs(plot.counts, plot.edges, fill=True, color=COLOURS[0])
-    axes.set(xlabel=plot.label, ylabel='pixels', yscale='log')
-    axes.grid()
-
-
-@_draw.register
-def _(plot: Points, figure: FigureBase) -> None:
-    axes = figure.subplots()
-    colours = colormaps['tab10' if len(plot.names) <= 10 else 'tab20'].colors
-    for label, name in enumerate(plot.names):
-        colour, own = colours[label % len(colours)], plot.labels == label
-        axes.scatter(*plot.points[own & ~plot.wrong].T, s=8, color=colour, label=figure_text(name))
-        axes.scatter(*plot.points[own & plot.wrong].T, s=24, color=colour, marker='x')
-    axes.set_title(f'{plot.description}; crosses are wrong', fontsize='medium')
-    if len(plot.names) <= MAX_LEGEND_BESIDE:
-        axes.legend(loc='center left', bbox_to_anchor=(1, .5), markerscale=2)

@@ -16,7 +16,7 @@ FLOORS = (
     ('predict', 'own_data', 'studies'),
     ('explain', 'results', 'apis'),
     ('doctor',),
-    ('report', 'app', 'publish'),
+    ('app', 'publish'),
     ('cli',),
     ('__main__',),
 )

@@ -21,8 +21,6 @@ if (gallery) {
     document.getElementById('sample-count').value = `${shown} of ${samples.length} images`;
   };
   [group, kind].forEach(select => select?.addEventListener('change', filter));
-  $$('.enlarge', gallery).forEach(button => button.addEventListener('click', () =>
-    button.setAttribute('aria-pressed', button.closest('.sample').classList.toggle('large'))));
   showLayers();
   filter();
 }

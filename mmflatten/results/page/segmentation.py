@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmflatten.report.samples import Encode, SampleLayer, palette_of
+from mmflatten.results.page.samples import Encode, SampleLayer, palette_of
 from mmflatten.results.reading import Results
 
 OPACITY = 180  # of 255

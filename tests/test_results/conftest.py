@@ -11,7 +11,6 @@ from mmengine.visualization import Visualizer
 
 from mmflatten.cli.report import main
 from mmflatten.engine.setup import build_runner, load_config, set_resume
-from mmflatten.report import measure
 
 VOID = {'meta', 'img', 'input', 'br', 'link', 'path', 'hr'}
 
@@ -72,17 +71,12 @@ class Page(HTMLParser):
         assert len(self.all('caption')) == len(self.all('table')) and len(self.all('h1')) == 1
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(measure, 'SECONDS', 0)
-
-
 @pytest.fixture
 def written(tmp_path):
     """Run the command and return the page, checked."""
     def write(*words: object) -> Page:
         page = tmp_path / 'page.html'
-        assert main(['--out', str(page), '--device', 'cpu', '--images', '4', *map(str, words)]) == 0
+        assert main(['--out', str(page), '--images', '4', *map(str, words)]) == 0
         parsed = Page(page)
         parsed.check()
         return parsed

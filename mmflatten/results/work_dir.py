@@ -13,8 +13,7 @@ from mmengine.config import Config
 from mmflatten.config_files import read_config
 from mmflatten.console import explain
 from mmflatten.engine.checkpoints.files import newest_checkpoint
-from mmflatten.measure.flops.model_cost import ModelCost
-from mmflatten.predict.predictor import Predictor
+from mmflatten.measure.flops.model_cost import ModelCost, count_config
 from mmflatten.results.analysis import Analysis, analyze
 from mmflatten.results.curves import name_runs, read_scalars
 from mmflatten.results.reading import Results, read_results
@@ -37,11 +36,9 @@ class TrainedRun:
     environment: dict[str, str] = field(default_factory=dict)  # machine and libraries of the training
     wall_time: float = 0  # seconds of the training, summed over resumes
     checkpoint: Path | None = None  # the newest one
-    predictor: Predictor | None = None
     results: Results | None = None
     analysis: Analysis | None = None
-    cost: ModelCost | None = None  # from `measure_runs`, as the next
-    seconds: tuple[float, ...] = ()  # of a call in each round
+    cost: ModelCost | None = None
     missing: dict[str, str] = field(default_factory=dict)  # name of a part -> command that creates it, or error
 
     @property
@@ -71,7 +68,7 @@ class TrainedRun:
             return None
 
 
-def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None = None) -> list[TrainedRun]:
+def read_work_dirs(work_dirs: Sequence[str | Path], score: float) -> list[TrainedRun]:
     """Read work dirs; arguments and errors are those of `write_report`."""
     runs = [TrainedRun(path, name) for name, path in name_runs(work_dirs).items()]
     for path in (run.work_dir for run in runs):
@@ -81,11 +78,11 @@ def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None 
             raise ValueError(f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the '
                              'work_dir of a training.')
     for run in runs:
-        _read(run, score, device)
+        _read(run, score)
     return runs
 
 
-def _read(run: TrainedRun, score: float, device: str | None) -> None:
+def _read(run: TrainedRun, score: float) -> None:
     folder, file, results = run.work_dir, find_config_file(run.work_dir), run.work_dir / RESULTS
     logged, tested = any(folder.glob(LOGS)), results.exists()
     run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
@@ -97,11 +94,10 @@ def _read(run: TrainedRun, score: float, device: str | None) -> None:
             run.missing.setdefault(part, fix)
     if file is not None:
         run.config = run.attempt('config', read_config, str(file))
+        run.cost = run.attempt('FLOPs', count_config, file)
     if logged:
         run.records = run.attempt('log', read_scalars, folder) or []
         run.environment, run.wall_time = read_logs(folder)
-    if run.checkpoint is not None and run.config is not None:
-        run.predictor = run.attempt('model', Predictor, run.config, run.checkpoint, device)
     if tested:
         run.results = run.attempt('predictions', read_results, results, None, run.config)
     if run.results is not None:

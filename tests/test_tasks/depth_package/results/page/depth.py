@@ -1,7 +1,7 @@
 """Depth over an image of the page."""
 import numpy as np
 
-from mmflatten.report.samples import SampleLayer
+from mmflatten.results.page.samples import SampleLayer
 
 
 def layers(results, entry, encode, score):

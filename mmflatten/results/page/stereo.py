@@ -5,7 +5,7 @@ import cv2
 import numpy as np
 
 from mmflatten.datasets.stereo.visualizer import colour_map
-from mmflatten.report.samples import Encode, SampleLayer
+from mmflatten.results.page.samples import Encode, SampleLayer
 from mmflatten.results.reading import Results
 
 MAX_ERROR = 5.  # pixels, the brightest colour

@@ -15,8 +15,8 @@ import numpy as np
 from PIL import Image
 
 from mmflatten.datasets.storage import read_rgb
-from mmflatten.report.collect import TrainedRun
 from mmflatten.results.reading import Results
+from mmflatten.results.work_dir import TrainedRun
 
 BUDGET = 5 * 2 ** 20  # bytes of all pictures in base64
 MAX_SIDE, MIN_SIDE = 640, 96  # pixels of the longer side
@@ -84,7 +84,7 @@ def _sample(path: str, group: str, found: list[tuple[int, TrainedRun, dict]], bu
         encode = partial(data_url, scale=min(1, side / max(pixels.shape[:2])))
         picture, layers, classes = encode(pixels), [], set()
         for index, run, entry in found:
-            drawn, names = run.task.part('report').layers(run.results, entry, encode, score)
+            drawn, names = run.task.part('results.page').layers(run.results, entry, encode, score)
             for layer in drawn:
                 layer.run = 0 if layer.kind == 'truth' else index
             layers += [layer for layer in drawn if layer.kind != 'truth' or not layers]

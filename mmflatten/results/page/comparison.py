@@ -1,25 +1,46 @@
-"""Comparison of runs: metrics, costs, environments and configs."""
+"""Comparison of runs: curves, figures, metrics, costs, environments and configs."""
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from mmflatten.report.charts import MAIN
-from mmflatten.report.collect import TrainedRun
 from mmflatten.results.analysis import ResultTable
-from mmflatten.results.curves import NOT_METRICS, is_training, is_undefined, iteration_of
+from mmflatten.results.curves import NOT_METRICS, curve, is_training, is_undefined, iteration_of
+from mmflatten.results.figures import Plot
+from mmflatten.results.work_dir import TrainedRun
 
+NO_CURVES = ('step', 'iter', 'epoch')
+MAIN = ('loss', 'accuracy/top1', 'coco/bbox_mAP', 'coco/segm_mAP', 'mIoU', 'stereo/epe', 'stereo/d1', 'lr')
 NOT_COMPARED = ('work_dir', )
 PERCENT = ' (%)'
 PERCENTAGES = re.compile(r'(accuracy|single-label)/|[am](Acc|IoU|Dice|Fscore|Precision|Recall)$|stereo/(bad|d1)')
 
 
-def tiles(run: TrainedRun) -> list[tuple[str, str]]:
-    """Return name and text of the main metrics and costs."""
-    main = (*MAIN, 'parameters (M)', 'multiply-accumulates (G)', 'latency (ms)', 'training time (min)')
-    return [(name, f'{value:{form}}') for name, form, (value,) in _facts([run]) if name.removesuffix(PERCENT) in main]
+class Chart(NamedTuple):
+    """A figure with its title; `run` is the name of its run, or '' for all runs."""
+
+    title: str
+    plot: Plot
+    run: str = ''
+
+
+def curves(runs: Sequence[TrainedRun]) -> tuple[list[Chart], list[Chart]]:
+    """Return the charts of the main keys of the logs and those of the other keys, one line for each run."""
+    records = {run.name: run.records for run in runs}
+    keys = dict.fromkeys(key for run in runs for record in run.records for key in record if key not in NO_CURVES)
+    charts = {key: Chart(key, curve(key, records)) for key in keys}
+    charts = {key: chart for key, chart in charts.items() if any(len(x) for x, _ in chart.plot.lines.values())}
+    return [charts[key] for key in MAIN if key in charts], [charts[key] for key in charts if key not in MAIN]
+
+
+def analysis_charts(runs: Sequence[TrainedRun]) -> list[list[Chart]]:
+    """Return the figures of the analyses: a list for each figure, with a chart for each run that has it."""
+    analyzed = [run for run in runs if run.analysis is not None]
+    names = dict.fromkeys(name for run in analyzed for name in run.analysis.figures)
+    return [[Chart(name.replace('_', ' ').capitalize(), run.analysis.figures[name], run.name if len(runs) > 1 else '')
+             for run in analyzed if name in run.analysis.figures] for name in names]
 
 
 def summary_table(runs: Sequence[TrainedRun]) -> ResultTable:
@@ -37,10 +58,9 @@ def summary_table(runs: Sequence[TrainedRun]) -> ResultTable:
 
 def _facts(runs: Sequence[TrainedRun]) -> list[tuple[str, str, list[float | None]]]:
     """Return name, format and values of all metrics and costs, one value for each run."""
-    metrics = [_metrics(run) for run in runs]
+    metrics, costs = [_metrics(run) for run in runs], [run.cost for run in runs]
     rows = [(key + PERCENT if PERCENTAGES.match(key) else key, '.3f', [values.get(key) for values in metrics])
             for key in dict.fromkeys(key for values in metrics for key in values)]
-    costs = [run.cost for run in runs]
     training = [[record for record in run.records if is_training(record)] for run in runs]
 
     def logged(key: str, reduce: Any) -> list[float | None]:
@@ -50,7 +70,6 @@ def _facts(runs: Sequence[TrainedRun]) -> list[tuple[str, str, list[float | None
     rows += [
         ('parameters (M)', '.2f', [cost and cost.params / 1e6 for cost in costs]),
         ('multiply-accumulates (G)', '.2f', [cost and cost.counts.macs / 1e9 for cost in costs]),
-        ('latency (ms)', '.1f', [1e3 * median(run.seconds) if run.seconds else None for run in runs]),
         ('training iterations', ',d', [iteration_of(records[-1]) if records else None for records in training]),
         ('training time (min)', '.1f', [run.wall_time / 60 or None for run in runs]),
         ('time per iteration (s)', '.3f', logged('time', median)),

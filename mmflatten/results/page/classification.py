@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmflatten.report.samples import Encode, SampleLayer
+from mmflatten.results.page.samples import Encode, SampleLayer
 from mmflatten.results.reading import Results
 
 

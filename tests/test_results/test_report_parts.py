@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.report.charts import largest_modules
-from mmflatten.report.detection import layers
 from mmflatten.results.drawing import svg
-from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, Reliability
+from mmflatten.results.figures import Bars, Confusion, Lines, Reliability
+from mmflatten.results.page.detection import layers
 
 
 @pytest.fixture
@@ -59,7 +58,6 @@ def test_instance_layers_have_outline_class_and_score():
      ['mean', 'recall', 'precision']),
     (Reliability(np.array([.5]), np.array([.25]), np.array([4]), .25), ['0.250', 'calibrated']),
     (Bars(dict(a=.5, b=float('nan')), 'IoU'), ['IoU', '0.5']),
-    (Histogram(np.array([0, 1, 2]), np.array([7, 8]), 'error'), ['error', 'pixels']),
     (Lines(dict(one=((1, 2), (3, float('nan'))), none=((), ())), 'iteration'), ['iteration'])])
 def test_svg_has_text_without_fixed_black_or_styles_of_the_page(plot, words):
     drawing = svg(plot)
@@ -73,9 +71,3 @@ def test_ten_lines_have_ten_styles():
         return set(re.findall(r'style="(fill: none; [^"]*stroke: #[^"]*)"', svg(plot)))
 
     assert len(styles(10)) == len(styles(2)) + 8
-
-
-def test_largest_modules_sum_to_the_total():
-    totals = {'': 100, 'head': 10, 'backbone': 85, 'backbone.stem': 5, 'backbone.stage': 70, 'backbone.unused': 0}
-    assert largest_modules(totals, 4) == {'backbone.stage': 70, 'head': 10, 'backbone (own)': 10, 'backbone.stem': 5,
-                                          'model (own)': 5}

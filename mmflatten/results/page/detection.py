@@ -7,7 +7,7 @@ from typing import Any
 import cv2
 from pycocotools import mask as coco_mask
 
-from mmflatten.report.samples import Encode, SampleLayer
+from mmflatten.results.page.samples import Encode, SampleLayer
 from mmflatten.results.reading import Results
 
 
