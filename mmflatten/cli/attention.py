@@ -54,7 +54,7 @@ def main(args: Namespace) -> None:
 
 def _analyze(args: Namespace) -> tuple[dict, str]:
     """Write drawings and attention.json; return the content of the latter, and a table."""
-    from mmflatten.explain.attention.statistics import describe, head_statistics, table
+    from mmflatten.explain.attention.statistics import describe, table
     from mmflatten.explain.maps import probe_image
     from mmflatten.predict.predictor import Predictor
     predictor = Predictor(args.config, args.checkpoint, args.device)
@@ -79,7 +79,7 @@ def _analyze(args: Namespace) -> tuple[dict, str]:
     for layer, token in zip(layers, tokens):
         number = probe.layers.index(layer)
         file = None if token is None else f'{number:02d}_{layer.name}.png'
-        entries.append({**describe(layer, head_statistics(layer, args.queries)), 'number': number, 'file': file})
+        entries.append({**describe(layer, args.queries), 'number': number, 'file': file})
         if token is not None:
             _draw(layer, token, args, picture, place).savefig(args.out / file, dpi=100)
     content = dict(config=args.config, checkpoint=args.checkpoint, image=args.image, picture=[height, width],
