@@ -63,6 +63,8 @@ def _size(plot: Plot) -> tuple[float, float]:
         return side + 1, side
     if isinstance(plot, Bars):
         return 5.5, 1 + 0.25 * len(plot.values)
+    if isinstance(plot, Lines) and plot.log:  # many lines, with a legend beside them
+        return 7, max(4, 0.2 * len(plot.lines))
     return (4.5, 3.2) if isinstance(plot, Lines) and not plot.mean else (5.5, 4)
 
 
@@ -78,9 +80,12 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
             axes.plot(x, np.asarray(y, dtype=float), label=figure_text(name), markersize=4,
                       marker='o' if plot.markers or len(x) == 1 else '', **style)
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
-    axes.locator_params(axis='x', nbins=5)
+    if plot.log:
+        axes.set(xscale='log', yscale='log')
+    else:
+        axes.locator_params(axis='x', nbins=5)
     axes.grid()
-    if plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
+    if plot.log or plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
         axes.legend(loc='center left', bbox_to_anchor=(1, .5))
     elif 1 < len(plot.lines) <= MAX_LEGEND:
         axes.legend()

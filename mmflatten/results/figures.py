@@ -56,6 +56,7 @@ class Lines:
     limits: tuple[float | None, float | None] = (None, None)  # of the vertical axis; None is automatic
     markers: bool = False
     mean: str = ''  # name of the mean of the other lines, drawn in black
+    log: bool = False  # logarithmic axes
 
     @property
     def description(self) -> str:
