@@ -33,7 +33,6 @@ class TrainedRun:
     name: str
     config: Config | None = None
     records: list[dict] = field(default_factory=list)  # of the training's log, merged over resumes
-    environment: dict[str, str] = field(default_factory=dict)  # machine and libraries of the training
     wall_time: float = 0  # seconds of the training, summed over resumes
     checkpoint: Path | None = None  # the newest one
     results: Results | None = None
@@ -97,7 +96,7 @@ def _read(run: TrainedRun, score: float) -> None:
         run.cost = run.attempt('FLOPs', count_config, file)
     if logged:
         run.records = run.attempt('log', read_scalars, folder) or []
-        run.environment, run.wall_time = read_logs(folder)
+        _, run.wall_time = read_logs(folder)
     if tested:
         run.results = run.attempt('predictions', read_results, results, None, run.config)
     if run.results is not None:

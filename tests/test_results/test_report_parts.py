@@ -10,7 +10,6 @@ import torch
 
 from mmflatten.results.drawing import svg
 from mmflatten.results.figures import Bars, Confusion, Lines, Reliability
-from mmflatten.results.page.detection import layers
 
 
 @pytest.fixture
@@ -35,21 +34,9 @@ def test_page_of_fifty_photographs_stays_below_8_mb(pairs, written):
     page = written(pairs, '--images', '50')
     assert page.size < 8e6
     assert len(page.all('figure', class_='sample')) == 50
-    assert len(page.all('img')) == 50 * 4  # the left image, truth, prediction, error
-    assert [text for _, text in page.all('button', class_='toggle')] == ['Truth', 'Prediction', 'Error']
+    assert len(page.all('img')) == 50
     captions = [text for _, text in page.all('figcaption')]
     assert captions[-50].startswith('49.jpg worst, 4.9') and sum('random' in text for text in captions) == 25
-
-
-def test_instance_layers_have_outline_class_and_score():
-    entry = dict(gt_instances=dict(bboxes=torch.tensor([[1., 2, 5, 8]]), labels=torch.tensor([1])),
-                 pred_instances=dict(bboxes=torch.tensor([[1., 2, 5, 8.04], [0, 0, 9, 9]]), labels=torch.tensor([0, 1]),
-                                     scores=torch.tensor([0.9, 0.2])))
-    results = type('Results', (), dict(origin=dict(classes=['cat', '<b>']), names=None))
-    (truth, prediction), names = layers(results, entry, None, 0.3)
-    assert [(shape['name'], shape['path']) for shape in truth.shapes] == [('<b>', 'M1.0 2.0H5.0V8.0H1.0Z')]
-    assert [(shape['name'], shape['path']) for shape in prediction.shapes] == [('cat 0.90', 'M1.0 2.0H5.0V8.0H1.0Z')]
-    assert names == ['<b>', 'cat']
 
 
 @pytest.mark.parametrize('plot, words', [

@@ -1,4 +1,4 @@
-"""Comparison of runs: curves, figures, metrics, costs, environments and configs."""
+"""Comparison of runs: curves, figures, metrics, costs and configs."""
 from __future__ import annotations
 
 import re
@@ -83,11 +83,6 @@ def _metrics(run: TrainedRun) -> dict[str, float]:
     metrics = (run.results.origin.get('metrics') if run.results else None) or (validations or [{}])[-1]
     return {key: value for key, value in metrics.items() if key not in NOT_METRICS and isinstance(value, (int, float))
             and not is_undefined(key, value)}
-
-
-def environment_table(runs: Sequence[TrainedRun]) -> ResultTable:
-    """Tabulate machines and libraries of the trainings, from their logs."""
-    return _table('Environment of the trainings, from their logs', '', runs, [run.environment for run in runs])
 
 
 def config_difference(runs: Sequence[TrainedRun]) -> ResultTable:

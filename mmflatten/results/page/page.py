@@ -23,7 +23,7 @@ from mmflatten.version import __version__
 SECTIONS = dict(
     summary=('Summary', ['config', 'checkpoint', 'FLOPs']), curves=('Training', ['log']),
     metrics=('Metrics and errors', ['predictions', 'metrics']), samples=('Samples', ['sample images']),
-    environment=('Environment', []), config=('Config', ['config']))
+    config=('Config', ['config']))
 TEMPLATES = Path(__file__).parent / 'templates'
 
 
@@ -45,8 +45,7 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
     page = render(
         runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, sections=SECTIONS,
         facts=comparison.summary_table(runs), charts=main, more_charts=others,
-        plots=comparison.analysis_charts(runs), gallery=gallery, environment=comparison.environment_table(runs),
-        difference=comparison.config_difference(runs),
+        plots=comparison.analysis_charts(runs), gallery=gallery, difference=comparison.config_difference(runs),
         configs=[(run, Path(run.config.filename).read_text(encoding='utf-8')) for run in runs if run.config])
     with atomic_write(out) as aside:
         aside.write_text(page, encoding='utf-8', errors='replace')  # file names may not be UTF-8
