@@ -31,7 +31,6 @@ def options(parser: ArgumentParser) -> None:
                         help='draw attention, the depthwise convolutions of the values, or both (default: attention)')
     parser.add_argument('--queries', type=positive, default=64, metavar='N',
                         help='number of queries for the statistics (default: 64)')
-    parser.add_argument('--json', action='store_true', help='print attention.json instead of the table')
     add_device(parser)
 
 
@@ -48,12 +47,11 @@ def query(text: str) -> tuple[int, int] | str:
 @command('attention', __doc__, options)
 def main(args: Namespace) -> None:
     with own_output() as lines:
-        content, text = _analyze(args)
-        lines.write((json.dumps(content, indent=2) if args.json else text) + '\n')
+        lines.write(_analyze(args) + '\n')
 
 
-def _analyze(args: Namespace) -> tuple[dict, str]:
-    """Write drawings and attention.json; return the content of the latter, and a table."""
+def _analyze(args: Namespace) -> str:
+    """Write drawings and attention.json; return a table."""
     from mmflatten.explain.attention.statistics import describe, table
     from mmflatten.explain.maps import probe_image
     from mmflatten.predict.predictor import Predictor
@@ -87,7 +85,7 @@ def _analyze(args: Namespace) -> tuple[dict, str]:
     (args.out / 'attention.json').write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
     shown = place if place == CLASS else f'{place[0]},{place[1]}'
     drawings = len(layers) - tokens.count(None)
-    return content, f'{table(entries)}\n\n{drawings} drawings of query {shown} and attention.json: {args.out}'
+    return f'{table(entries)}\n\n{drawings} drawings of query {shown} and attention.json: {args.out}'
 
 
 def _draw(layer: Any, token: int, args: Namespace, picture: Any, place: tuple[int, int] | str) -> Any:

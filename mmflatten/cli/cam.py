@@ -26,7 +26,6 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--layer', metavar='NAME',
                         help='stage of the backbone by index, or module by name (default: output norm of the '
                         'last stage for a classifier, of the second-last stage for a segmentor)')
-    parser.add_argument('--json', action='store_true', help='print cam.json instead of the table')
     add_device(parser)
 
 
@@ -37,8 +36,7 @@ def main(args: Namespace) -> None:
         entries, failures = _activations(args)
         rows = [[entry['image'], entry['class'], f'{entry["score"]:.3f}', entry['file']] for entry in entries]
         table = align(rows, ('image', 'class', 'score', 'drawing'), {0, 1, 3})
-        text = f'{table}\n\n{entries[0]["method"]} at {entries[0]["layer"]}; cam.json and drawings: {args.out}'
-        lines.write((json.dumps(entries, indent=2) if args.json else text) + '\n')
+        lines.write(f'{table}\n\n{entries[0]["method"]} at {entries[0]["layer"]}; cam.json and drawings: {args.out}\n')
         if failures:
             raise ValueError('; '.join(failures))
 

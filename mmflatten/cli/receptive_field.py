@@ -24,19 +24,17 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--size', nargs=2, type=positive, metavar=('HEIGHT', 'WIDTH'),
                         help='size of the input (default: size after the test pipeline)')
     add_output(parser, 'receptive_field', 'receptive_field.png and .json')
-    parser.add_argument('--json', action='store_true', help='print receptive_field.json instead of the table')
     add_device(parser)
 
 
 @command('receptive-field', __doc__, options)
 def main(args: Namespace) -> None:
     with own_output() as lines:
-        content, text = _receptive_fields(args)
-        lines.write((json.dumps(content, indent=2) if args.json else text) + '\n')
+        lines.write(_receptive_fields(args) + '\n')
 
 
-def _receptive_fields(args: Namespace) -> tuple[dict, str]:
-    """Write receptive_field.png and .json; return the content of the latter, and a table."""
+def _receptive_fields(args: Namespace) -> str:
+    """Write receptive_field.png and .json; return a table."""
     from torch.nn.functional import interpolate
 
     from mmflatten.explain.drawings import receptive_field_figure
@@ -66,4 +64,4 @@ def _receptive_fields(args: Namespace) -> tuple[dict, str]:
     rows = [[entry['layer'], f'{100 * entry["share_50"]:.1f}', f'{100 * entry["share_95"]:.1f}',
              f'{entry["radius"]:.1f}'] for entry in entries]
     table = align(rows, ('layer', '50 % in (% of input)', '95 % in (% of input)', 'radius (pixels)'), {0})
-    return content, f'{table}\n\nreceptive_field.png and receptive_field.json: {args.out}'
+    return f'{table}\n\nreceptive_field.png and receptive_field.json: {args.out}'

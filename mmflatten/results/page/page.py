@@ -24,7 +24,6 @@ SECTIONS = dict(
     summary=('Summary', ['config', 'checkpoint', 'FLOPs']), curves=('Training', ['log']),
     metrics=('Metrics and errors', ['predictions', 'metrics']), samples=('Samples', ['sample images']),
     config=('Config', ['config']))
-TEMPLATES = Path(__file__).parent / 'templates'
 
 
 def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int = 24, score: float = 0.3) -> None:
@@ -52,10 +51,8 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
 
 
 def render(**context: Any) -> str:
-    """Render the page, with every `*.css` and `*.js` of the templates inline, `base` first."""
+    """Render the page, which has no scripts."""
     environment = Environment(loader=PackageLoader('mmflatten.results.page'), autoescape=True,
                               undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(cell=partial(cell, missing='–', integers=',d'), svg=lambda plot: Markup(svg(plot)))
-    styles, scripts = (Markup('\n'.join(path.read_text(encoding='utf-8') for path in sorted(
-        TEMPLATES.glob(pattern), key=lambda path: (path.stem != 'base', path.name)))) for pattern in ('*.css', '*.js'))
-    return environment.get_template('report.html').render(styles=styles, scripts=scripts, **context)
+    return environment.get_template('report.html').render(**context)

@@ -63,13 +63,13 @@ def _draw(run: TrainedRun, index: int, score: float, budget: int) -> str:
         draw_sample(run.task.visualizer(metainfo_of(run.results)), image, run.task.restore(entry), file, score=score)
         pixels = read_rgb(file)
     while True:
-        url = data_url(pixels, min(1, side / max(pixels.shape[:2])))
+        url = _data_url(pixels, min(1, side / max(pixels.shape[:2])))
         if len(url) <= budget or side == MIN_SIDE:
             return url
         side = max(MIN_SIDE, int(0.9 * side * (budget / len(url)) ** 0.5))
 
 
-def data_url(pixels: np.ndarray, scale: float) -> str:
+def _data_url(pixels: np.ndarray, scale: float) -> str:
     """Scale RGB pixels and encode them as a WebP data URL."""
     picture, file = Image.fromarray(pixels), io.BytesIO()
     size = [max(1, round(scale * side)) for side in picture.size]
