@@ -31,7 +31,7 @@ METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/s
 def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     check_task('mmdet')
-    from mmflatten.report.page import write_report  # these import mmdet, so after the check
+    from mmflatten.results.page.page import write_report  # these import mmdet, so after the check
     from mmflatten.results.reading import read_results
     work_dir = Path(args.work_dir)
     require_masks(args.config)

@@ -7,7 +7,7 @@ See docs/analysis_tools.md for the output files.
 """
 from argparse import ArgumentParser, Namespace
 
-from mmflatten.cli.common import add_output, add_score, command, positive, seed
+from mmflatten.cli.common import add_output, add_score, command, positive
 
 
 def options(parser: ArgumentParser) -> None:
@@ -17,23 +17,16 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--worst', type=positive, default=12, metavar='N',
                         help='number of worst images to draw (default: 12)')
     add_score(parser, 'minimum score of detections in confusions and drawings')
-    parser.add_argument('--embedding', choices=['tsne', 'pca'],
-                        help="map a classifier's images by their features, with the model of --config")
-    parser.add_argument('--seed', type=seed, default=0, metavar='N', help='seed of --embedding (default: 0)')
 
 
 @command('analyze', __doc__, options)
 def main(args: Namespace) -> None:
     from mmflatten.results.analysis import analyze
-    from mmflatten.results.embedding import embed
     from mmflatten.results.reading import read_results
     from mmflatten.results.writing import draw_worst, write_analysis
     from mmflatten.text import shorten
     results = read_results(args.results, args.config)
-    embedding = embed(results, args.config, args.embedding, args.seed) if args.embedding else None
     analysis = analyze(results, args.worst, args.score)
-    if embedding is not None:
-        analysis.tables['embedding'], analysis.figures['embedding'] = embedding
     worst, broken = draw_worst(results, analysis, args.out, args.score)
     source = dict(results=str(results.path), **{name: results.origin.get(name) for name in ('config', 'checkpoint')})
     written = write_analysis(analysis, args.out, source, worst)

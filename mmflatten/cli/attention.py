@@ -31,7 +31,6 @@ def options(parser: ArgumentParser) -> None:
                         help='draw attention, the depthwise convolutions of the values, or both (default: attention)')
     parser.add_argument('--queries', type=positive, default=64, metavar='N',
                         help='number of queries for the statistics (default: 64)')
-    parser.add_argument('--json', action='store_true', help='print attention.json instead of the table')
     add_device(parser)
 
 
@@ -48,13 +47,12 @@ def query(text: str) -> tuple[int, int] | str:
 @command('attention', __doc__, options)
 def main(args: Namespace) -> None:
     with own_output() as lines:
-        content, text = _analyze(args)
-        lines.write((json.dumps(content, indent=2) if args.json else text) + '\n')
+        lines.write(_analyze(args) + '\n')
 
 
-def _analyze(args: Namespace) -> tuple[dict, str]:
-    """Write drawings and attention.json; return the content of the latter, and a table."""
-    from mmflatten.explain.attention.statistics import describe, head_statistics, table
+def _analyze(args: Namespace) -> str:
+    """Write drawings and attention.json; return a table."""
+    from mmflatten.explain.attention.statistics import describe, table
     from mmflatten.explain.maps import probe_image
     from mmflatten.predict.predictor import Predictor
     predictor = Predictor(args.config, args.checkpoint, args.device)
@@ -79,7 +77,7 @@ def _analyze(args: Namespace) -> tuple[dict, str]:
     for layer, token in zip(layers, tokens):
         number = probe.layers.index(layer)
         file = None if token is None else f'{number:02d}_{layer.name}.png'
-        entries.append({**describe(layer, head_statistics(layer, args.queries)), 'number': number, 'file': file})
+        entries.append({**describe(layer, args.queries), 'number': number, 'file': file})
         if token is not None:
             _draw(layer, token, args, picture, place).savefig(args.out / file, dpi=100)
     content = dict(config=args.config, checkpoint=args.checkpoint, image=args.image, picture=[height, width],
@@ -87,7 +85,7 @@ def _analyze(args: Namespace) -> tuple[dict, str]:
     (args.out / 'attention.json').write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
     shown = place if place == CLASS else f'{place[0]},{place[1]}'
     drawings = len(layers) - tokens.count(None)
-    return content, f'{table(entries)}\n\n{drawings} drawings of query {shown} and attention.json: {args.out}'
+    return f'{table(entries)}\n\n{drawings} drawings of query {shown} and attention.json: {args.out}'
 
 
 def _draw(layer: Any, token: int, args: Namespace, picture: Any, place: tuple[int, int] | str) -> Any:

@@ -13,7 +13,6 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,13 @@ import torch
 from mmflatten.cli.common import command, positive, require_folder
 from mmflatten.console import say
 from mmflatten.measure.speed import machine, results
-from mmflatten.measure.speed.bound import products_alone
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, default_size, model_subject
 from mmflatten.measure.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
 from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.predict.predictor import check_device
+from mmflatten.results.drawing import save_png
+from mmflatten.results.figures import Lines
 
 SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20., 3.
 PROGRESS_INTERVAL = 5.  # seconds
@@ -65,12 +65,9 @@ def options(parser: ArgumentParser) -> None:
     add('--threads', type=positive, default=2, metavar='N', help='CPU threads (default: 2)')
     add('--train', action='store_true', help='time forward and backward pass instead of inference')
     add('--compile', action='store_const', const='inductor', help='use torch.compile; in inference with frozen weights')
-    add('--bound', action='store_true', help='also time the matrix products alone')
     add('--rounds', type=positive, metavar='N', help='maximum number of rounds')
     add('--seconds', type=seconds, metavar='S', help='time per model, or per attention and number of tokens; at least '
         f'3 rounds run (default without --rounds: {SECONDS_PER_MODEL:g} and {SECONDS_PER_OPERATOR:g})')
-    add('--limit', type=seconds, metavar='S', default=math.inf, help='skip an attention at the numbers of tokens where '
-        'a call is predicted to take longer, extrapolated from smaller numbers')
     add('--csv', type=Path, metavar='FILE', help='write a row per model, or per attention and number of tokens')
     add('--json', type=Path, metavar='FILE', help='write the machine, the settings and the time of every round')
     add('--plot', type=Path, metavar='FILE.png', help='draw time and memory over the tokens, for --operators')
@@ -79,8 +76,6 @@ def options(parser: ArgumentParser) -> None:
 
 def check(args: Namespace) -> None:
     """Raise ValueError for options that contradict each other or this machine."""
-    if args.bound and (args.train or args.dtype != 'fp32'):
-        raise ValueError('--bound: only for inference in fp32. Remove --train and --dtype.')
     if bool(args.models or args.zoo) == bool(args.operators):
         raise ValueError('MODEL: expected models, --zoo or both, or else --operators.')
     if args.size and len(args.size) > 2:
@@ -89,7 +84,7 @@ def check(args: Namespace) -> None:
         raise ValueError(f'--embed-dims: must be divisible by --heads {args.heads}, got {args.embed_dims}.')
     if args.operators and args.vs:
         raise ValueError(f'--vs: only for models, got {args.vs}. Remove it; the ratios refer to {SOFTMAX}.')
-    for option, given in (('--tokens', args.tokens), ('--plot', args.plot), ('--limit', args.limit < math.inf)):
+    for option, given in (('--tokens', args.tokens), ('--plot', args.plot)):
         if given and not args.operators:
             raise ValueError(f'{option}: only for --operators. Remove it.')
     check_device(args.device)
@@ -118,27 +113,10 @@ def measure_operators(args: Namespace, settings: RunSettings) -> list[results.Ro
     numbers, rows = sorted(set(args.tokens or TOKENS)), []
     for index, tokens in enumerate(numbers, 1):
         say(f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens')
-        names = [name for name in names if fits(name, tokens, rows, args.limit, settings.device)]
         subjects = [operator_subject(name, tokens, args.embed_dims, args.heads, settings) for name in names]
-        if subjects:
-            reference = names.index(SOFTMAX) if SOFTMAX in names else None
-            rows += run_group(subjects, args, settings, SECONDS_PER_OPERATOR, reference)
+        reference = names.index(SOFTMAX) if SOFTMAX in names else None
+        rows += run_group(subjects, args, settings, SECONDS_PER_OPERATOR, reference)
     return rows
-
-
-def fits(name: str, tokens: int, rows: list[results.Row], limit: float, device: str) -> bool:
-    """Return True if time and memory of a call, extrapolated from fewer tokens, are within the limits."""
-    predicted = []
-    for column in (results.TIME, results.MEMORY):
-        numbers, costs = results.curves(rows, column)
-        predicted.append(results.forecast(numbers, costs.get(name, []), tokens))
-    duration, mib = predicted
-    free = machine.free_memory(device)
-    if duration <= limit and mib <= free:
-        return True
-    say(f'{name} is skipped from {tokens} tokens on: a call is predicted to take {duration:.3g} s and {mib:.0f} MiB, '
-        f'limit {limit:g} s and {free:.0f} MiB')
-    return False
 
 
 def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, default_seconds: float,
@@ -147,10 +125,9 @@ def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, d
     say('measuring memory, then warming up' + (', which compiles for minutes' if settings.compile else ''))
     peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
     limit = args.seconds or (math.inf if args.rounds else default_seconds)
-    bounds = [replace(subject, call=products_alone(subject.call)) for subject in subjects if args.bound]
-    times = measure([*subjects, *bounds], rounds=args.rounds or math.inf, seconds=limit, device=settings.device,
+    times = measure(subjects, rounds=args.rounds or math.inf, seconds=limit, device=settings.device,
                     progress=progress())
-    return results.result_rows(subjects, times, peaks, settings, reference, times[len(subjects):] or None)
+    return results.result_rows(subjects, times, peaks, settings, reference)
 
 
 def progress() -> Callable[[int, float, float], None]:
@@ -178,7 +155,12 @@ def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, setti
     if args.operators and rows[0]['reference']:
         print(f'\n{results.crossover_table(rows, args.markdown)}')
     if args.plot:
-        results.draw_operators(rows, args.plot, f'{settings_line}, {facts["threads"]} CPU threads')
+        panels = {}
+        for column, title in ((results.TIME, 'time of one call (s)'), (results.MEMORY, 'peak memory (MiB)')):
+            tokens, costs = results.curves(rows, column)
+            lines = {name: (tokens, values) for name, values in costs.items()}
+            panels[title] = Lines(lines, 'tokens', mean=SOFTMAX if SOFTMAX in lines else '', log=True)
+        save_png(args.plot, panels)
     if args.csv:
         results.write_csv(rows, args.csv)
     if args.json:

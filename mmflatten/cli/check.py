@@ -25,9 +25,9 @@ def options(parser: ArgumentParser) -> None:
 def load_training(arguments: Namespace, auto_scale_lr: bool = False) -> Any:
     """Build the `Training` of the command line's config."""
     from mmflatten.config_files import read_config, require_parts
+    from mmflatten.engine.recipe.settings import gpus_of
+    from mmflatten.engine.recipe.training import Training
     from mmflatten.engine.setup import load_config, set_auto_scale_lr
-    from mmflatten.recipes.settings import gpus_of
-    from mmflatten.recipes.training import Training
     cfg = load_config(arguments.config, arguments.cfg_options)
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     if auto_scale_lr:
@@ -40,10 +40,24 @@ def load_training(arguments: Namespace, auto_scale_lr: bool = False) -> Any:
 def main(args: Namespace) -> int:
     with quiet_libraries(logging.ERROR):  # MMEngine warns of each frozen parameter
         training = load_training(args)
-        from mmflatten.recipes.checks import warnings_of
-        from mmflatten.recipes.report import render_report
-        warnings = warnings_of(training)
-        print(render_report(training, warnings))
-    if args.gpus is None:
-        print(f'(--gpus: {training.gpus}, from the config)')
+        from mmflatten.engine.recipe.checks import warnings_of
+        from mmflatten.engine.recipe.schedule import schedule_of
+        warnings, schedule = warnings_of(training), schedule_of(training)
+    print(f'{_facts(training)}\n\n{schedule.render()}\n')
+    print(*[f'warning ({name}): {text}' for name, text in warnings] or ['no warnings'], sep='\n')
     return 1 if warnings else 0
+
+
+def _facts(training: Any) -> str:
+    """Format data, batch, length and checkpoints of a training."""
+    from mmflatten.engine.recipe.settings import base_batch, grad_accum_steps
+    per_gpu, files = training.cfg.train_dataloader.batch_size, training.checkpoints
+    seen, base = training.iterations * training.gpus * per_gpu, base_batch(training.cfg) or 'an unknown batch'
+    frozen = sum(weight.numel() for weight in training.model.parameters() if not weight.requires_grad)
+    return f"""\
+data         {training.data.name}, {training.data.images:,} images, {seen:,} seen
+batch        {training.batch} = {training.gpus} GPUs x {per_gpu} x {grad_accum_steps(training.cfg)} accumulated; \
+the rate is for {base}, scaled by {training.lr_factor:g}
+length       {training.describe_length()}
+checkpoints  {files.size / 1e6:.0f} MB each, at most {files.most / 1e9:.1f} GB on the disk
+frozen       {frozen:,} parameters"""

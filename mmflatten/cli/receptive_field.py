@@ -4,14 +4,12 @@ It shows the pixels that the centre of a map depends on.
 
     mmflatten receptive-field CONFIG CHECKPOINT images/ --out receptive_field
     mmflatten receptive-field CONFIG CHECKPOINT images/ --layer 2 -1 --size 512 512
-    mmflatten receptive-field CONFIG CHECKPOINT --noise 20 --size 512 512
 
 See docs/class_activation.md.
 """
 import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 from mmflatten.cli.common import add_device, add_model, add_output, command, positive
 from mmflatten.console import own_output
@@ -19,36 +17,39 @@ from mmflatten.console import own_output
 
 def options(parser: ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument('image', nargs='*', metavar='IMAGE',
+    parser.add_argument('image', nargs='+', metavar='IMAGE',
                         help='images to average over, or folders or globs of them')
     parser.add_argument('--layer', nargs='+', metavar='NAME',
                         help='stages of the backbone by index, or modules by name (default: all stages)')
-    parser.add_argument('--noise', type=positive, metavar='N', help='use N images of Gaussian noise instead of files')
     parser.add_argument('--size', nargs=2, type=positive, metavar=('HEIGHT', 'WIDTH'),
                         help='size of the input (default: size after the test pipeline)')
     add_output(parser, 'receptive_field', 'receptive_field.png and .json')
-    parser.add_argument('--json', action='store_true', help='print receptive_field.json instead of the table')
     add_device(parser)
 
 
 @command('receptive-field', __doc__, options)
 def main(args: Namespace) -> None:
     with own_output() as lines:
-        content, text = _receptive_fields(args)
-        lines.write((json.dumps(content, indent=2) if args.json else text) + '\n')
+        lines.write(_receptive_fields(args) + '\n')
 
 
-def _receptive_fields(args: Namespace) -> tuple[dict, str]:
-    """Write receptive_field.png and .json; return the content of the latter, and a table."""
+def _receptive_fields(args: Namespace) -> str:
+    """Write receptive_field.png and .json; return a table."""
+    from torch.nn.functional import interpolate
+
     from mmflatten.explain.drawings import receptive_field_figure
     from mmflatten.explain.layer_maps import stages
     from mmflatten.explain.receptive_field import receptive_field
+    from mmflatten.predict.inputs import Inputs
     from mmflatten.predict.predictor import Predictor
     from mmflatten.text import align
     predictor = Predictor(args.config, args.checkpoint, args.device)
     if predictor.spec.pairs:
         raise ValueError(f'CONFIG: expected a model for single images, got {predictor.task} in {args.config}.')
-    images = _images(args, predictor)
+    batches = [predictor.prepare(item.image)['inputs'] for item in Inputs(args.image)]
+    if args.size:
+        batches = [interpolate(batch, tuple(args.size), mode='bilinear', antialias=True) for batch in batches]
+    images = [batch[0] for batch in batches]
     layers = args.layer or range(len(stages(predictor.model)))
     fields = [receptive_field(predictor.model, images, layer) for layer in layers or [None]]
     height, width = fields[0].values.shape
@@ -57,33 +58,10 @@ def _receptive_fields(args: Namespace) -> tuple[dict, str]:
     title = f'{Path(args.config).stem}: effective receptive fields, mean of {len(images)} images of {height} x {width}'
     receptive_field_figure(panels, title).savefig(args.out / 'receptive_field.png', dpi=100)
     entries = [dict(layer=field.layer, center=field.center, **field.figures()) for field in fields]
-    content = dict(config=args.config, checkpoint=args.checkpoint, images=args.image, noise=args.noise or 0,
-                   size=[height, width], layers=entries)
+    content = dict(config=args.config, checkpoint=args.checkpoint, images=args.image, size=[height, width],
+                   layers=entries)
     (args.out / 'receptive_field.json').write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
     rows = [[entry['layer'], f'{100 * entry["share_50"]:.1f}', f'{100 * entry["share_95"]:.1f}',
              f'{entry["radius"]:.1f}'] for entry in entries]
     table = align(rows, ('layer', '50 % in (% of input)', '95 % in (% of input)', 'radius (pixels)'), {0})
-    return content, f'{table}\n\nreceptive_field.png and receptive_field.json: {args.out}'
-
-
-def _images(args: Namespace, predictor: Any) -> list:
-    """Return the inputs of the network, `(3, H, W)` each."""
-    import torch
-    import torch.nn.functional as F
-
-    from mmflatten.predict.inputs import Inputs
-    if bool(args.image) == bool(args.noise):
-        raise ValueError(f'IMAGE: expected either images or --noise, got {len(args.image)} images and --noise '
-                         f'{args.noise}.')
-    if args.noise:
-        if args.size is None:
-            raise ValueError(f'--noise: requires --size HEIGHT WIDTH, got {args.noise}.')
-        generator = torch.Generator().manual_seed(0)
-        return list(torch.randn(args.noise, 3, *args.size, generator=generator).to(predictor.device))
-    batches = [predictor.prepare(item.image)['inputs'] for item in Inputs(args.image)]
-    if args.size:
-        batches = [F.interpolate(batch, tuple(args.size), mode='bilinear', antialias=True) for batch in batches]
-    sizes = {f'{batch.shape[-2]} x {batch.shape[-1]}' for batch in batches}
-    if len(sizes) > 1:
-        raise ValueError(f'IMAGE: inputs must have one size, got {", ".join(sorted(sizes))}. Use --size HEIGHT WIDTH.')
-    return [batch[0] for batch in batches]
+    return f'{table}\n\nreceptive_field.png and receptive_field.json: {args.out}'

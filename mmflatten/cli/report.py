@@ -9,7 +9,7 @@ WORK_DIR/results.pkl`. The page names the missing parts of a work dir. See docs/
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mmflatten.cli.common import add_device, add_score, command, positive, require_folder
+from mmflatten.cli.common import add_score, command, positive, require_folder
 
 
 def options(parser: ArgumentParser) -> None:
@@ -19,7 +19,6 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--images', type=positive, default=24, metavar='N',
                         help='maximum number of test images, half of them the worst, half random (default: 24)')
     add_score(parser, 'minimum score of detections in confusions and drawings')
-    add_device(parser)
 
 
 @command('report', __doc__, options)
@@ -27,6 +26,6 @@ def main(args: Namespace) -> None:
     if args.out.suffix not in ('.html', '.htm'):
         raise ValueError(f'--out: expected a file NAME.html, got {args.out}.')
     require_folder('--out', args.out)
-    from mmflatten.report.page import write_report
-    write_report(args.work_dirs, args.out, args.images, args.score, args.device)
+    from mmflatten.results.page.page import write_report
+    write_report(args.work_dirs, args.out, args.images, args.score)
     print(args.out)

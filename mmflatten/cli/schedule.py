@@ -1,4 +1,4 @@
-"""Learning rate, weight decay, momentum and EMA momentum of every iteration, without training.
+"""Learning rate, weight decay and momentum of every iteration, without training.
 
     mmflatten schedule CONFIG
     mmflatten schedule CONFIG --gpus 4 --dataset-size 50000 --out schedule
@@ -12,8 +12,6 @@ from mmflatten.cli import check
 from mmflatten.cli.common import add_output, command, positive
 from mmflatten.console import quiet_libraries
 
-POINTS = 2000  # of a curve, by default
-
 
 def options(parser: ArgumentParser) -> None:
     check.options(parser)
@@ -21,25 +19,21 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--auto-scale-lr', action='store_true',
                         help='scale the learning rate with the total batch size')
     parser.add_argument('--every', type=positive, metavar='N',
-                        help=f'keep every N-th iteration (default: about {POINTS} points)')
+                        help='keep every N-th iteration (default: about 2000 points)')
 
 
 @command('schedule', __doc__, options)
 def main(args: Namespace) -> None:
     with quiet_libraries(logging.ERROR):  # MMEngine warns of each frozen parameter
         training = check.load_training(args, args.auto_scale_lr)
-        from mmflatten.recipes.schedule import schedule_of
-        from mmflatten.results.drawing import draw_schedule
-        schedule = schedule_of(training, args.every or max(1, training.iterations // POINTS))
-    panels = {'learning rate': schedule.values['lr'], 'weight decay': schedule.values['weight_decay'],
-              'momentum': schedule.values['momentum']}
-    if schedule.ema is not None:
-        panels['EMA momentum'] = schedule.ema[:, None]
+        from mmflatten.engine.recipe.schedule import schedule_of
+        from mmflatten.results.drawing import save_png
+        from mmflatten.results.figures import Lines
+        schedule = schedule_of(training, args.every)
     args.out.mkdir(parents=True, exist_ok=True)
     schedule.write_csv(args.out / 'schedule.csv')
-    draw_schedule(schedule.iterations, panels, args.out / 'schedule.png')
-    length = f'{training.iterations:,} iterations'
-    if training.by_epoch:
-        length = f'{training.length} epochs of {training.epoch_length:,} iterations'
-    print(f'{length}, {training.gpus} x {training.cfg.train_dataloader.batch_size} of {training.data.images:,} images '
-          f'({training.data.source})\n{schedule.render()}\n\n{args.out}')
+    save_png(args.out / 'schedule.png', {kind.replace('_', ' '): Lines(
+        {f'group {number}': (schedule.iterations, column) for number, column in enumerate(values.T, 1)}, 'iteration',
+        limits=(0, None)) for kind, values in schedule.values.items()})
+    print(f'{training.describe_length()}, {training.gpus} x {training.cfg.train_dataloader.batch_size} of '
+          f'{training.data.images:,} images\n{schedule.render()}\n\n{args.out}')

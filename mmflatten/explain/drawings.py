@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from mmflatten.text import figure_text
 
@@ -50,19 +49,12 @@ def attention_pixels(picture: np.ndarray, weights: np.ndarray | None, query: tup
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def class_activation_figure(picture: np.ndarray, heat: np.ndarray, title: str,
-                            box: Sequence[float] | None = None) -> Figure:
+def class_activation_figure(picture: np.ndarray, heat: np.ndarray, title: str) -> Figure:
     """Draw the picture, RGB 0 to 255, and beside it the heat `(H, W)`, 0 to 1, over it. Small values are transparent.
-
-    The box is x1 y1 x2 y2 in pixels.
     """
     figure, panels = _grid(2, 2, 3.5, heat.shape, title)
     panels[0].imshow(picture)
     _draw_over(panels[1], picture, heat, 1., cmap='autumn', vmin=0)
-    if box is not None:
-        x1, y1, x2, y2 = box
-        for panel in panels:
-            panel.add_patch(Rectangle((x1 - .5, y1 - .5), x2 - x1, y2 - y1, fill=False, edgecolor='cyan', linewidth=2))
     return figure
 
 

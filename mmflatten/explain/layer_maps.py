@@ -113,13 +113,13 @@ def stages(model: nn.Module) -> list[str]:
 @contextmanager
 def input_gradients(model: nn.Module) -> Iterator[None]:
     """Set evaluation mode, and disable weight gradients and checkpointing, which would call hooks twice."""
-    checkpointed = [module for module in model.modules() if getattr(module, 'with_cp', False)]
     saved = [(weight, 'requires_grad', weight.requires_grad) for weight in model.parameters()]
-    saved += [(module, 'training', module.training) for module in model.modules()]
-    saved += [(module, 'with_cp', True) for module in checkpointed]
+    saved += [(module, name, getattr(module, name)) for module in model.modules() for name in ('training', 'with_cp')
+              if hasattr(module, name)]
     model.eval().requires_grad_(False)
-    for module in checkpointed:
-        module.with_cp = False
+    for module, name, _ in saved:
+        if name == 'with_cp':
+            module.with_cp = False
     try:
         yield
     finally:

@@ -62,8 +62,8 @@ def receptive_field(model: nn.Module, images: Iterable[Tensor], layer: str | int
         for image in images:
             gradient, size = _gradient(network, module, image)
             if count and gradient.shape != total.shape:
-                raise ValueError(f'images: expected one size, got {tuple(gradient.shape)} and {tuple(total.shape)}. '
-                                 'Resize them.')
+                sizes = ' and '.join('{} x {}'.format(*found.shape) for found in (gradient, total))
+                raise ValueError(f'images: expected one size, got {sizes}. Resize them, or use --size HEIGHT WIDTH.')
             total, count = total + gradient, count + 1
     if not count:
         raise ValueError('images: expected at least one image, got none.')

@@ -9,12 +9,12 @@ from mmengine.config import Config
 
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.checkpoints.files import require_whole
+from mmflatten.engine.recipe.checks import warnings_of
+from mmflatten.engine.recipe.training import Training
 from mmflatten.engine.setup import load_config
 from mmflatten.own_data.data import OwnData, OwnDataError, Request
 from mmflatten.own_data.schedule import default_batch
 from mmflatten.own_data.write import own_config_text, require_base
-from mmflatten.recipes.checks import warnings_of
-from mmflatten.recipes.training import Training
 from mmflatten.text import shorten
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.recipes.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
+from mmflatten.engine.recipe.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
 
 SHORTEST = 1000  # iterations; fewer do not train a head from random weights
 MOST_PASSES = 300  # of an iteration-based schedule, as ImageNet's recipes have

@@ -10,9 +10,9 @@ from mmengine.config import Config
 
 from mmflatten.classes import HEADS
 from mmflatten.config_files import python_text
+from mmflatten.engine.recipe.settings import base_batch
 from mmflatten.own_data.data import OwnData, OwnDataError
 from mmflatten.own_data.schedule import fitted_schedule, scaled_rate
-from mmflatten.recipes.settings import base_batch
 from mmflatten.tasks import Task, task_of
 
 COMMENTS = dict(

@@ -19,10 +19,10 @@ from mmflatten.hub.config_data import HubError, accepted, to_data
 from mmflatten.hub.folder import BACKBONE, CARD, CONFIG, FACTS, FORMAT, WEIGHTS, facts_of
 from mmflatten.hub.inputs import input_of
 from mmflatten.publish.card import draw_pictures, write_card
-from mmflatten.report.collect import find_config_file, model_name, read_logs
 from mmflatten.requirements import LIBRARIES, inspect
 from mmflatten.results.curves import is_training, read_scalars
 from mmflatten.results.reading import ResultsError, read_origin
+from mmflatten.results.work_dir import find_config_file, model_name, read_logs
 from mmflatten.tasks import task_of
 from mmflatten.text import shorten
 from mmflatten.version import __version__

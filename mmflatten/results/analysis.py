@@ -24,7 +24,6 @@ class ResultTable:
     title: str
     header: tuple[str, ...]
     rows: list[tuple]
-    printed: bool = True  # on the terminal
 
     def text(self) -> str:
         """Format at most `ROWS_ON_SCREEN` rows for the terminal."""
@@ -50,7 +49,7 @@ class Analysis:
     def text(self) -> str:
         """Format summary, tables and notes for the terminal."""
         summary = ResultTable(f'{self.task}, {self.images} images', ('measure', 'value'), list(self.summary.items()))
-        parts = [table.text() for table in (summary, *self.tables.values()) if table.printed]
+        parts = [table.text() for table in (summary, *self.tables.values())]
         return '\n\n'.join(parts + [f'note: {note}' for note in self.notes])
 
 

@@ -1,24 +1,18 @@
-"""Analysis of detectors: AP by class and size, kinds of errors, confusions, calibration, and the worst images."""
+"""Analysis of detectors: AP by class and size, confusions, and the worst images."""
 from __future__ import annotations
-
-import importlib.util
 
 import numpy as np
 from pycocotools import mask as coco_mask
 from pycocotools.cocoeval import COCOeval
 
-from mmflatten.results.analysis import Analysis, ResultTable, known_mean, most_confused, reliability
+from mmflatten.results.analysis import Analysis, ResultTable, known_mean, most_confused
 from mmflatten.results.coco import Instances, corner_boxes, read_instances
-from mmflatten.results.figures import Bars, Confusion, Lines
+from mmflatten.results.figures import Confusion, Lines
 from mmflatten.results.reading import Results
 
 SUMMARY = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
 ALL_SIZES, MOST = 0, -1  # indices on COCO's axes: area range, maximum number of detections
-MIN_IOU, BACKGROUND_IOU = 0.5, 0.1  # of confusions and TIDE
-HAS_TIDE = importlib.util.find_spec('hotcoco') is not None  # an optional library
-TIDE_KINDS = {
-    'Cls': 'wrong class', 'Loc': 'badly placed', 'Both': 'badly placed, wrong class', 'Dupe': 'duplicate',
-    'Bkg': 'background', 'Miss': 'missed', 'FP': 'all false positives', 'FN': 'all false negatives'}
+MIN_IOU = 0.5  # of confusions
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
@@ -34,8 +28,6 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     for kind in instances.detections:
         _add_kind(analysis, instances, kind)
     analysis.tables['confusions'] = most_confused(matrix, names)
-    if not HAS_TIDE:
-        analysis.notes.append('kinds of errors require hotcoco: pip install hotcoco')
     return analysis
 
 
@@ -54,15 +46,6 @@ def _add_kind(analysis: Analysis, instances: Instances, kind: str) -> None:
         analysis.figures[f'{kind}_precision_recall'] = Lines(
             {name: (evaluation.params.recThrs, values) for name, values in precision.items()}, 'recall', 'precision',
             limits=(0, 1.02), mean='mean')
-    confidence, correct = _graded(evaluation)
-    if len(confidence):
-        calibration = reliability(confidence, correct)
-        analysis.summary[f'{kind} expected calibration error'] = calibration.error
-        analysis.figures[f'{kind}_reliability'] = calibration
-    if HAS_TIDE and instances.detections[kind].anns:
-        errors = _tide_table(instances, kind)
-        analysis.tables[f'{kind}_errors'] = errors
-        analysis.figures[f'{kind}_errors'] = Bars({row[0]: row[1] for row in errors.rows}, errors.header[1])
 
 
 def _class_table(instances: Instances, evaluation: COCOeval, kind: str) -> ResultTable:
@@ -80,17 +63,6 @@ def _class_table(instances: Instances, evaluation: COCOeval, kind: str) -> Resul
     rows.sort(key=lambda row: np.nan_to_num(row[2], nan=2))
     return ResultTable(f'{kind}: classes, the lowest AP first',
                        ('class', 'objects', 'AP', 'AP50', 'AP75', 'AP small', 'AP medium', 'AP large', 'recall'), rows)
-
-
-def _graded(evaluation: COCOeval) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of all detections, and True for those that match an instance of their class at IoU 0.5."""
-    scores, correct = [np.empty(0)], [np.empty(0, dtype=bool)]
-    for graded in filter(None, evaluation.evalImgs):
-        if graded['aRng'] == evaluation.params.areaRng[ALL_SIZES]:
-            counted = ~graded['dtIgnore'][0].astype(bool)
-            scores.append(np.asarray(graded['dtScores'])[counted])
-            correct.append(graded['dtMatches'][0][counted] > 0)
-    return np.concatenate(scores), np.concatenate(correct)
 
 
 def count_confusions(results: Results, instances: Instances, score: float) -> tuple[np.ndarray, np.ndarray]:
@@ -136,15 +108,3 @@ def _matches(predictions: dict, truth: list[dict], labels: np.ndarray, score: fl
         elif not np.any(crowds & (overlap >= MIN_IOU) & (labels == predicted)):
             matches.append((background, predicted))
     return matches + [(true, background) for true in labels[unmatched]]
-
-
-def _tide_table(instances: Instances, kind: str) -> ResultTable:
-    """Tabulate the AP at an IoU of 0.5, from 0 to 1, lost to each kind of error (TIDE, Bolya et al., 2020)."""
-    import hotcoco
-    truth = hotcoco.COCO(instances.truth.dataset)
-    evaluation = hotcoco.COCOeval(truth, truth.load_res(instances.detections[kind].dataset['annotations']), kind)
-    evaluation.params.cat_ids = instances.categories
-    evaluation.evaluate()
-    errors = evaluation.tide_errors(MIN_IOU, BACKGROUND_IOU)
-    rows = [(title, errors['delta_ap'][name], errors['counts'].get(name, np.nan)) for name, title in TIDE_KINDS.items()]
-    return ResultTable(f'{kind}: what each kind of error costs, AP at 0.5 (TIDE)', ('error', 'AP lost', 'number'), rows)

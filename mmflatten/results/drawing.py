@@ -8,11 +8,11 @@ from functools import singledispatch
 from pathlib import Path
 
 import numpy as np
-from matplotlib import colormaps, rc_context
+from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure, FigureBase
 
-from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, Plot, Points, Reliability
+from mmflatten.results.figures import Bars, Confusion, Lines, Plot, Reliability
 from mmflatten.text import figure_text
 
 COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
@@ -44,13 +44,6 @@ def svg(plot: Plot) -> str:
     return text.replace('#000000', 'currentColor')
 
 
-def draw_schedule(iterations: np.ndarray, panels: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Draw settings of an optimizer, title -> (n, parameter groups), over the iterations (n,) into a PNG file."""
-    save_png(path, {title: Lines({f'group {number}': (iterations, column) for number, column in
-                                  enumerate(values.T, 1)}, 'iteration', limits=(0, None))
-                    for title, values in panels.items()}, columns=len(panels))
-
-
 def _figure(panels: Mapping[str, Plot], columns: int = 1) -> Figure:
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
@@ -70,6 +63,8 @@ def _size(plot: Plot) -> tuple[float, float]:
         return side + 1, side
     if isinstance(plot, Bars):
         return 5.5, 1 + 0.25 * len(plot.values)
+    if isinstance(plot, Lines) and plot.log:  # many lines, with a legend beside them
+        return 7, max(4, 0.2 * len(plot.lines))
     return (4.5, 3.2) if isinstance(plot, Lines) and not plot.mean else (5.5, 4)
 
 
@@ -85,9 +80,12 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
             axes.plot(x, np.asarray(y, dtype=float), label=figure_text(name), markersize=4,
                       marker='o' if plot.markers or len(x) == 1 else '', **style)
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
-    axes.locator_params(axis='x', nbins=5)
+    if plot.log:
+        axes.set(xscale='log', yscale='log')
+    else:
+        axes.locator_params(axis='x', nbins=5)
     axes.grid()
-    if plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
+    if plot.log or plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
         axes.legend(loc='center left', bbox_to_anchor=(1, .5))
     elif 1 < len(plot.lines) <= MAX_LEGEND:
         axes.legend()
@@ -133,24 +131,3 @@ def _(plot: Bars, figure: FigureBase) -> None:
     axes.set(xlabel=plot.label)
     axes.margins(x=.12)
     axes.invert_yaxis()
-
-
-@_draw.register
-def _(plot: Histogram, figure: FigureBase) -> None:
-    axes = figure.subplots()
-    axes.stairs(plot.counts, plot.edges, fill=True, color=COLOURS[0])
-    axes.set(xlabel=plot.label, ylabel='pixels', yscale='log')
-    axes.grid()
-
-
-@_draw.register
-def _(plot: Points, figure: FigureBase) -> None:
-    axes = figure.subplots()
-    colours = colormaps['tab10' if len(plot.names) <= 10 else 'tab20'].colors
-    for label, name in enumerate(plot.names):
-        colour, own = colours[label % len(colours)], plot.labels == label
-        axes.scatter(*plot.points[own & ~plot.wrong].T, s=8, color=colour, label=figure_text(name))
-        axes.scatter(*plot.points[own & plot.wrong].T, s=24, color=colour, marker='x')
-    axes.set_title(f'{plot.description}; crosses are wrong', fontsize='medium')
-    if len(plot.names) <= MAX_LEGEND_BESIDE:
-        axes.legend(loc='center left', bbox_to_anchor=(1, .5), markerscale=2)

@@ -47,19 +47,6 @@ class Bars:
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """Counts (n,) of pixels between edges (n + 1,)."""
-
-    edges: np.ndarray
-    counts: np.ndarray
-    label: str
-
-    @property
-    def description(self) -> str:
-        return f'{self.label}: {int(np.sum(self.counts))} pixels'
-
-
-@dataclass(frozen=True)
 class Lines:
     """Lines over a common axis. A line without points keeps its place in the order of colours."""
 
@@ -69,6 +56,7 @@ class Lines:
     limits: tuple[float | None, float | None] = (None, None)  # of the vertical axis; None is automatic
     markers: bool = False
     mean: str = ''  # name of the mean of the other lines, drawn in black
+    log: bool = False  # logarithmic axes
 
     @property
     def description(self) -> str:
@@ -77,15 +65,4 @@ class Lines:
         return f'{axes}: {", ".join(ends)}'
 
 
-@dataclass(frozen=True)
-class Points:
-    """Points (n, 2), the label (n,) of each, and where the prediction is wrong (n,)."""
-
-    points: np.ndarray
-    labels: np.ndarray
-    wrong: np.ndarray
-    names: Sequence[str]
-    description: str
-
-
-Plot = Confusion | Reliability | Bars | Histogram | Lines | Points
+Plot = Confusion | Reliability | Bars | Lines

@@ -8,13 +8,11 @@ import torch
 
 from mmflatten.evaluation.stereo import StereoMetric, image_sums
 from mmflatten.results.analysis import Analysis, ResultTable
-from mmflatten.results.figures import Bars, Histogram
+from mmflatten.results.figures import Bars
 from mmflatten.results.reading import Results, ResultsError, require_truth
 
-ERROR_EDGES = np.array([0, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 50, np.inf])  # pixels
 DISPARITY_EDGES = (0, 4, 8, 16, 32, 64, 128, float('inf'))  # pixels
 MAX_DISPARITY = 192  # default of `StereoMetric`
-HISTOGRAM = np.linspace(-20, 20, 81)
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
@@ -30,16 +28,11 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     epes = [sums['error'] / sums['pixels'] if sums['pixels'] else float('nan') for sums in metric.results]
     order = np.argsort(-np.nan_to_num(epes, nan=-1), kind='stable')[:worst]
     distances = _distance_table(true, predicted)
-    difference = (predicted - true).numpy()
-    errors = [(_interval(low, high), count, count / len(true)) for low, high, count in zip(
-        ERROR_EDGES, ERROR_EDGES[1:], np.histogram(np.abs(difference), ERROR_EDGES)[0])]
     return Analysis(
         'stereo', len(pairs), metric.compute_metrics(metric.results), 'end-point error in pixels',
         [(int(index), float(epes[index])) for index in order],
-        dict(distances=distances, errors=ResultTable('errors in pixels', ('error', 'pixels', 'share'), errors)),
-        dict(error_histogram=Histogram(HISTOGRAM, np.histogram(difference, HISTOGRAM)[0],
-                                             'predicted - true disparity in pixels'),
-             d1_by_distance=Bars({f'{row[0]} px': row[3] for row in distances.rows}, 'D1 in %')))
+        dict(distances=distances),
+        dict(d1_by_distance=Bars({f'{row[0]} px': row[3] for row in distances.rows}, 'D1 in %')))
 
 
 def _evaluated(entry: dict[str, Any], limit: float | None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,10 +49,7 @@ def _distance_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:
         if inside.any():
             sums = image_sums(predicted[inside], true[inside], None)
             epe, d1, bad1, bad3 = (sums[key] / sums['pixels'] for key in ('error', 'd1', 'bad1', 'bad3'))
-            rows.append((_interval(low, high), sums['pixels'], epe, 100 * d1, 100 * bad1, 100 * bad3))
+            interval = f'{low:g} to {high:g}' if high < float('inf') else f'{low:g} and more'
+            rows.append((interval, sums['pixels'], epe, 100 * d1, 100 * bad1, 100 * bad3))
     return ResultTable('by true disparity in pixels, the farthest points first',
                        ('disparity', 'pixels', 'EPE', 'D1 %', 'bad1 %', 'bad3 %'), rows)
-
-
-def _interval(low: float, high: float) -> str:
-    return f'{low:g} to {high:g}' if np.isfinite(high) else f'{low:g} and more'

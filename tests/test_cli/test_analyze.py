@@ -1,5 +1,4 @@
 """`mmflatten analyze` on results of `mmflatten test`: metrics, files and errors."""
-import csv
 import json
 import os
 import pickle
@@ -13,9 +12,6 @@ import torch
 
 from mmflatten.cli import analyze
 from mmflatten.cli.main import main
-from mmflatten.predict.predictor import Predictor
-from mmflatten.results.embedding import embed
-from mmflatten.results.reading import read_results
 
 METRICS = dict(  # metric of the test, metric of the analysis, ratio of their units
     classification=('accuracy/top1', 'top-1 accuracy', 100), segmentation=('mIoU', 'mIoU', 100),
@@ -44,64 +40,12 @@ def test_analysis_agrees_with_the_test_and_draws_the_worst(train_on, tmp_path, c
     assert values == sorted(values, reverse=task != 'segmentation') and (out / 'worst.png').exists()
 
 
-@pytest.mark.parametrize('method', ['tsne', 'pca'])
-def test_embedding_maps_the_features_before_the_head(train_on, tmp_path, method):
-    run = train_on(CONFIGS['classification'])
-    written = []
-    for out in (tmp_path / 'one', tmp_path / 'two'):
-        assert analyze.main([run.results, '--out', str(out), '--config', run.config, '--embedding', method,
-                             '--seed', '3']) == 0
-        written.append((out / 'embedding.csv').read_bytes())
-    assert written[0] == written[1]  # deterministic
-    with open(tmp_path / 'one' / 'embedding.csv', newline='') as file:
-        rows = list(csv.DictReader(file))
-    entries = pickle.loads(Path(run.results).read_bytes())
-    assert [row['image'] for row in rows] == [entry['img_path'] for entry in entries]
-    assert [int(row['class']) for row in rows] == [int(entry['gt_label']) for entry in entries]
-    assert [int(row['predicted']) for row in rows] == [int(entry['pred_label']) for entry in entries]
-    assert cv2.imread(str(tmp_path / 'one' / 'embedding.png')).std() > 0
-    if method == 'pca':  # of the features, from which the head's last layer gives the scores of the test
-        model = Predictor(run.config, run.checkpoint)
-        seen = []
-        model.model.head.fc.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0][0].numpy()))
-        scores = [model(entry['img_path']).pred_score for entry in entries]
-        torch.testing.assert_close(torch.stack(scores), torch.stack([entry['pred_score'] for entry in entries]))
-        centred = np.stack(seen) - np.mean(seen, 0)
-        places = np.array([[float(row['x']), float(row['y'])] for row in rows])
-        expected = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
-        np.testing.assert_allclose(np.abs(places), np.abs(expected), atol=1e-4 * np.abs(expected).max())
-
-
-def test_embedding_draws_at_most_the_given_number(train_on):
-    run = train_on(CONFIGS['classification'])
-    results = read_results(run.results)
-    table, points = embed(results, run.config, 'pca', seed=1, most=5)
-    images = [entry['img_path'] for entry in results.entries]
-    assert len({row[0] for row in table.rows}) == len(points.labels) == 5
-    assert [row[0] for row in table.rows] == sorted((row[0] for row in table.rows), key=images.index)
-    assert table.rows != embed(results, run.config, 'pca', seed=2, most=5)[0].rows
-
-
-def test_embedding_of_other_tasks_and_unknown_models_is_refused(disparities, train_on, capsys):
-    out = disparities / 'out'
-    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(out), '--embedding', 'pca']) == 1
-    error = capsys.readouterr().err.splitlines()
-    assert '--embedding' in error[-1] and 'stereo' in error[-1] and not out.exists()
-    run = train_on(CONFIGS['classification'])
-    copied = shutil.copy(run.results, disparities / 'alone.pkl')
-    assert analyze.main([str(copied), '--out', str(out), '--config', run.config, '--embedding', 'pca']) == 1
-    error = capsys.readouterr().err.splitlines()
-    assert 'alone.json' in error[-1] and not out.exists()
-
-
-def test_config_that_the_results_name_is_never_executed(train_on, tmp_path, capsys):
+def test_config_that_the_results_name_is_never_executed(train_on, tmp_path):
     run, ran = train_on(CONFIGS['classification']), tmp_path / 'ran'
     (tmp_path / 'evil.py').write_text(f"open({str(ran)!r}, 'w')\n")
     results = Path(shutil.copy(run.results, tmp_path / 'results.pkl'))
     origin = json.loads(Path(run.results).with_suffix('.json').read_text())
     results.with_suffix('.json').write_text(json.dumps({**origin, 'config': str(tmp_path / 'evil.py')}))
-    assert analyze.main([str(results), '--out', str(tmp_path / 'out'), '--embedding', 'pca']) == 1
-    assert '--config' in capsys.readouterr().err.splitlines()[-1] and not ran.exists()
     assert analyze.main([str(results), '--out', str(tmp_path / 'out')]) == 0 and not ran.exists()
 
 

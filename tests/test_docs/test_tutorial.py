@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from mmflatten.registry import MODELS
-from mmflatten.report import measure
 
 ROOT = Path(__file__).parents[2]
 LOADERS = [f'{part}_dataloader.{option}' for part in ('train', 'val', 'test')
@@ -35,7 +34,6 @@ def commands() -> list[str]:
 def folder(tmp_path, monkeypatch) -> Path:
     """A working folder with the configs of the repository and the files of the page."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measure, 'SECONDS', 0)
     monkeypatch.syspath_prepend(tmp_path)  # PYTHONPATH=.
     (tmp_path / 'configs').symlink_to(ROOT / 'configs')
     files = re.findall(r'`(\w+\.py)`:\n\n```python\n(.*?)```', page(), re.DOTALL)

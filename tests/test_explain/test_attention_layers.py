@@ -8,7 +8,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mmflatten.explain.attention import AttentionLayer, AttentionProbe
-from mmflatten.explain.attention.statistics import describe, head_statistics, table
+from mmflatten.explain.attention.statistics import (
+    describe,
+    effective_rank,
+    head_statistics,
+    singular_values,
+    table,
+)
 from mmflatten.models.attention import FactorizedAttention, Windowed, build_mixer
 from mmflatten.ops import merge_heads, split_heads
 from mmflatten.registry import MODELS
@@ -84,18 +90,24 @@ def test_statistics_equal_those_of_the_full_matrix(name):
                 uniform_distance=away.mean(), prefix=head[:, :layer.prefix].abs().sum() / head.abs().sum())
             for key, value in expected.items():
                 assert found[key] == pytest.approx(value.item(), abs=1e-5, rel=1e-4), key
-        described = dict(describe(layer, statistics), number=0)
+        described = dict(describe(layer, 8), number=0)
         assert layer.name in table([described]) and json.loads(json.dumps(described))['map'] == list(layer.hw)
 
 
-def test_statistics_report_weights_on_window_padding():
+def test_rows_on_window_padding_sum_to_less_than_one():
     """6 x 7 tokens in windows of 4: half of the attended tokens of the last window are padding."""
-    swin = probed('Swin').layer('stages.1.blocks.0.attn.fn')
-    assert all(head['row_sum'] < 0.99 and head['no_token'] == pytest.approx(1 - head['row_sum'])
-               for head in head_statistics(swin))
-    deit = probed('DeiT').layer('blocks.1.attn.fn')
-    assert all(head['no_token'] == pytest.approx(0, abs=1e-12) and 0 < head['prefix'] < 1
-               for head in head_statistics(deit))
+    assert all(head['row_sum'] < 0.99 for head in head_statistics(probed('Swin').layer('stages.1.blocks.0.attn.fn')))
+    assert all(0 < head['prefix'] < 1 for head in head_statistics(probed('DeiT').layer('blocks.1.attn.fn')))
+
+
+def test_table_has_entropy_and_effective_rank():
+    layer = probed('DeiT').layer('blocks.1.attn.fn')
+    described = describe(layer, 10 ** 6)
+    ranks = effective_rank(singular_values(layer))
+    assert [head['effective_rank'] for head in described['heads']] == pytest.approx(ranks.tolist())
+    assert f'{float(ranks.mean()):.3f}' in table([dict(described, number=0)])
+    described['heads'][0]['effective_rank'] = None  # of a large map
+    assert table([dict(described, number=0)]).splitlines()[-1].split()[-2] == '-'
 
 
 def test_signed_weights_have_negative_mass():

@@ -5,10 +5,10 @@ import pytest
 from mmengine.config import Config
 from recipe_page import page
 from recipe_page.page import ConfigRecipe, render_page
-from recipe_page.recipe import SETTINGS, Recipe
+from recipe_page.recipe import SETTINGS, Recipe, plain
 from recipe_page.sources import SourceLine, lines_of, source_lines
 
-from mmflatten.recipes.settings import base_batch, gpus_of, grad_accum_steps, plain
+from mmflatten.engine.recipe.settings import base_batch, gpus_of, grad_accum_steps
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 

@@ -1,27 +1,15 @@
-"""The guard against slower models, with invented ratios and tables, and the time of the matrix products alone."""
+"""The guard against slower models, with invented ratios and tables."""
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
 from speed_guard import processor_family, read_table, slower, write_table
-from torch.profiler import profile
 
-from mmflatten.measure.speed.bound import products_alone
-from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import cpu_clock
 
-SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2)),img_size=32'
 TABLE = {'inference A': 1., 'inference B': 2., 'training A': .5}
-
-
-@pytest.fixture
-def without_onednn() -> Iterator[None]:
-    """Projections by `F.linear`, which the profiler lists by name."""
-    with torch.backends.mkldnn.flags(enabled=False):
-        yield
 
 
 @pytest.mark.parametrize('measured, bad', [
@@ -69,33 +57,3 @@ def test_speed_guard_needs_a_table_writes_one_and_fails_for_lower_ratios(
 
 def test_cpu_clock_does_not_count_sleep() -> None:
     assert cpu_clock(lambda: time.sleep(.05), 1) < .03
-
-
-def test_products_alone_have_the_shapes_of_the_model(without_onednn) -> None:
-    x = torch.randn(2, 5, 7, 8)
-    convolution, project = torch.nn.Conv2d(5, 6, 3, padding=1), torch.nn.Linear(8, 3)
-
-    def call() -> torch.Tensor:
-        with torch.inference_mode():
-            y = project(convolution(x).relu()).flatten(2)
-            return (y @ y.transpose(1, 2)).softmax(-1)
-
-    repeat = products_alone(call)
-    with profile(record_shapes=True) as profiler:
-        repeat()
-    run = {event.key: event.input_shapes for event in profiler.key_averages(group_by_input_shape=True)}
-    assert run['aten::bmm'] == [[2, 6, 21], [2, 21, 6]]
-    assert run['aten::convolution'][:3] == [[2, 5, 7, 8], [6, 5, 3, 3], []]
-    assert run['aten::linear'] == [[84, 8], [3, 8], []]
-    assert not any(name.removeprefix('aten::') in ('relu', 'softmax', 'add') for name in run)
-
-
-def test_products_alone_finds_all_products_of_a_backbone(without_onednn) -> None:
-    subject = model_subject(SWIN, RunSettings(batch=2, size=(32, 32)))
-    names = []
-    for call in (subject.call, products_alone(subject.call)):
-        with profile() as profiler:
-            call()
-        counts = {event.key: event.count for event in profiler.key_averages()}
-        names.append(tuple(counts[name] for name in ('aten::bmm', 'aten::convolution', 'aten::linear')))
-    assert names[0] == names[1]

@@ -8,11 +8,9 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from mmflatten.cli import benchmark
 from mmflatten.cli.main import main
 from mmflatten.measure.speed.models import default_size
 from mmflatten.measure.speed.operators import OPERATORS
-from mmflatten.measure.speed.results import forecast
 from mmflatten.models.attention import TokenMixer
 from mmflatten.registry import MODELS
 
@@ -64,10 +62,10 @@ def test_configs_backbones_and_timm_are_compared(tool: ModuleType, config: str, 
     assert all(line.startswith(name) for line, name in zip(lines[first:], names))
     rows = rows_of(out)
     assert [row['name'] for row in rows] == names and float(rows[0]['ratio']) == 1
-    assert {'ratio', 'ratio_q1', 'ratio_q3', 'ratio_best', 'dtype', 'device', 'mode'} <= set(rows[0])
+    assert {'ratio', 'ratio_q1', 'ratio_q3', 'dtype', 'device', 'mode'} <= set(rows[0])
     for row in rows:
         assert row['reference'] == 'timm:test_vit' and (row['height'], row['width'], row['rounds']) == ('32', '32', '2')
-        assert 0 < float(row['best_s']) <= float(row['q1_s']) <= float(row['median_s']) <= float(row['q3_s'])
+        assert 0 < float(row['q1_s']) <= float(row['median_s']) <= float(row['q3_s'])
         assert float(row['per_s']) == pytest.approx(2 / float(row['median_s']))
         assert float(row['peak_mib']) > 0 and int(row['params']) > 0
     content = json.loads(everything.read_text())
@@ -88,32 +86,8 @@ def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: P
     lines = captured.out.splitlines()
     table = lines[next(i for i, line in enumerate(lines) if 'faster than softmax from tokens' in line):]
     assert [line.split()[0] for line in table[2:]] == names[1:]
-    assert imread(tmp_path / 'out.png').shape[:2] == (500, 1400)
+    assert imread(tmp_path / 'out.png').shape[:2] == (400, 1400)
     assert '[2/2]' in captured.err and 's left' in captured.err
-
-
-def test_attention_beyond_limit_or_memory_is_skipped(tool, tmp_path, capsys, monkeypatch):
-    run = ['--operators', 'hydra', 'softmax', '--tokens', '16', '64', '256', '--embed-dims', '8', '--heads', '2',
-           '--rounds', '2', '--threads', '1', '--csv', str(tmp_path / 'out.csv'), '--plot', str(tmp_path / 'out.png')]
-    assert tool.main([*run, '--limit', '1e-9']) == 0
-    assert [row['tokens'] for row in rows_of(tmp_path / 'out.csv')] == ['16', '16']
-    err = capsys.readouterr().err
-    assert all(f'{name} is skipped from 64 tokens on' in err for name in ('softmax', 'hydra'))
-    costs = dict(hydra=(1., 4., 16.), softmax=(1., 16., 300.))
-    monkeypatch.setattr(benchmark, 'peak_memory', lambda call, device: next(peaks) * 2 ** 20)
-    monkeypatch.setattr(benchmark.machine, 'free_memory', lambda device: 200.)
-    peaks = iter([cost for pair in zip(*costs.values()) for cost in pair])
-    assert tool.main(run) == 0
-    assert [(row['tokens'], row['name'], row['reference']) for row in rows_of(tmp_path / 'out.csv')] == [
-        ('16', 'hydra', 'softmax'), ('16', 'softmax', 'softmax'), ('64', 'hydra', 'softmax'),
-        ('64', 'softmax', 'softmax'), ('256', 'hydra', '')]
-    assert 'softmax is skipped from 256 tokens on' in capsys.readouterr().err
-
-
-def test_forecast_follows_the_power_law_of_the_last_two_costs():
-    assert forecast([10, 100, 1000], [3., 1., 100.], 2000) == pytest.approx(400)
-    assert forecast([10, 100], [5., 5.], 10000) == pytest.approx(5)
-    assert forecast([10], [2.], 100) == pytest.approx(200) and forecast([], [], 100) == 0
 
 
 def test_every_attention_has_a_name():
@@ -123,16 +97,8 @@ def test_every_attention_has_a_name():
         'CrossShapedAttention'}
 
 
-def test_bound_is_timed_in_the_same_rounds(tool: ModuleType, tmp_path: Path) -> None:
-    assert tool.main([SWIN, '--bound', *QUICK, '--csv', str(tmp_path / 'out.csv')]) == 0
-    row, = rows_of(tmp_path / 'out.csv')
-    assert float(row['to_products']) > 1
-
-
 @pytest.mark.parametrize('arguments, message', [
-    ([SWIN, '--bound', '--train'], '--bound'),
     ([], '--operators'),
-    ([SWIN, '--limit', '3'], '--limit'),
     (['no/config.py'], 'no/config.py'),
     (['FLattenSwin:tiny'], '(tiny)'),
     (['FLattenSwin:depth=3'], 'depth'),

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
+from mmflatten.engine.recipe.checks import warnings_of
+from mmflatten.engine.recipe.training import Training
 from mmflatten.own_data.schedule import default_batch, fitted_schedule, scaled_rate
-from mmflatten.recipes.checks import warnings_of
-from mmflatten.recipes.training import Training
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 BASES = ['digits/flatten-swin-nano_digits', 'digits/retinanet_flatten-swin-nano_fpn_digits',
@@ -32,7 +32,7 @@ def fitted(name: str, images: int) -> Training:
 @pytest.mark.parametrize('images', [3, 19, 160])
 def test_schedule_fits_few_images(name, images):
     training = fitted(name, images)
-    rates = next(iter(training.rates.values()))
+    rates = training.rates
     peak = max(rates)
     assert 1000 <= training.iterations <= max(2000, 300 * training.epoch_length)
     assert rates.index(peak) <= .1 * training.iterations and rates[-1] < .2 * peak

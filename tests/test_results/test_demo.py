@@ -11,7 +11,6 @@ from pycocotools import mask as coco_mask
 
 from mmflatten.cli import test, train
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
-from mmflatten.report import measure
 from mmflatten.results.curves import read_scalars
 from mmflatten.results.reading import Results
 from mmflatten.tasks import tasks
@@ -41,7 +40,6 @@ def test_demo_writes_figures_drawings_and_curves(demo, digits, tmp_path, monkeyp
 
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(demo, 'run_tool', run_tool)
-    monkeypatch.setattr(measure, 'SECONDS', 0)
     annotations = digits / 'annotations' / 'instances_val.json'
     settings = [f'{split}_dataloader.dataset.data_root={digits}' for split in ('train', 'val', 'test')] + [
         f'{split}_evaluator.ann_file={annotations}' for split in ('val', 'test')] + [
@@ -65,7 +63,7 @@ def test_demo_writes_figures_drawings_and_curves(demo, digits, tmp_path, monkeyp
         assert (left != right).any()  # the truth has boxes that an untrained model does not find
     assert cv2.imread(str(work_dir / 'curves.png')).std() > 1
     assert len([record for record in read_scalars(work_dir) if 'coco/bbox_mAP' in record]) == 2
-    assert (work_dir / 'report.html').stat().st_size > 10 ** 6
+    assert (work_dir / 'report.html').stat().st_size > 10 ** 5
 
 
 def test_failed_tool_ends_the_demo(demo, capfd):

@@ -93,24 +93,6 @@ def test_confusions_of_classes_and_background():
     assert matrix[1, background] == 0 and errors.tolist() == [2]
 
 
-def test_tide_counts_errors_by_kind():
-    pytest.importorskip('hotcoco')
-    kinds = {row[0]: row[1:] for row in analyze(results_of([ONE])).tables['bbox_errors'].rows}
-    # The prediction in a crowd is no error.
-    assert kinds['wrong class'][1] == 1 and kinds['background'][1] == 1 and kinds['missed'][1] == 0
-    assert kinds['wrong class'][0] > 0 and kinds['duplicate'][0] == 0
-    # Now a prediction of another class covers the third true instance.
-    moved = dict(ONE, pred_instances=dict(ONE['pred_instances'], labels=torch.tensor([0, 0, 1, 0, 0])))
-    kinds = {row[0]: row[1:] for row in analyze(results_of([moved])).tables['bbox_errors'].rows}
-    assert kinds['wrong class'][1] == 2
-
-
-def test_missing_hotcoco_is_noted(monkeypatch):
-    monkeypatch.setattr('mmflatten.results.detection.HAS_TIDE', False)
-    found = analyze(results_of([ONE]))
-    assert 'bbox_errors' not in found.tables and 'hotcoco' in found.notes[0]
-
-
 def test_images_without_a_prediction_and_repeated_ones_are_noted(scenes, found_in_scenes):
     ann_file = scenes / 'annotations' / 'instances_val.json'
     whole, part = (read_instances(results_of(entries, ann_file)) for entries in (found_in_scenes, found_in_scenes[:3]))

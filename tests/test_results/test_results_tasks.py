@@ -83,7 +83,6 @@ def test_stereo_errors_by_distance():
     assert found.summary['epe'] == pytest.approx(14 / 6) and found.worst == [(1, pytest.approx(14 / 3)), (0, 0)]
     assert rows(found, 'distances') == {'0 to 4': (2, 0, 0, 0, 0), '4 to 8': (2, 2, 50, 50, 50),
                                         '16 to 32': (2, 5, 50, 50, 50)}
-    assert rows(found, 'errors')['3 to 5'] == (1, pytest.approx(1 / 6))
     with pytest.raises(ResultsError, match='max_disp'):
         analyze(results_of('stereo', [entry], evaluator=[dict(max_disp=1)]))
 

@@ -12,11 +12,11 @@ FLOORS = (
     ('tasks',),
     ('measure',),
     ('engine',),
-    ('recipes', 'export', 'hub'),
+    ('export', 'hub'),
     ('predict', 'own_data'),
     ('explain', 'results', 'apis'),
     ('doctor',),
-    ('report', 'publish'),
+    ('publish',),
     ('cli',),
     ('__main__',),
 )

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader
 
 from mmflatten.config_files import require_parts
 from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.engine.recipe.settings import schedulers, training_length, training_set
 from mmflatten.engine.setup import load_config
-from mmflatten.recipes.settings import schedulers, training_length, training_set
 from mmflatten_lab.studies.options import check_types, find_class
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.study import Budget, StudyError, check_name

@@ -13,10 +13,10 @@ from mmengine.config import Config
 
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.datasets import DatasetError
+from mmflatten.engine.recipe.training import Training
 from mmflatten.measure.flops.model_cost import count_model, count_parameters, image_shape
 from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import measure
-from mmflatten.recipes.training import Training
 from mmflatten.text import align, giga
 from mmflatten_lab.studies.configs import check_parts, config_of, metric_names
 from mmflatten_lab.studies.runs import StudyRun, digest
@@ -62,7 +62,7 @@ def _costs(cfg: Config) -> dict[str, Any]:
         training = Training(cfg, gpus=1, images=indices if isinstance(indices, int) else None)
     except DatasetError:  # the data set is not on this machine, and its size is unknown
         training, known = Training(cfg, gpus=1, images=1), not cfg.train_cfg.get('max_epochs')
-    rates = next(iter(training.rates.values())) if known else [math.nan]
+    rates = training.rates if known else [math.nan]
     peak = max(rates)
     return dict(params=count_parameters(training.model), flops=count_model(training.model, shape).counts.macs,
                 shape=shape, disk=training.checkpoints.most, iterations=training.iterations if known else None,

@@ -25,8 +25,6 @@ class AttentionLayer:
     such as those of depthwise convolutions, are averaged over the channels. Cross-covariance attention mixes the
     channels of a head, so its matrix is the identity.
 
-    Methods raise ValueError for a token, pixel, head or part that does not exist.
-
     Attributes:
         name: name of the module in the model.
         kind: class of the mixer, and whether it runs in windows or stripes.
@@ -84,8 +82,7 @@ class AttentionLayer:
     def row(self, query: int, head: int | None = None, part: str = 'attention') -> Tensor:
         """Compute the weights of one query, `(h, M)`, or `(M,)` for one head."""
         self.check_head(head)
-        row = self.rows([query], part)[0]
-        return row if head is None else row[head]
+        return self.rows([query], part)[0][slice(None) if head is None else head]
 
     def on_map(self, weights: Tensor) -> Tensor:
         """Reshape weights of keys `(..., M)` to the map of the keys `(..., H, W)`, without prefix tokens."""
@@ -110,11 +107,6 @@ class AttentionLayer:
                              f'which is {width} wide and {height} high, got {x},{y}.')
         row, col = int(y * self.hw[0] / height), int(x * self.hw[1] / width)
         return self.prefix + row * self.hw[1] + col
-
-    def totals(self) -> Tensor:
-        """Compute the row sums over all keys, `(h, N)`, including those that are not tokens, such as zero padding."""
-        with torch.no_grad():
-            return self._by_head(mix(self.module, self.x, self.hw, self._values().fill_(1), padding=1.)[0])
 
     def check_head(self, head: int | None) -> None:
         """Raise ValueError if the head does not exist."""

@@ -6,22 +6,20 @@ from mmflatten.explain.attention.layer import CHUNK, AttentionLayer
 from mmflatten.text import align
 
 THRESHOLD = 0.01
-HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'no token', 'negative', 'distance', 'uniform',
-          'prefix', 'besides')
+MAX_TOKENS = 2048  # a larger matrix needs minutes for its singular values
+HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'negative', 'distance', 'uniform', 'prefix',
+          'entropy', 'rank', 'besides')
 
 
 def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, float]]:
     """Compute the statistics of each head over at most `number` evenly spaced queries of the map.
 
     - `row_sum`, `row_sum_min`, `row_sum_max`: mean, minimum and maximum of the sum of a query's weights.
-    - `no_token`: mean weight that is not on a token of the map but on the padding of windows. In focal attention it
-      also includes the weight that the learned pooling removes or, if negative, adds.
     - `negative`, `prefix`: fractions of negative weights and of prefix tokens in the sum of absolute weights.
     - `distance`: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
     - `uniform_distance`: `distance` for equal weights.
     """
     queries = spread(layer, number)
-    totals = layer.totals().double().cpu()[:, queries]
     sums = []
     for chunk in queries.split(CHUNK):
         weights = layer.rows(chunk.tolist()).double().cpu()
@@ -34,7 +32,7 @@ def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, f
     tiny = torch.finfo(size.dtype).tiny
     columns = dict(
         row_sum=row_sum.mean(1), row_sum_min=row_sum.amin(1), row_sum_max=row_sum.amax(1),
-        no_token=(totals - row_sum).mean(1), negative=negative.sum(1) / size.sum(1).clamp(min=tiny),
+        negative=negative.sum(1) / size.sum(1).clamp(min=tiny),
         distance=moment.sum(1) / on_map.sum(1).clamp(min=tiny), uniform_distance=uniform.mean(1),
         prefix=1 - on_map.sum(1) / size.sum(1).clamp(min=tiny))
     return [{name: float(column[head]) for name, column in columns.items()} for head in range(layer.num_heads)]
@@ -94,8 +92,17 @@ def normalised(x: Tensor) -> Tensor:
     return x.abs() / x.abs().sum(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
 
 
-def describe(layer: AttentionLayer, heads: list[dict[str, float]]) -> dict:
-    """Return a layer and its statistics in a form that JSON can store."""
+def describe(layer: AttentionLayer, number: int = 64) -> dict:
+    """Return a layer and the statistics of its heads over `number` queries, in a form that JSON can store.
+
+    The effective rank is None for more than `MAX_TOKENS` queries or keys.
+    """
+    heads = head_statistics(layer, number)
+    ranks = [None] * len(heads)
+    if max(layer.num_queries, layer.num_keys) <= MAX_TOKENS:
+        ranks = effective_rank(singular_values(layer)).tolist()
+    for head, of_weights, effective in zip(heads, entropy(layer, number).tolist(), ranks):
+        head.update(entropy=of_weights, effective_rank=effective)
     return dict(layer=layer.name, attention=layer.kind, num_heads=layer.num_heads, map=list(layer.hw),
                 keys=list(layer.kv_hw), prefix=layer.prefix, besides=layer.local, heads=heads)
 
@@ -106,10 +113,12 @@ def table(described: list[dict]) -> str:
     for layer in described:
         heads = layer['heads']
         numbers = [min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)]
-        numbers += [sum(head[name] for head in heads) / len(heads)
-                    for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')]
+        numbers += [sum(head[name] or 0 for head in heads) / len(heads) for name in (
+            'negative', 'distance', 'uniform_distance', 'prefix', 'entropy', 'effective_rank')]
         low, high, *means = (f'{round(number, 3) + 0.:.3f}' for number in numbers)  # -0 + 0 is 0
+        if heads[0]['effective_rank'] is None:
+            means[-1] = '-'
         sizes = ('{} x {}'.format(*layer[name]) for name in ('map', 'keys'))
         rows.append((str(layer['number']), layer['layer'], layer['attention'], str(layer['num_heads']), *sizes,
                      f'{low} to {high}', *means, ', '.join(layer['besides']) or '-'))
-    return align(rows, HEADER, left=(1, 2, 12))
+    return align(rows, HEADER, left=(1, 2, 13))

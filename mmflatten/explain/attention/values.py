@@ -22,7 +22,7 @@ ALL = slice(None)
 
 
 def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor | None = None, *,
-        queries: Tensor | slice = ALL, local: bool = False, padding: float = 0.) -> Tensor:
+        queries: Tensor | slice = ALL, local: bool = False) -> Tensor:
     """Compute the output of a layer before its last projection, `(B, Q, C)`, for given values.
 
     Args:
@@ -30,7 +30,6 @@ def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor
         v_BMC: values, one row per token, or per token of the reduced key map.
         queries: indices of the tokens to return. Plain softmax then forms only their rows of its matrix.
         local: True to include depthwise convolutions of the values.
-        padding: value of the padding tokens of windows. In focal attention, any value but 0 applies to all keys.
     """
     if isinstance(layer, MapAttention):
         with torch.no_grad():
@@ -38,14 +37,18 @@ def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor
         q, k, v = (split_heads(part, layer.num_heads) for part in (q[:, queries], k, v_BMC))
         return merge_heads(layer.operators[layer.normalization](q, k, v))
     if isinstance(layer, Windowed):
-        return _in_windows(layer, x, hw_shape, v_BMC, local, padding)[:, queries]
+        return _in_windows(layer, x, hw_shape, v_BMC, local)[:, queries]
     if isinstance(layer, CrossShapedAttention):
         with torch.no_grad():
             parts = layer.parts(x).split(layer.channels, -1)
-        return torch.cat([mix(branch, part, hw_shape, v, queries=queries, local=local, padding=padding) for
+        return torch.cat([mix(branch, part, hw_shape, v, queries=queries, local=local) for
                           branch, part, v in zip(layer.branches, parts, v_BMC.split(layer.channels, -1))], dim=-1)
     if isinstance(layer, FocalAttention):
-        return _focal(layer, x, hw_shape, v_BMC, local, padding)[:, queries]
+        with torch.no_grad():
+            q, k, _, maps = layer.projections(x, hw_shape)
+        y_BNC = layer.attend(q, k, layer.listed(v_BMC, hw_shape), maps)  # with the constant biases of the pooling
+        local_term = layer.lepe(v_BMC, hw_shape) if local and layer.lepe is not None else 0
+        return (y_BNC + local_term)[:, queries]
     return _tokens(layer, x, hw_shape, v_BMC, mask, queries, local)
 
 
@@ -82,34 +85,23 @@ def _angular(mixer: LinearAngularAttention, q: Tensor, k: Tensor, v: Tensor, inp
     return y / input_y.norm(dim=-1, keepdim=True).clamp(min=1e-12) + mixer.dwc(v_at_queries)
 
 
-def _focal(mixer: FocalAttention, x: Tensor, hw_shape: Size, v_BNC: Tensor, local: bool, padding: float) -> Tensor:
-    with torch.no_grad():
-        q, k, _, maps = mixer.projections(x, hw_shape)
-    v = mixer.listed(v_BNC, hw_shape)  # includes the constant biases of the pooling
-    y_BNC = mixer.attend(q, k, torch.full_like(v, padding) if padding else v, maps)
-    return y_BNC + mixer.lepe(v_BNC, hw_shape) if local and mixer.lepe is not None else y_BNC
-
-
 class _ReplacedValues(nn.Module):
-    """Mixer for use in windows. The last parts of its input `(B, N, P, C)` are the values and a mask of tokens."""
+    """Mixer for use in windows. The last part of its input `(B, N, P, C)` is the values."""
 
-    def __init__(self, mixer: nn.Module, local: bool, padding: float) -> None:
+    def __init__(self, mixer: nn.Module, local: bool) -> None:
         super().__init__()
-        self.mixer, self.local, self.padding = mixer, local, padding
+        self.mixer, self.local = mixer, local
         self.has_logits = getattr(mixer, 'has_logits', False)
 
     def forward(self, parts: Tensor, hw_shape: Size, mask: Tensor | None = None) -> Tensor:
-        x, v, real = parts[:, :, :-2], parts[:, :, -2], parts[:, :, -1]
-        x = x[:, :, 0] if x.shape[2] == 1 else x
-        v = v + self.padding * (1 - real)
-        return mix(self.mixer, x, hw_shape, v, mask, local=self.local, padding=self.padding)
+        x = parts[:, :, 0] if parts.shape[2] == 2 else parts[:, :, :-1]
+        return mix(self.mixer, x, hw_shape, parts[:, :, -1], mask, local=self.local)
 
 
-def _in_windows(layer: Windowed, x: Tensor, hw_shape: Size, v_BNC: Tensor, local: bool, padding: float) -> Tensor:
+def _in_windows(layer: Windowed, x: Tensor, hw_shape: Size, v_BNC: Tensor, local: bool) -> Tensor:
     if getattr(layer.mixer, 'reduction', None) is not None:
         raise ValueError('sr_ratio: must be 1 in windows, because the reduced keys of windows have no common map, got '
                          f'{layer.mixer.reduction.sr_ratio}.')
-    v_BN1C = v_BNC[:, :, None]
-    parts = torch.cat((x.flatten(2).unflatten(2, (-1, v_BNC.shape[2])), v_BN1C, torch.ones_like(v_BN1C)), dim=2)
-    mixer = _ReplacedValues(layer.mixer, local, padding)
+    parts = torch.cat((x.flatten(2).unflatten(2, (-1, v_BNC.shape[2])), v_BNC[:, :, None]), dim=2)
+    mixer = _ReplacedValues(layer.mixer, local)
     return Windowed(mixer, layer.window_size, shift=layer.shift, mask_padding=layer.mask_padding)(parts, hw_shape)

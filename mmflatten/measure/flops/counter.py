@@ -1,17 +1,9 @@
 """Count multiply-accumulates of the operators that run, on any device; on meta tensors nothing is computed.
 
-Papers and libraries mean two things by "FLOPs":
-
-*Multiply-accumulates* (`OperationCounts.macs`): convolutions, linear layers and every product of two activations, such
-as `q k^T` and `p v`, explicit or inside fused attention. Biases and elementwise arithmetic (activations, softmax,
-norms, pooling, resizing, sums) are not multiply-accumulates; `OperationCounts.elementwise` lists them.
-
-*The papers' convention* (`OperationCounts.papers_convention`): what OpenMMLab's `get_flops.py` prints, by the formulas
-of `mmengine.analysis`: the multiply-accumulates, plus 5 per element of a layer or group norm with weights (4 without),
-2 of a batch norm in evaluation mode (1 without weights), 1 per output element of nearest-neighbour resizing, 4 of
-bilinear resizing and grid sampling, and 1 per input element of adaptive average pooling. It gives the published FLOPs
-of ResNet-50, Swin and PVT in Mask R-CNN, Cascade Mask R-CNN, ATSS and UperNet within 0.1 %
-(`tests/test_measure/test_flops_models.py`). `docs/flops.md` compares the two with other counters.
+*Multiply-accumulates* are convolutions, linear layers and every product of two activations, explicit or inside fused
+attention, without biases and elementwise arithmetic. *The papers' convention* is what OpenMMLab's `get_flops.py`
+prints: these, plus some elementwise arithmetic (`rules.OPENMMLAB_RULES`). It gives the published FLOPs of ResNet-50,
+Swin and PVT in detectors and segmentors within 0.1 %. `docs/flops.md` compares the two with other counters.
 """
 from __future__ import annotations
 

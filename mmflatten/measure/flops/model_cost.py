@@ -75,10 +75,7 @@ def count_parameters(module: nn.Module) -> int:
 def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
     """Count a model on the meta device for an image of `shape` = (H, W), or a stereo pair, without padding.
 
-    The model is a classifier, detector, segmentor or stereo model of OpenMMLab, or a module that takes an image.
-
-    Raises:
-        ValueError: the model cannot run at this shape, or is not on the meta device.
+    The model is one of a task, or a module that takes an image. Raises ValueError if it cannot run at this shape.
     """
     counter, task = OperationCounter(model), task_of_model(model)
     image = torch.empty(1, 3, *shape, device='meta')
@@ -98,12 +95,8 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
 def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> ModelCost:
     """Build a config's model on the meta device and count it.
 
-    The default image size is the config's `image_size`, for a classifier also its backbone's `img_size`, else the usual
-    one of the task.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the config has no model, or its model cannot be built or run at this shape.
+    The default image size is that of `default_shape`. Raises ValueError if there is no model, or if it cannot be built
+    or run at this shape.
     """
     config = read_model_config(path)
     scope = config.get('default_scope')
@@ -115,13 +108,7 @@ def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> Mode
 
 
 def read_model_config(path: str | Path) -> Config:
-    """Read a config that has a model, and check that its libraries are installed.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ImportError: a library of its `default_scope` is missing or has an unsupported version.
-        ValueError: the config cannot be read or has no model.
-    """
+    """Read a config that has a model, and check that the libraries of its task are installed."""
     config = read_config(str(path))
     require_parts(config, 'model')
     check_task(config.get('default_scope'))

@@ -63,14 +63,6 @@ def available_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
 
 
-def free_memory(device: str) -> float:
-    """Free memory of a device in MiB, infinity if unknown."""
-    if torch.device(device).type == 'cuda':
-        return torch.cuda.mem_get_info(device)[0] / 2 ** 20
-    lines = _read(PROC / 'meminfo').splitlines()
-    return next((int(line.split()[1]) / 2 ** 10 for line in lines if line.startswith('MemAvailable')), math.inf)
-
-
 def seconds_of_others() -> float:
     """CPU seconds used by other processes since the system started, NaN without `/proc`."""
     fields = _read(PROC / 'stat').split(maxsplit=9)[1:9]

@@ -49,11 +49,7 @@ class RunSettings:
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
-    """Parse `'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` into a name and arguments; a bare word is a string.
-
-    Raises:
-        ValueError: the arguments are not in the syntax of a Python call.
-    """
+    """Parse `'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` into a name and arguments; a bare word is a string."""
     name, _, arguments = spec.partition(':')
     try:
         return name, _literal(ast.parse(f'dict({arguments})', mode='eval').body)
@@ -73,16 +69,10 @@ def _literal(node: ast.expr) -> Any:
 
 
 def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
-    """Build a model with random weights on the CPU.
+    """Build a model with random weights on the CPU, for images of `size` (H, W).
 
-    Args:
-        spec: a config file, 'timm:NAME', or a backbone with arguments, such as 'FLattenSwin:arch=tiny', which is
-            followed by average pooling and a linear layer.
-        size: (H, W) of the images.
-
-    Raises:
-        ValueError: the spec or its arguments are invalid.
-        ImportError: timm is required but not installed.
+    `spec` is a config file, 'timm:NAME', or a backbone with arguments, such as 'FLattenSwin:arch=tiny', to which
+    average pooling and a linear layer are added.
     """
     if spec.startswith(TIMM_PREFIX):
         import timm
@@ -135,12 +125,7 @@ class Classifier(nn.Module):
 
 
 def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
-    """Build a model and prepare it for timing.
-
-    Raises:
-        ValueError: the model cannot be built or run with these settings.
-        ImportError: timm is required but not installed.
-    """
+    """Build a model and prepare it for timing."""
     torch.manual_seed(0)
     model = build_model(spec, settings.size)
     task = task_of_model(model)

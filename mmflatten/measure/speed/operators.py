@@ -71,9 +71,6 @@ def map_of(tokens: int) -> tuple[int, int]:
 def mixer_config(name: str) -> dict[str, Any]:
     """Config of an attention by its name in `OPERATORS`, by registered class as in 'LinearAttention:feature_map=elu',
     or by the path of a class that Python can import.
-
-    Raises:
-        ValueError: there is no such attention.
     """
     kind, arguments = parse_spec(OPERATORS.get(name, name))
     if kind not in attention.__all__ and not _is_mixer(kind):

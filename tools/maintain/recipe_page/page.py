@@ -11,7 +11,7 @@ from mmengine.config import Config
 from recipe_page.recipe import SETTINGS, Recipe
 from recipe_page.sources import FILE, SourceLine, files_of, lines_of
 
-from mmflatten.recipes.settings import DATA_SETS, training_length, training_set
+from mmflatten.engine.recipe.settings import DATA_SETS, training_length, training_set
 from mmflatten.text import align
 
 TITLES = dict(batch='batch', rate='optimizer and rate', schedule='schedule', decay='weight decay',

@@ -6,7 +6,14 @@ from dataclasses import dataclass, fields
 from mmengine.config import Config, ConfigDict
 from recipe_page.augmentation import augmentation
 
-from mmflatten.recipes.settings import describe_ema, describe_schedule, gpus_of, grad_accum_steps, plain
+from mmflatten.engine.recipe.settings import (
+    ema_hooks,
+    ema_momentum,
+    gpus_of,
+    grad_accum_steps,
+    schedulers,
+    training_length,
+)
 
 
 @dataclass(frozen=True)
@@ -65,3 +72,49 @@ def _decay(wrapper: ConfigDict) -> str:
     scaled = [f'{name} times {plain(factor)}' for name, factor in factors if factor != 0]
     scope = f'except {", ".join(without)}' if without else 'for all parameters'
     return '; '.join([f'{plain(weight_decay)} {scope}', *scaled])
+
+
+def plain(value: float) -> str:
+    """Format a number as papers do: 2e-4, 0.05, 1."""
+    if value == 0 or abs(value) >= 0.01:
+        return f'{value:.6g}'
+    mantissa, exponent = f'{value:.2e}'.split('e')
+    return f'{float(mantissa):g}e{int(exponent)}'
+
+
+def describe_schedule(cfg: Config) -> str:
+    number, unit = training_length(cfg)
+    peak = cfg.optim_wrapper.optimizer.lr
+    return ', '.join([f'{number} {unit}', *(_describe_scheduler(item, peak) for item in schedulers(cfg))])
+
+
+def _describe_scheduler(item: ConfigDict, peak: float) -> str:
+    unit = 'epochs' if item.get('by_epoch', True) else 'iterations'
+    begin, end = item.get('begin', 0), item.get('end')
+    lowest = plain(item['eta_min_ratio'] * peak if item.get('eta_min_ratio') else item.get('eta_min', 0))
+    at = f'{unit[:-1]} {end}' if end else 'the end'
+    since = f' from {unit[:-1]} {begin}' if begin else ''
+    if item.type == 'LinearLR':
+        return f'linear warm-up of {end - begin} {unit} from {plain(item.start_factor * peak)}'
+    if item.type == 'MultiStepLR':
+        counted = unit if len(item.milestones) > 1 else unit[:-1]
+        return f'times {plain(item.get("gamma", 0.1))} after {counted} {" and ".join(map(str, item.milestones))}'
+    if item.type == 'ConstantLR':
+        return f'constant to {at}' if item.get('factor') == 1 else f'times {plain(item.get("factor"))} to {at}'
+    if item.type == 'CosineAnnealingLR':
+        return f'cosine{since} down to {lowest} at {at}'
+    if item.type == 'PolyLR':
+        power = item.get('power', 1)
+        shape = 'linear' if power == 1 else f'polynomial ({plain(power)})'
+        return f'{shape}{since} down to {lowest} at {at}'
+    return f'{item.type}{since} to {at}'
+
+
+def describe_ema(cfg: Config) -> str:
+    words = []
+    for hook in ema_hooks(cfg):
+        every = hook.get('interval', 1)
+        words.append(f'decay {1 - ema_momentum(hook):.6g}' + (f' every {every} iterations' if every > 1 else ''))
+        if str(hook.type).endswith('MesaEMAHook'):
+            words.append(f'MESA of weight {plain(hook.get("weight", 1))}')
+    return ', '.join(words) or 'none'

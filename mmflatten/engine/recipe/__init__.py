@@ -1,0 +1,1 @@
+"""Training recipes: length, batch and learning rates of a config, checks of common mistakes, and the schedule."""

@@ -1,0 +1,92 @@
+"""Common mistakes in recipes, found before the first step."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mmflatten.classes import wrong_heads
+from mmflatten.engine.datasets import read_metainfo
+from mmflatten.engine.recipe.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
+from mmflatten.engine.recipe.training import Training
+
+
+def warnings_of(training: Training) -> list[tuple[str, str]]:
+    """Run all checks, in the order of `CHECKS`. A warning is the name of a check, and what is wrong with its fix."""
+    return [(name, text) for name, check in CHECKS.items() for text in check(training)]
+
+
+def _batch(training: Training) -> Iterator[str]:
+    base, batch = base_batch(training.cfg), training.batch
+    if base and base != batch and training.lr_factor == 1:
+        yield (f'auto_scale_lr.base_batch_size: the learning rate is for a batch of {base}, got {batch}. Train with '
+               f'--auto-scale-lr, which multiplies the rate by {batch / base:g}, or set batch_size or '
+               'optim_wrapper.accumulative_counts.')
+
+
+def _schedule(training: Training) -> Iterator[str]:
+    warmups, falls, total = {}, {}, training.iterations  # name -> last iteration
+    constant = True  # apart from warm-ups
+    for index, item in enumerate(schedulers(training.cfg)):
+        name, by_epoch = f'param_scheduler.{index} ({item.type})', item.get('by_epoch', True)
+        begin, end, half, milestones = (item.get(key) for key in ('begin', 'end', 'T_max', 'milestones'))
+        if by_epoch and not training.by_epoch:
+            yield (f'{name}: counts epochs, but the training loop counts iterations, so it never steps. Set '
+                   'by_epoch=False and give begin and end in iterations.')
+            continue
+        if half and end and half != end - (begin or 0):
+            yield (f'{name}: expected T_max = end - begin = {end - (begin or 0)}, got {half}, so the rate rises again '
+                   'or does not reach its minimum. Remove T_max.')
+        unit = training.epoch_length if by_epoch else 1
+        last = end * unit if end else total
+        if item.type == 'LinearLR' and not begin and item.get('start_factor', 1 / 3) < item.get('end_factor', 1):
+            warmups[name] = last
+        else:
+            constant = constant and item.type == 'ConstantLR' and item.get('factor') == 1
+            falls[name] = max([last, *(milestone * unit + 1 for milestone in milestones or ())])
+    for name, last in warmups.items():
+        if last >= min([total, *falls.values()]):
+            yield f'{name}: the warm-up ends at iteration {last:,}, after the training or its schedule. Shorten it.'
+    if not constant and (last := max(falls.values())) != total:
+        effect = 'then the rate is constant' if last < total else f'where the rate is still {training.rates[-1]:.3g}'
+        yield (f'param_scheduler: the schedule ends at iteration {last:,}, the training at {total:,}, {effect}. Set '
+               'its end and milestones to the length of the training, and by_epoch to their unit.')
+
+
+def _averages(training: Training) -> Iterator[str]:
+    for hook in ema_hooks(training.cfg):
+        momentum = ema_momentum(hook)
+        horizon = hook.get('interval', 1) / momentum
+        if momentum > 0.5:
+            yield (f'EMAHook.momentum: expected the small weight of the new parameters, got {momentum:g}. For a decay '
+                   f'of {momentum:g} set momentum={1 - momentum:.6g}.')
+        elif horizon > training.iterations:
+            yield (f'EMAHook.momentum: averages over about {horizon:,.0f} iterations (interval / momentum) of a '
+                   f'training of {training.iterations:,}, so the initial weights never fade. Raise momentum.')
+
+
+def _frozen(training: Training) -> Iterator[str]:
+    model = training.cfg.model
+    frozen = [name for name, parameter in training.model.named_parameters() if not parameter.requires_grad]
+    init_cfgs = [model.get('init_cfg'), (model.get('backbone') or {}).get('init_cfg')]
+    loaded = training.cfg.get('load_from') or model.get('pretrained') or 'checkpoint' in str(init_cfgs)
+    if frozen and not loaded:
+        yield (f'frozen_stages: {len(frozen)} parameters ({frozen[0]}, ...) are frozen at random values because no '
+               'checkpoint is loaded. Set load_from or backbone.init_cfg, or train them.')
+
+
+def _checkpoints(training: Training) -> Iterator[str]:
+    interval, unit = training.checkpoints.interval, training_length(training.cfg)[1]
+    if not interval:
+        yield 'default_hooks.checkpoint: no checkpoint is written. Set default_hooks.checkpoint.interval.'
+    elif interval > training.length:
+        yield (f'default_hooks.checkpoint.interval: {interval} {unit} of {training.length}, so an interrupted training '
+               'starts over. Lower it, or train_cfg.val_interval.')
+
+
+def _classes(training: Training) -> Iterator[str]:
+    classes = read_metainfo(training.cfg, 'train').get('classes') or ()
+    yield from wrong_heads(training.model, len(classes), 'train_dataloader.dataset', exact=True)
+
+
+CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {
+    'batch': _batch, 'schedule': _schedule, 'ema-length': _averages, 'frozen': _frozen, 'checkpoints': _checkpoints,
+    'classes': _classes}

@@ -1,1 +1,0 @@
-"""Report on one or several runs as an offline HTML page."""

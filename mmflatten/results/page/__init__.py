@@ -1,0 +1,1 @@
+"""Page on one or several runs: one offline HTML file."""

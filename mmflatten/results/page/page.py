@@ -1,0 +1,58 @@
+"""Rendering of the page: one HTML file with all styles, scripts, data and images inside."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from mmflatten.console import own_output, quiet_libraries
+from mmflatten.engine.checkpoints.files import atomic_write
+from mmflatten.results.analysis import cell
+from mmflatten.results.drawing import svg
+from mmflatten.results.page import comparison
+from mmflatten.results.page.samples import read_gallery
+from mmflatten.results.work_dir import read_work_dirs
+from mmflatten.version import __version__
+
+# Name of a section -> its title, and the parts of a run that it needs.
+SECTIONS = dict(
+    summary=('Summary', ['config', 'checkpoint', 'FLOPs']), curves=('Training', ['log']),
+    metrics=('Metrics and errors', ['predictions', 'metrics']), samples=('Samples', ['sample images']),
+    config=('Config', ['config']))
+
+
+def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int = 24, score: float = 0.3) -> None:
+    """Write the page.
+
+    Args:
+        images: maximum number of test images, half of them the worst, half random.
+        score: minimum score of detections in confusions and drawings.
+
+    Raises:
+        FileNotFoundError: a work dir does not exist.
+        ValueError: a folder is not a work dir, or is listed twice.
+    """
+    with quiet_libraries(), own_output():
+        runs = read_work_dirs(work_dirs, score)
+        gallery = read_gallery(runs, images, score)
+    main, others = comparison.curves(runs)
+    page = render(
+        runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, sections=SECTIONS,
+        facts=comparison.summary_table(runs), charts=main, more_charts=others,
+        plots=comparison.analysis_charts(runs), gallery=gallery, difference=comparison.config_difference(runs),
+        configs=[(run, Path(run.config.filename).read_text(encoding='utf-8')) for run in runs if run.config])
+    with atomic_write(out) as aside:
+        aside.write_text(page, encoding='utf-8', errors='replace')  # file names may not be UTF-8
+
+
+def render(**context: Any) -> str:
+    """Render the page, which has no scripts."""
+    environment = Environment(loader=PackageLoader('mmflatten.results.page'), autoescape=True,
+                              undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(cell=partial(cell, missing='–', integers=',d'), svg=lambda plot: Markup(svg(plot)))
+    return environment.get_template('report.html').render(**context)

@@ -1,0 +1,129 @@
+"""Contents of a work dir: config, log, checkpoint, predictions and their analysis."""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+from mmflatten.config_files import read_config
+from mmflatten.console import explain
+from mmflatten.engine.checkpoints.files import newest_checkpoint
+from mmflatten.measure.flops.model_cost import ModelCost, count_config
+from mmflatten.results.analysis import Analysis, analyze
+from mmflatten.results.curves import name_runs, read_scalars
+from mmflatten.results.reading import Results, read_results
+from mmflatten.tasks import Task, find_task
+from mmflatten.user_files import problem_of
+
+RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
+_STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
+_SETTING = re.compile(r'^    (\w[\w .()]*): (.*[^:\n])$', re.MULTILINE)
+
+
+@dataclass
+class TrainedRun:
+    """Contents of a work dir. Missing parts are None or empty and listed in `missing`."""
+
+    work_dir: Path
+    name: str
+    config: Config | None = None
+    records: list[dict] = field(default_factory=list)  # of the training's log, merged over resumes
+    wall_time: float = 0  # seconds of the training, summed over resumes
+    checkpoint: Path | None = None  # the newest one
+    results: Results | None = None
+    analysis: Analysis | None = None
+    cost: ModelCost | None = None
+    missing: dict[str, str] = field(default_factory=dict)  # name of a part -> command that creates it, or error
+
+    @property
+    def task(self) -> Task | None:
+        if self.results is not None:
+            return self.results.task
+        return None if self.config is None else find_task(self.config.get('default_scope'))
+
+    @property
+    def tested(self) -> str | None:
+        """Checkpoint of the predictions if it is known and not the newest one."""
+        tested = self.results.origin.get('checkpoint') if self.results is not None else None
+        newest = self.checkpoint and self.checkpoint.resolve()
+        return tested if tested and Path(tested).resolve() != newest else None
+
+    @property
+    def model(self) -> str:
+        """Types of the model and its backbone."""
+        return model_name(self.config)
+
+    def attempt(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return the result of a function, or None after adding its error to `missing`."""
+        try:
+            return function(*args)
+        except Exception as error:  # the page is written without this part
+            self.missing[what] = explain(error)
+            return None
+
+
+def read_work_dirs(work_dirs: Sequence[str | Path], score: float) -> list[TrainedRun]:
+    """Read work dirs; arguments and errors are those of `write_report`."""
+    runs = [TrainedRun(path, name) for name, path in name_runs(work_dirs).items()]
+    for path in (run.work_dir for run in runs):
+        if not path.is_dir():
+            raise FileNotFoundError(f'work dir: {path} does not exist.')
+        if find_config_file(path) is None and not any(path.glob(LOGS)) and not (path / RESULTS).exists():
+            raise ValueError(f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the '
+                             'work_dir of a training.')
+    for run in runs:
+        _read(run, score)
+    return runs
+
+
+def _read(run: TrainedRun, score: float) -> None:
+    folder, file, results = run.work_dir, find_config_file(run.work_dir), run.work_dir / RESULTS
+    logged, tested = any(folder.glob(LOGS)), results.exists()
+    run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
+    train = f'mmflatten train {file or "CONFIG"} --work-dir {folder}'
+    test = f'mmflatten test {file or "CONFIG"} {run.checkpoint or "CHECKPOINT"} --out {results}'
+    for part, found, fix in (('config', file, train), ('log', logged, train), ('checkpoint', run.checkpoint, train),
+                             ('predictions', tested, test)):
+        if not found:
+            run.missing.setdefault(part, fix)
+    if file is not None:
+        run.config = run.attempt('config', read_config, str(file))
+        run.cost = run.attempt('FLOPs', count_config, file)
+    if logged:
+        run.records = run.attempt('log', read_scalars, folder) or []
+        _, run.wall_time = read_logs(folder)
+    if tested:
+        run.results = run.attempt('predictions', read_results, results, None, run.config)
+    if run.results is not None:
+        run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
+
+
+def model_name(config: Config) -> str:
+    """Return the types of a config's model and its backbone."""
+    model = config.get('model') or {}
+    parts = [model, *(model[name] for name in ('backbone', 'features') if isinstance(model.get(name), dict))]
+    return ' with '.join(str(part.get('type')).rpartition('.')[2] for part in parts)
+
+
+def find_config_file(work_dir: Path) -> Path | None:
+    """Return the newest config file of a work dir."""
+    files = [*work_dir.glob('*.py')] or [*work_dir.glob('*/vis_data/config.py')]
+    files = [path for path in files if path.stat().st_size]  # mmpretrain's vis_scheduler.py leaves an empty one
+    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
+
+
+def read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
+    """Return the environment of the last log, and the seconds from first to last line summed over all logs."""
+    environment, seconds = {}, 0.
+    for scalars in sorted(work_dir.glob(LOGS)):
+        for log in (path for path in scalars.parents[1].glob('*.log') if problem_of(path) is None):
+            text = log.read_text(encoding='utf-8', errors='replace')
+            times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in _STAMP.findall(text)]
+            seconds += (times[-1] - times[0]).total_seconds() if times else 0
+            environment.update(_SETTING.findall(text.partition('Runtime environment:')[0]))
+    return environment, seconds

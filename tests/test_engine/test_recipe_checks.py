@@ -1,0 +1,135 @@
+"""`mmflatten check`: mistakes in configs, the report of one screen, and the exit status."""
+import copy
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from mmengine.config import Config, ConfigDict
+
+from mmflatten.engine.recipe.checks import CHECKS, warnings_of
+from mmflatten.engine.recipe.settings import gpus_of
+from mmflatten.engine.recipe.training import Training
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+# By their loop: epochs or iterations; the first has no pre-trained weights, no averages, and validates.
+CLASSIFIER = 'digits/flatten-swin-nano_digits.py'
+DETECTOR = 'digits/mask-rcnn_flatten-swin-nano_fpn_digits.py'
+SEGMENTOR = 'digits/semantic-fpn_flatten-swin-nano_digits.py'
+COCO_DETECTOR = 'flatten_swin/retinanet_swin-t_fpn_1x_coco.py'  # its classes are those of the data set's type
+EMA = {'custom_hooks': [dict(type='EMAHook', momentum=0.01)]}
+
+MISTAKES = [
+    ('batch', SEGMENTOR, {'train_dataloader.batch_size': 4}),
+    ('batch', SEGMENTOR, {'optim_wrapper.accumulative_counts': 2}),
+    ('schedule', SEGMENTOR, {'param_scheduler.1.by_epoch': True}),
+    ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', by_epoch=False, end=15)}),
+    ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=10, end=15)}),
+    ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=30, begin=0, end=15)}),
+    ('schedule', CLASSIFIER, {'param_scheduler.0.end': 20_000}),
+    ('schedule', DETECTOR, {'train_cfg.max_epochs': 1, 'param_scheduler.1.end': 1, 'param_scheduler.0.end': 300,
+                           'default_hooks.checkpoint.interval': 1}),
+    ('schedule', DETECTOR, {'train_cfg.max_epochs': 12}),
+    ('schedule', DETECTOR, {'train_cfg.max_epochs': 4}),
+    ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', milestones=[8, 16])}),
+    ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=1e-4)]}),
+    ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=0.9999)]}),
+    ('frozen', CLASSIFIER, {'model.backbone.frozen_stages': 1}),
+    ('checkpoints', SEGMENTOR, {'default_hooks.checkpoint.interval': 4000}),
+    ('checkpoints', SEGMENTOR, {'default_hooks.checkpoint': None}),
+    ('classes', SEGMENTOR, {'model.decode_head.num_classes': 10}),
+    ('classes', DETECTOR, {'model.roi_head.bbox_head.num_classes': 80}),
+    ('classes', COCO_DETECTOR, {'model.bbox_head.num_classes': 20}),
+]
+SHIPPED = [CLASSIFIER, DETECTOR, SEGMENTOR, 'digits/psmnet-tiny_digits-stereo.py',
+           'factorized/mask-rcnn_r101_fpn_32xb1-24e_coco.py', 'flatten_cswin/flatten-cswin-t_8xb256_in1k.py',
+           'focal/mask-rcnn_focal-t_fpn_1x_coco.py', 'l2vit/l2vit-b_32xb128_in1k.py',
+           'l2vit/upernet_l2vit-t_8xb2-160k_ade20k-512x512.py', 'psmnet/psmnet_4xb3-300e_kitti2015.py']
+
+
+@cache
+def parsed(name: str) -> Config:
+    return Config.fromfile(CONFIGS / name)
+
+
+def training(name: str, options: dict[str, Any] | None = None, **kwargs: Any) -> Training:
+    cfg = copy.deepcopy(parsed(name))
+    for key, value in (options or {}).items():
+        if key == 'param_scheduler.1':  # the whole scheduler
+            cfg.param_scheduler[1] = ConfigDict(value)
+        else:
+            cfg.merge_from_dict({key: value})
+    return Training(cfg, **{'gpus': gpus_of(parsed(name)), **kwargs})
+
+
+@pytest.mark.parametrize('name, config, options', MISTAKES)
+def test_check_warns_of_the_mistake_alone(name, config, options):
+    assert {check for check, _ in warnings_of(training(config, options))} == {name}
+
+
+def test_every_check_has_a_mistake_here():
+    assert {name for name, _, _ in MISTAKES} == set(CHECKS)
+
+
+@pytest.mark.parametrize('config', SHIPPED)
+def test_check_accepts_shipped_configs(config):
+    assert warnings_of(training(config)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('config', sorted(path.relative_to(CONFIGS).as_posix() for path in CONFIGS.glob('[!_]*/*.py')))
+def test_no_shipped_recipe_has_a_warning(config):
+    assert warnings_of(training(config)) == []
+
+
+def test_batch_check_accepts_a_scaled_rate():
+    config = 'flatten_swin/mask-rcnn_swin-t_fpn_1x_coco.py'
+    assert [name for name, _ in warnings_of(training(config, gpus=4))] == ['batch']
+    scaled = training(config, {'auto_scale_lr.enable': True}, gpus=4)
+    assert warnings_of(scaled) == [] and scaled.batch == 8 and scaled.lr_factor == 0.5
+    accumulated = training(config, {'auto_scale_lr.enable': True, 'optim_wrapper.accumulative_counts': 4}, gpus=4)
+    assert warnings_of(accumulated) == [] and accumulated.batch == 32 and accumulated.lr_factor == 2
+    assert scaled.epoch_length == 14_659  # 117,266 images on 4 GPUs, 2 at a time
+
+
+def test_checkpoint_size_includes_averages_and_optimizer():
+    plain = training(CLASSIFIER).checkpoints
+    averaged = training(CLASSIFIER, EMA).checkpoints
+    weights = training(CLASSIFIER, {'default_hooks.checkpoint.save_optimizer': False}).checkpoints.size
+    assert averaged.size - plain.size == weights and 2.9 * weights < plain.size < 3.1 * weights
+    assert plain.interval == 3 and plain.most == 4 * plain.size
+
+
+@pytest.fixture(scope='module')
+def tool(load_tool) -> ModuleType:
+    return load_tool('check_recipe')
+
+
+def test_report_fits_one_screen_and_warnings_set_the_status(tool, capsys):
+    config = str(CONFIGS / DETECTOR)
+    assert tool.main([config, '--dataset-size', '4000']) == 0
+    out = capsys.readouterr().out
+    assert '6 epochs of 1,000' in out and '24,000 seen' in out and '2e-05' in out and 'no warnings' in out
+    assert len(out.splitlines()) < 30
+    assert tool.main([config, '--gpus', '2']) == 1
+    assert 'warning (batch)' in capsys.readouterr().out
+
+
+def test_report_counts_frozen_parameters(tool, capsys):
+    assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', 'model.backbone.frozen_stages=1', 'load_from=a.pth',
+                      'optim_wrapper.paramwise_cfg.norm_decay_mult=0']) == 0
+    captured = capsys.readouterr()
+    assert re.search(r'frozen +[1-9]', captured.out) and 'requires_grad' not in captured.out + captured.err
+
+
+@pytest.mark.parametrize('options, words', [
+    (['train_dataloader.dataset.data_root=elsewhere'], ('train_dataloader.dataset', '--dataset-size')),
+    (['optim_wrapper=None'], ('optim_wrapper', )),
+    (['auto_scale_lr.base_batch_size=0', 'auto_scale_lr.enable=True'], ('auto_scale_lr.base_batch_size', )),
+])
+def test_missing_fields_are_named(tool, capsys, options, words):
+    assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', *options]) == 1
+    error = capsys.readouterr().err
+    assert all(word in error for word in words)

@@ -1,0 +1,60 @@
+"""Layers of samples, drawings of figures, and the size of the page."""
+import pickle
+import re
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from mmflatten.results.drawing import svg
+from mmflatten.results.figures import Bars, Confusion, Lines, Reliability
+
+
+@pytest.fixture
+def pairs(tmp_path) -> Path:
+    """A work dir with nothing but the predictions of 50 stereo pairs, photographs of 640 x 480."""
+    rng = np.random.default_rng(0)
+    true = dict(data=torch.linspace(1, 60, 480 * 640).view(1, 480, 640), valid=torch.ones(1, 480, 640).bool())
+    entries = []
+    for number in range(50):
+        coarse = rng.integers(0, 256, (48, 64, 3), np.uint8)
+        path = str(tmp_path / f'{number:02d}.jpg')
+        cv2.imwrite(path, cv2.resize(coarse, (640, 480), interpolation=cv2.INTER_CUBIC))
+        entries.append(dict(img_path=path, ori_shape=(480, 640), gt_disparity=true,
+                            pred_disparity=dict(data=true['data'] + number / 10)))
+    work_dir = tmp_path / 'stereo'
+    work_dir.mkdir()
+    (work_dir / 'results.pkl').write_bytes(pickle.dumps(entries, 2))
+    return work_dir
+
+
+def test_page_of_fifty_photographs_stays_below_8_mb(pairs, written):
+    page = written(pairs, '--images', '50')
+    assert page.size < 8e6
+    assert len(page.all('figure', class_='sample')) == 50
+    assert len(page.all('img')) == 50
+    captions = [text for _, text in page.all('figcaption')]
+    assert captions[-50].startswith('49.jpg worst, 4.9') and sum('random' in text for text in captions) == 25
+
+
+@pytest.mark.parametrize('plot, words', [
+    (Confusion(np.array([[3, 1], [0, 0]]), ['cat', '<b>']), ['cat', '&lt;b&gt;', '0.75']),
+    (Lines(dict(cat=((0, 1), (1, .5)), mean=((0, 1), (1, .5))), 'recall', 'precision', mean='mean'),
+     ['mean', 'recall', 'precision']),
+    (Reliability(np.array([.5]), np.array([.25]), np.array([4]), .25), ['0.250', 'calibrated']),
+    (Bars(dict(a=.5, b=float('nan')), 'IoU'), ['IoU', '0.5']),
+    (Lines(dict(one=((1, 2), (3, float('nan'))), none=((), ())), 'iteration'), ['iteration'])])
+def test_svg_has_text_without_fixed_black_or_styles_of_the_page(plot, words):
+    drawing = svg(plot)
+    assert drawing.startswith('<svg') and all(word in drawing for word in words)
+    assert '#000000' not in drawing and '<style' not in drawing and 'id="axes_1"' not in drawing
+
+
+def test_ten_lines_have_ten_styles():
+    def styles(number: int) -> set:
+        plot = Lines({str(line): ((0, 1), (0, line)) for line in range(number)}, 'x', 'y', limits=(0, 9))
+        return set(re.findall(r'style="(fill: none; [^"]*stroke: #[^"]*)"', svg(plot)))
+
+    assert len(styles(10)) == len(styles(2)) + 8
