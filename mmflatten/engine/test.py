@@ -10,8 +10,8 @@ from mmengine.fileio import dump
 from mmengine.hooks import Hook
 
 from mmflatten.building import model_config
+from mmflatten.checkpoints.run_files import require_whole
 from mmflatten.config_files import require_parts
-from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.datasets import leaves
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner

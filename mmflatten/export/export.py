@@ -15,10 +15,10 @@ from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
 from mmflatten.building import build_model
+from mmflatten.checkpoints.loading import load_from_local, load_weights
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config_files import require_parts
 from mmflatten.datasets.storage import read_rgb
-from mmflatten.engine.checkpoints.files import atomic_write
-from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.setup import load_config
 from mmflatten.export.engines import Engine, load_engine

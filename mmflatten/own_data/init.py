@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 
 from mmengine.config import Config
 
+from mmflatten.checkpoints.run_files import require_whole
 from mmflatten.console import quiet_libraries
-from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.setup import load_config
 from mmflatten.own_data.data import OwnData, OwnDataError, Request
 from mmflatten.own_data.schedule import default_batch

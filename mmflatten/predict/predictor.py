@@ -11,12 +11,12 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 
+from mmflatten.checkpoints.loading import load_from_local, load_weights, safe_reading
+from mmflatten.checkpoints.run_files import require_whole
 from mmflatten.classes import require_same
 from mmflatten.config_files import require_parts
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
-from mmflatten.engine.checkpoints.files import require_whole
-from mmflatten.engine.checkpoints.reading import load_from_local, load_weights, safe_reading
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.hub.folder import read_published

@@ -9,10 +9,10 @@ from mmengine.config import Config
 from torch import Tensor
 
 from mmflatten.checkpoints.convert import without_parallel
-from mmflatten.checkpoints.files import encode
+from mmflatten.checkpoints.converted_files import encode
+from mmflatten.checkpoints.loading import load_from_local, require_dict
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config_files import require_parts
-from mmflatten.engine.checkpoints.files import atomic_write
-from mmflatten.engine.checkpoints.reading import load_from_local, require_dict
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.hub.config_data import HubError, accepted, to_data

@@ -10,9 +10,9 @@ from typing import Any
 
 from mmengine.config import Config
 
+from mmflatten.checkpoints.run_files import newest_checkpoint
 from mmflatten.config_files import read_config
 from mmflatten.console import explain
-from mmflatten.engine.checkpoints.files import newest_checkpoint
 from mmflatten.measure.flops.model_cost import ModelCost
 from mmflatten.predict.predictor import Predictor
 from mmflatten.results.analysis import Analysis, analyze

@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.console import own_output, quiet_libraries
-from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.measure.speed.machine import BUSY_CPUS, describe_machine
 from mmflatten.report.attention import attention_section
 from mmflatten.report.charts import analysis_charts, cost_charts, curves, module_table

@@ -61,7 +61,7 @@ def test_backbone_loads_into_timm_and_init_cfg(published):
     from mmengine.registry import MODELS, DefaultScope
 
     import mmflatten.timm  # noqa: F401
-    from mmflatten.engine.checkpoints.reading import safe_reading
+    from mmflatten.checkpoints.loading import safe_reading
     run = published(DETECTOR)
     file = str(run.folder / 'backbone.safetensors')
     weights = load_file(file)

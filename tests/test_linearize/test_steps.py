@@ -14,9 +14,9 @@ from mmengine.logging import MessageHub, MMLogger
 from mmengine.visualization import Visualizer
 
 from mmflatten.building import build_model
+from mmflatten.checkpoints.loading import load_from_local
 from mmflatten.cli import convert, linearize
 from mmflatten.datasets.abilities import AbilityGrids
-from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.setup import load_config
 from mmflatten.linearize import choice, steps
 from mmflatten.linearize.choice import Costs, Front, front, within

@@ -6,8 +6,8 @@ and `floors.py` draws the floors.
 FLOORS = (
     ('version', 'requirements', 'config_library', 'text', 'json_files', 'building', 'locate', 'user_files',
      'ops', 'structures'),
-    ('registry', 'checkpoints'),
-    ('classes', 'config_files', 'models', 'evaluation', 'console'),
+    ('registry',),
+    ('classes', 'config_files', 'models', 'evaluation', 'console', 'checkpoints'),
     ('datasets', 'timm'),
     ('tasks',),
     ('measure',),

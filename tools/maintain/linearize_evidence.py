@@ -30,8 +30,8 @@ from mmengine.config import Config
 from torch import Tensor
 
 from mmflatten.building import build_model
+from mmflatten.checkpoints.loading import load_from_local
 from mmflatten.cli.linearize import blocks
-from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.setup import load_config
 from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, iterations, schedule
 from mmflatten.linearize.swap import blocks_of

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, count, pairwise
 
-from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part
+from mmflatten.checkpoints.key_tables import OFFICIAL, Family, Key, Part
 from mmflatten.text import shorten
 
 

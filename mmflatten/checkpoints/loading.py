@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from torch.hub import download_url_to_file, get_dir
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.stand_ins import Inert
+from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
+from mmflatten.checkpoints.placeholders import Inert
+from mmflatten.checkpoints.run_files import CheckpointError, require_whole
 from mmflatten.checkpoints.torch_file import read_torch
-from mmflatten.engine.checkpoints.files import CheckpointError, require_whole
 from mmflatten.text import shorten
 
 WITHOUT_MODULE = ((r'^module\.', ''),)  # prefix of DistributedDataParallel

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from mmflatten.engine.checkpoints.files import (
+from mmflatten.checkpoints.run_files import (
     CheckpointError,
     CheckpointWriteError,
     atomic_write,
@@ -132,7 +132,7 @@ def test_several_processes_replace_one_file_without_damage(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from mmflatten.engine.checkpoints.files import atomic_write
+from mmflatten.checkpoints.run_files import atomic_write
 with atomic_write(sys.argv[1]) as folder:
     folder.mkdir()
     (folder / 'weights').write_bytes(b'half')
@@ -155,7 +155,7 @@ def test_leftovers_of_a_killed_process_are_deleted_and_those_of_a_living_one_sta
 
 HOLDER = """
 import sys
-from mmflatten.engine.checkpoints.files import only_training
+from mmflatten.checkpoints.run_files import only_training
 with only_training(sys.argv[1]):
     print('holds', flush=True)
     sys.stdin.read()
