@@ -12,8 +12,8 @@ from torch import Tensor
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, family_of, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.torch_file import MAX_BYTES, read_torch
+from mmflatten.files import problem_of
 from mmflatten.text import shorten
-from mmflatten.user_files import problem_of
 from mmflatten.version import __version__
 
 # Families that are found by the names in the file: all, or those of timm.

@@ -17,7 +17,7 @@ from mmengine.logging import print_log
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.torch_file import MAX_BYTES, is_zip, require_stored
 from mmflatten.console import OUT_OF_SPACE, space_hint
-from mmflatten.user_files import problem_of
+from mmflatten.files import problem_of
 
 _PARTIAL = '.part'
 _LOCK = '.training'

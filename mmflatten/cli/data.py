@@ -181,8 +181,8 @@ def pack(args: Namespace) -> str:
         number = build_index(args.source, args.out)
         return f'{args.out}: {number} images indexed in {time.monotonic() - start:.0f} s.'
     if args.word == 'convert':
-        from mmflatten.own_data.convert import convert
-        from mmflatten.own_data.data import Request
+        from mmflatten.custom_data.convert import convert
+        from mmflatten.custom_data.reading import Request
         return '\n'.join(convert(Request('det', args.images, '', args.out, args.source, args.classes, args.val_share),
                                  args.to, args.range, args.boxes))
     if args.format != 'tar':

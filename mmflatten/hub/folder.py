@@ -18,12 +18,12 @@ from mmflatten.building import build_model
 from mmflatten.classes import wrong_heads
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.engine.setup import require_scope
+from mmflatten.files import problem_of
 from mmflatten.hub.config_data import HubError, accepted
 from mmflatten.hub.inputs import checked, pipeline_of, preprocessor_of
 from mmflatten.hub.parts import TYPES
 from mmflatten.json_files import DamagedFile, read_json
 from mmflatten.tasks import tasks
-from mmflatten.user_files import problem_of
 
 FACTS, CONFIG, WEIGHTS, BACKBONE, CARD = ('mmflatten.json', 'config.json', 'model.safetensors', 'backbone.safetensors',
                                           'README.md')

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import cv2
 import numpy as np
 
+from mmflatten.files import images_in, problem_of, quiet_decoders, read_deep, to_eight_bits
 from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.text import shorten
-from mmflatten.user_files import images_in, problem_of, quiet_decoders, read_deep, to_eight_bits
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
 SUFFIXES = (*IMAGE_SUFFIXES, *VIDEOS)

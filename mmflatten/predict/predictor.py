@@ -19,11 +19,11 @@ from mmflatten.console import error_text, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
+from mmflatten.files import problem_of_image, quiet_decoders
 from mmflatten.hub.folder import read_published
 from mmflatten.hub.remote import locate
 from mmflatten.predict.engines import use_engine
 from mmflatten.tasks import task_of
-from mmflatten.user_files import problem_of_image, quiet_decoders
 
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
 Image = str | Path | np.ndarray | Sequence

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from mmflatten.files import UnusableFile, read_yaml
 from mmflatten.studies.study import Study, StudyError, check_name, shown, text_keys
-from mmflatten.user_files import UnusableFile, read_yaml
 
 FULL = 'full'
 MERGED = ('options', 'budget')  # parts of which a size may give single fields

@@ -4,7 +4,7 @@ A module imports only from its own floor and the floors below. `tests/test_insta
 and `floors.py` draws the floors.
 """
 FLOORS = (
-    ('version', 'requirements', 'config_library', 'text', 'json_files', 'building', 'locate', 'user_files',
+    ('version', 'requirements', 'config_library', 'text', 'json_files', 'building', 'locate', 'files',
      'ops', 'structures'),
     ('registry',),
     ('classes', 'config_files', 'models', 'evaluation', 'console', 'checkpoints'),
@@ -13,7 +13,7 @@ FLOORS = (
     ('measure',),
     ('engine',),
     ('recipes', 'export', 'linearize', 'hub'),
-    ('predict', 'own_data', 'studies'),
+    ('predict', 'custom_data', 'studies'),
     ('explain', 'results', 'apis'),
     ('doctor',),
     ('report', 'app', 'publish'),

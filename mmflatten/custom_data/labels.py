@@ -9,9 +9,9 @@ from xml.parsers.expat import ExpatError
 
 import numpy as np
 
-from mmflatten.own_data.coco import CocoFile, are_numbers
-from mmflatten.own_data.pictures import Picture, find_images
-from mmflatten.user_files import UnusableFile
+from mmflatten.custom_data.coco import CocoFile, are_numbers
+from mmflatten.custom_data.images import Picture, find_images
+from mmflatten.files import UnusableFile
 
 LABEL_PROBLEMS = {  # name: (is an error, fix)
     'unreadable label file': (True, 'replace or remove it'),

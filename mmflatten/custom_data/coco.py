@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmflatten.own_data.data import OwnDataError
-from mmflatten.own_data.pictures import find_images
+from mmflatten.custom_data.images import find_images
+from mmflatten.custom_data.reading import DataError
+from mmflatten.files import parse_json, read_text
 from mmflatten.text import shorten
-from mmflatten.user_files import parse_json, read_text
 
 TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
 FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
@@ -75,10 +75,10 @@ class CocoFile:
 
 
 def read_coco(path: Path, folder: Path) -> CocoFile:
-    """Read a COCO file. Raises OwnDataError if it has another format; missing ids and sizes are not an error here."""
+    """Read a COCO file. Raises DataError if it has another format; missing ids and sizes are not an error here."""
     if path.is_dir():
-        raise OwnDataError(f'--ann {path}: expected a COCO file (.json), data.yaml, or a folder of YOLO, Pascal VOC or '
-                           'labelme files for --task det. For label maps use --task seg.')
+        raise DataError(f'--ann {path}: expected a COCO file (.json), data.yaml, or a folder of YOLO, Pascal VOC or '
+                        'labelme files for --task det. For label maps use --task seg.')
     find_images(folder)
     content = parse_json(path, read_text(path))
     lists = content if isinstance(content, dict) else {}
@@ -89,8 +89,8 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     other = [name for key, name in OTHER_FORMATS.items() if key in keys]
     if other or missing:
         problem = other[0] if other else f'a file without {", ".join(missing)}'
-        raise OwnDataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
-                           f'categories, got {problem}.')
+        raise DataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
+                        f'categories, got {problem}.')
     wrong = []
     for kind, fields in FIELDS.items():
         for number, entry in enumerate(lists[kind]):
@@ -101,7 +101,7 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
                       for key, (types, meaning) in fields.items()
                       if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
     if wrong:
-        raise OwnDataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
+        raise DataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
     return CocoFile(path.resolve(), folder.resolve(), content)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from mmengine.config import Config
 
+from mmflatten.custom_data.coco import CocoFile, are_numbers, is_tiny
+from mmflatten.custom_data.images import Picture, divide, find_images, picture_problems, read_pictures, size_range
+from mmflatten.custom_data.label_formats import read_labels
+from mmflatten.custom_data.labels import LABEL_PROBLEMS
+from mmflatten.custom_data.reading import CustomData, DataError, Problem, Request, problems_of
 from mmflatten.datasets.masks import can_be_drawn
-from mmflatten.own_data.coco import CocoFile, are_numbers, is_tiny
-from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, problems_of
-from mmflatten.own_data.formats import read_labels
-from mmflatten.own_data.labels import LABEL_PROBLEMS
-from mmflatten.own_data.pictures import Picture, divide, find_images, picture_problems, read_pictures, size_range
 from mmflatten.text import shorten
 
 DATASET = 'mmflatten.CheckedCocoDataset'
@@ -42,13 +42,13 @@ COCO_PROBLEMS = {
 }
 
 
-def read(request: Request, base: Config) -> OwnData:
+def read(request: Request, base: Config) -> CustomData:
     """Read COCO files or labels of another format, in one part that is split, or in two."""
     parts, pictures, problems = read_checked(request)
     request.require_one_part(parts)
     first = parts[0].names
     if any(problem.stops for problem in problems):  # the rest needs valid ids and names
-        return OwnData(DATASET, {}, {}, (0, 0), problems=problems + picture_problems(pictures, pictures, []))
+        return CustomData(DATASET, {}, {}, (0, 0), problems=problems + picture_problems(pictures, pictures, []))
     names = _chosen(first, request.classes)
     sides = [list(part.images) for part in parts]
     if len(parts) == 1:
@@ -66,7 +66,7 @@ def read(request: Request, base: Config) -> OwnData:
     masks = masks and not any(problem.name == UNUSABLE for problem in problems)
     arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
     arguments[0]['filter_cfg'] = dict(filter_empty_gt=True)
-    return OwnData(DATASET, *arguments, (len(train.images), len(val.images)), tuple(names),
+    return CustomData(DATASET, *arguments, (len(train.images), len(val.images)), tuple(names),
                    _summary(train, val, names, pictures, masks) + order, problems, lists,
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
 
@@ -148,8 +148,8 @@ def is_mask(segmentation: Any, image: dict) -> bool:
 def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
     unknown = [name for name in classes or [] if name not in names]
     if unknown:
-        raise OwnDataError(f'--classes: expected categories of the annotation file ({shorten(names, 10)}), got '
-                           f'{shorten(unknown, 5)}.')
+        raise DataError(f'--classes: expected categories of the annotation file ({shorten(names, 10)}), got '
+                        f'{shorten(unknown, 5)}.')
     return [name for name in names if not classes or name in classes]
 
 

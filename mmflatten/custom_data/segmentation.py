@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from mmengine.config import Config
 
-from mmflatten.own_data.data import NAMES_FILE, OwnData, OwnDataError, Request, listed, listed_names, problems_of
-from mmflatten.own_data.pictures import (
+from mmflatten.custom_data.images import (
     UNREADABLE,
     Picture,
     divide,
@@ -19,8 +18,17 @@ from mmflatten.own_data.pictures import (
     size_range,
     split_folders,
 )
+from mmflatten.custom_data.reading import (
+    NAMES_FILE,
+    CustomData,
+    DataError,
+    Request,
+    listed,
+    listed_names,
+    problems_of,
+)
+from mmflatten.files import read_bytes
 from mmflatten.text import shorten
-from mmflatten.user_files import read_bytes
 
 IGNORE_INDEX = 255
 MAP_SUFFIX = '.png'
@@ -34,19 +42,19 @@ LABEL_MAP_PROBLEMS = {
 }
 
 
-def read(request: Request, base: Config) -> OwnData:
+def read(request: Request, base: Config) -> CustomData:
     """Read images and label maps that share names, each in one folder, `train` and `val` in it, or two folders.
 
     Classes without names in the request are read from `classes.txt` in or beside the first folder of maps.
     """
     for folder in (*request.images, *request.ann):
         if folder.is_file():
-            raise OwnDataError(f'{folder}: expected a folder of images or PNG label maps for --task seg, got a file. '
-                               'For a COCO file use --task det.')
+            raise DataError(f'{folder}: expected a folder of images or PNG label maps for --task seg, got a file. '
+                            'For a COCO file use --task det.')
     images, maps = split_folders(request.images), split_folders(request.ann)
     if len(images) != len(maps):
-        raise OwnDataError(f'--ann: expected as many folders as in --images ({shorten([*map(str, images)])}), got '
-                           f'{len(maps)} ({shorten([*map(str, maps)])}).')
+        raise DataError(f'--ann: expected as many folders as in --images ({shorten([*map(str, images)])}), got '
+                        f'{len(maps)} ({shorten([*map(str, maps)])}).')
     names = tuple(request.classes or _class_names(maps[0]))
     places: dict[str, list[str]] = defaultdict(list)
     request.require_one_part(images)
@@ -55,9 +63,9 @@ def read(request: Request, base: Config) -> OwnData:
     pictures = read_pictures(label_maps, request.pictures)
     suffixes = Counter(path.suffix for path in pictures)
     if len(suffixes) != 1:
-        raise OwnDataError('--images: expected one file suffix, which mmseg requires, got '
-                           f'{", ".join(f"{count} {suffix}" for suffix, count in suffixes.items())}. Convert or rename '
-                           'the images.')
+        raise DataError('--images: expected one file suffix, which mmseg requires, got '
+                        f'{", ".join(f"{count} {suffix}" for suffix, count in suffixes.items())}. Convert or rename '
+                        'the images.')
     labels: dict[Path, set[int]] = {}
     facts = [f'image sizes: {size_range(pictures)}', *_check_maps(label_maps, pictures, names, places, labels)]
     sides = [list(part) for part in pairs] if len(pairs) == 2 else divide(request, pictures, labels)
@@ -65,7 +73,7 @@ def read(request: Request, base: Config) -> OwnData:
              for side, root in zip(sides, (images[0], images[-1]))]
     arguments = [dict(data_prefix=dict(img_path=image, seg_map_path=label_map), img_suffix=[*suffixes][0],
                       seg_map_suffix=MAP_SUFFIX, reduce_zero_label=False) for image, label_map in zip(images, maps)]
-    return OwnData('BaseSegDataset', **listed(request, lines, arguments), classes=names, facts=facts,
+    return CustomData('BaseSegDataset', **listed(request, lines, arguments), classes=names, facts=facts,
                    problems=problems_of(places, LABEL_MAP_PROBLEMS) + picture_problems(pictures, *sides))
 
 
@@ -73,8 +81,8 @@ def _class_names(maps: Path) -> list[str]:
     for folder in (maps, maps.parent):
         if (folder / NAMES_FILE).is_file():
             return listed_names(folder)
-    raise OwnDataError(f'--classes is missing: name the label values 0, 1, ..., or write one name per line into '
-                       f'{maps / NAMES_FILE}.')
+    raise DataError(f'--classes is missing: name the label values 0, 1, ..., or write one name per line into '
+                    f'{maps / NAMES_FILE}.')
 
 
 def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path, Path]:
@@ -82,8 +90,8 @@ def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path,
     expected = {path: maps / path.relative_to(images).with_suffix(MAP_SUFFIX) for path in find_images(images)}
     label_maps = {path for path in find_images(maps) if path.suffix.lower() == MAP_SUFFIX}
     if not label_maps & {*expected.values()}:
-        raise OwnDataError(f'--ann {maps}: no label map matches an image in {images}. An image a/NAME.jpg needs '
-                           f'a/NAME{MAP_SUFFIX}.')
+        raise DataError(f'--ann {maps}: no label map matches an image in {images}. An image a/NAME.jpg needs '
+                        f'a/NAME{MAP_SUFFIX}.')
     places['image without a label map'] += [str(path) for path, other in expected.items() if other not in label_maps]
     places['label map without an image'] += sorted(map(str, label_maps - {*expected.values()}))
     return {path: other for path, other in expected.items() if other in label_maps}

@@ -8,10 +8,10 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from mmflatten.own_data.coco import are_numbers
-from mmflatten.own_data.data import Request
-from mmflatten.own_data.labels import Labelled, Labels, read_files
-from mmflatten.user_files import read_bytes, read_text
+from mmflatten.custom_data.coco import are_numbers
+from mmflatten.custom_data.labels import Labelled, Labels, read_files
+from mmflatten.custom_data.reading import Request
+from mmflatten.files import read_bytes, read_text
 
 _ENCODINGS = re.compile(r'utf-?(8|16)|(us-)?ascii|latin-?1|iso-8859-\d+|windows-125\d|koi8-[ru]', re.IGNORECASE)
 

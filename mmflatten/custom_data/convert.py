@@ -10,12 +10,12 @@ import cv2
 import numpy as np
 import yaml
 
+from mmflatten.custom_data.coco import CocoFile
+from mmflatten.custom_data.detection import is_mask, read_checked
+from mmflatten.custom_data.images import divide, find_images, picture_problems
+from mmflatten.custom_data.reading import CustomData, DataError, Request
 from mmflatten.datasets.build import atomic_folder
-from mmflatten.own_data.coco import CocoFile
-from mmflatten.own_data.data import OwnData, OwnDataError, Request
-from mmflatten.own_data.detection import is_mask, read_checked
-from mmflatten.own_data.pictures import divide, find_images, picture_problems
-from mmflatten.user_files import problem_of, read_deep, to_eight_bits
+from mmflatten.files import problem_of, read_deep, to_eight_bits
 
 
 def convert(request: Request, to: str, value_range: tuple[int, int] | None, boxes: bool) -> Iterator[str]:
@@ -27,20 +27,20 @@ def convert(request: Request, to: str, value_range: tuple[int, int] | None, boxe
         boxes: leave polygons out.
 
     Raises:
-        OwnDataError: the data have errors. Nothing is written.
+        DataError: the data have errors. Nothing is written.
     """
     source = request.ann[0]
     for path in (*request.ann, *request.images):
         if not path.exists():
             raise FileNotFoundError(f'{path} does not exist.')
     if len(request.ann) > (limit := 1 if to == '8bit' else 2):
-        raise OwnDataError(f'source: expected {"one folder" if limit == 1 else "training data, and validation data"}, '
-                           f'got {len(request.ann)} paths. Convert them one by one.')
+        raise DataError(f'source: expected {"one folder" if limit == 1 else "training data, and validation data"}, '
+                        f'got {len(request.ann)} paths. Convert them one by one.')
     if request.out.exists():
-        raise OwnDataError(f'--out {request.out}: exists. Choose another name.')
+        raise DataError(f'--out {request.out}: exists. Choose another name.')
     request.images = request.images or [path if path.is_dir() else path.parent for path in request.ann]
     if (to == '8bit') != (value_range is not None):
-        raise OwnDataError('--range: expected LOW HIGH for --to 8bit, and only there.')
+        raise DataError('--range: expected LOW HIGH for --to 8bit, and only there.')
     if to != '8bit':
         yield from _convert_labels(request, to, boxes)
         return
@@ -50,7 +50,7 @@ def convert(request: Request, to: str, value_range: tuple[int, int] | None, boxe
             target = out / path.relative_to(source)
             target.parent.mkdir(parents=True, exist_ok=True)
             if (problem := problem_of(path)) is not None:
-                raise OwnDataError(f'{path} {problem}. Replace or remove it.')
+                raise DataError(f'{path} {problem}. Replace or remove it.')
             pixels = read_deep(path)
             if pixels is None:
                 shutil.copy2(path, target)
@@ -65,7 +65,7 @@ def _convert_labels(request: Request, to: str, boxes: bool) -> Iterator[str]:
         parts = [parts[0].subset(side, parts[0].path) for side in divide(request, pictures, {})]
     problems += picture_problems(pictures, parts[0].images, parts[-1].images if len(parts) > 1 else ())
     yield from (('error: ' if problem.stops else 'warning: ') + str(problem) for problem in problems)
-    OwnData('', {}, {}, (0, 0), problems=problems).require_usable()
+    CustomData('', {}, {}, (0, 0), problems=problems).require_usable()
     names = ('train', 'val') if len(parts) == 2 else ('train',)
     with atomic_folder(request.out) as out:
         for part, name in zip(parts, names):
@@ -87,7 +87,7 @@ def _write_yolo(part: CocoFile, out: Path, name: str, boxes: bool) -> Iterator[s
     labels = {path: (Path(image['file_name']).with_suffix('.txt'), image) for path, image in part.images.items()}
     if len({file for file, _ in labels.values()}) < len(labels) or any(
             file.is_absolute() or '..' in file.parts for file, _ in labels.values()):
-        raise OwnDataError(f'{part.path}: file_name must be below the folder of images, and unique without its suffix.')
+        raise DataError(f'{part.path}: file_name must be below the folder of images, and unique without its suffix.')
     ids = {category['id']: number for number, category in enumerate(part.content['categories'])}
     objects: dict[Any, list[dict]] = {image['id']: [] for _, image in labels.values()}
     for annotation in part.content['annotations']:

@@ -9,13 +9,13 @@ import pytest
 from mmengine.config import Config
 from PIL import Image
 
+from mmflatten.custom_data import images
+from mmflatten.custom_data.classification import read as read_classification
+from mmflatten.custom_data.images import find_images, picture_problems, read_pictures
+from mmflatten.custom_data.reading import DataError, Request
+from mmflatten.custom_data.segmentation import read as read_segmentation
+from mmflatten.custom_data.stereo import read as read_stereo
 from mmflatten.datasets.stereo import write_pfm
-from mmflatten.own_data import pictures
-from mmflatten.own_data.classification import read as read_classification
-from mmflatten.own_data.data import OwnDataError, Request
-from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures
-from mmflatten.own_data.segmentation import read as read_segmentation
-from mmflatten.own_data.stereo import read as read_stereo
 
 SIZE = (48, 64)  # height, width
 BASE = Config(dict(model=dict(max_disp=48)))
@@ -42,7 +42,7 @@ def found(data) -> dict[str, bool]:
 
 def test_folder_without_images_is_an_error(tmp_path):
     (tmp_path / 'notes.txt').write_text('no image')
-    with pytest.raises(OwnDataError, match=f'{tmp_path} has no image'):
+    with pytest.raises(DataError, match=f'{tmp_path} has no image'):
         find_images(tmp_path)
     with pytest.raises(FileNotFoundError, match='gone'):
         find_images(tmp_path / 'gone')
@@ -59,7 +59,7 @@ def test_progress_bar_appears_above_threshold(tmp_path, capsys, monkeypatch):
     paths = [write_image(tmp_path / f'{i}.png', i) for i in range(6)]
     few = read_pictures(paths)
     assert capsys.readouterr().err == ''
-    monkeypatch.setattr(pictures, 'PROGRESS_THRESHOLD', 6)
+    monkeypatch.setattr(images, 'PROGRESS_THRESHOLD', 6)
     assert read_pictures(paths) == few and '6/6' in capsys.readouterr().err
 
 
@@ -108,7 +108,7 @@ def test_valid_label_maps_are_split(maps):
     assert not data.problems and data.classes == ('sky', 'ground') and data.counts == (4, 2)
     assert sorted(''.join(data.lists.values()).split()) == list('012345')
     (maps / 'classes.txt').unlink()
-    with pytest.raises(OwnDataError, match='(?s)--classes.*classes.txt'):
+    with pytest.raises(DataError, match='(?s)--classes.*classes.txt'):
         segmentation(maps, None)
 
 
@@ -148,7 +148,7 @@ def test_file_names_unfit_for_a_list_are_an_error(name, maps, classes, stereo):
     for path in [*maps.glob('*/0.*'), classes / 'data' / 'cat']:
         path.rename(path.with_name(name + path.suffix))
     for read in (segmentation, classification, disparities):
-        with pytest.raises(OwnDataError, match=re.escape(repr(name)[:-1])):
+        with pytest.raises(DataError, match=re.escape(repr(name)[:-1])):
             read(maps)
 
 
@@ -184,7 +184,7 @@ def test_class_too_small_to_split_is_named(classes):
     path = write_image(classes / 'data' / 'cow' / '0.png', 20)
     for name in ('0.png', 'copy.png'):
         path.with_name(name).write_bytes(path.read_bytes())
-        with pytest.raises(OwnDataError, match=f'cow/{name}'):
+        with pytest.raises(DataError, match=f'cow/{name}'):
             classification(classes)
 
 

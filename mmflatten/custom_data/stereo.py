@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 from mmengine.config import Config
 
+from mmflatten.custom_data.images import divide, find_images, picture_problems, read_pictures, size_range, split_folders
+from mmflatten.custom_data.reading import CustomData, DataError, Request, listed, problems_of
 from mmflatten.datasets.stereo import read_disparity
 from mmflatten.datasets.stereo.layouts import disparity_of
-from mmflatten.own_data.data import OwnData, OwnDataError, Request, listed, problems_of
-from mmflatten.own_data.pictures import divide, find_images, picture_problems, read_pictures, size_range, split_folders
 
 STEREO_FOLDERS = ('left', 'right', 'disparity')
 STEREO_PROBLEMS = {
@@ -22,14 +22,14 @@ STEREO_PROBLEMS = {
 }
 
 
-def read(request: Request, base: Config) -> OwnData:
+def read(request: Request, base: Config) -> CustomData:
     """Read pairs in `train/{left,right,disparity}` and `val/...`, two such folders, or one folder that is split."""
     roots, max_disp = split_folders(request.images), base.model.max_disp
     for root in roots:
         missing = [name for name in STEREO_FOLDERS if not (root / name).is_dir()]
         if missing:
-            raise OwnDataError(f'--images {root}: {", ".join(missing)} missing. --task stereo reads left/NAME.png, '
-                               'right/NAME.png and disparity/NAME.pfm.')
+            raise DataError(f'--images {root}: {", ".join(missing)} missing. --task stereo reads left/NAME.png, '
+                            'right/NAME.png and disparity/NAME.pfm.')
     lefts = [find_images(root / 'left') for root in roots]
     rights = {left: left.parent.parent / 'right' / left.name for part in lefts for left in part}
     request.require_one_part(roots)
@@ -48,7 +48,7 @@ def read(request: Request, base: Config) -> OwnData:
     facts = [f'image sizes: {size_range(left_pictures)}',
              f'largest disparity: {largest:.1f} pixels; the model predicts up to {max_disp}']
     arguments = [dict(data_prefix={part: root / part for part in STEREO_FOLDERS}) for root in roots]
-    return OwnData('mmflatten.StereoFolderDataset',
+    return CustomData('mmflatten.StereoFolderDataset',
                    **listed(request, [[path.stem for path in side] for side in sides], arguments), facts=facts,
                    problems=problems_of(places, STEREO_PROBLEMS) + picture_problems(pictures, *sides))
 

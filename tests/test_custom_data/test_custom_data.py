@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from mmengine.config import Config
 
-from mmflatten.own_data import classification, detection, segmentation, stereo
-from mmflatten.own_data.data import OwnDataError, Request
-from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures, split
+from mmflatten.custom_data import classification, detection, segmentation, stereo
+from mmflatten.custom_data.images import find_images, picture_problems, read_pictures, split
+from mmflatten.custom_data.reading import DataError, Request
 
 SIZE = (48, 64)  # height, width
 BASE = Config(dict(model=dict(max_disp=48)))
@@ -89,7 +89,7 @@ def test_annotation_problem_is_named(name, folder):
     data = read_detection(folder, content)
     assert found(data) == {name: stops}
     if stops:
-        with pytest.raises(OwnDataError, match=name):
+        with pytest.raises(DataError, match=name):
             data.require_usable()
     else:
         data.require_usable()
@@ -132,7 +132,7 @@ def test_masks_are_evaluated_only_if_all_are_usable(folder):
 def test_wrong_type_names_the_entry(kind, change, words, folder):
     content = coco()
     content[kind][1] = {**content[kind][1], **change} if isinstance(change, dict) else change
-    with pytest.raises(OwnDataError, match='(?s)0.json.*' + '.*'.join(words)):
+    with pytest.raises(DataError, match='(?s)0.json.*' + '.*'.join(words)):
         read_detection(folder, content)
 
 
@@ -167,7 +167,7 @@ def test_all_problems_are_reported_together(folder):
     truncate(folder / 'images' / '3.png')
     data = read_detection(folder, content)
     assert found(data) == {'unknown category_id': True, 'box outside its image': True, 'broken image': True}
-    with pytest.raises(OwnDataError, match=r'(?s)unknown category_id \(1\).*outside.*broken image'):
+    with pytest.raises(DataError, match=r'(?s)unknown category_id \(1\).*outside.*broken image'):
         data.require_usable()
 
 
@@ -196,7 +196,7 @@ def test_training_without_objects_is_an_error(classes, folder):
 def test_classes_option_keeps_the_file_order(folder):
     assert read_detection(folder, coco(), classes=['square']).classes == ('square', )
     assert read_detection(folder, coco(), classes=['square', 'round']).classes == ('round', 'square')
-    with pytest.raises(OwnDataError, match='(?s)round, square.*oval'):
+    with pytest.raises(DataError, match='(?s)round, square.*oval'):
         read_detection(folder, coco(), classes=['oval'])
 
 
@@ -206,7 +206,7 @@ def test_classes_option_keeps_the_file_order(folder):
     ({**coco(), 'annotations': 5}, 'annotations'),
     (dict(shapes=[], imagePath='0.png'), 'labelme'), (dict(images=[]), 'categories'), ([], 'images')])
 def test_annotations_of_another_task_are_an_error(content, word, folder):
-    with pytest.raises(OwnDataError, match=f'(?s)0.json.*{word}'):
+    with pytest.raises(DataError, match=f'(?s)0.json.*{word}'):
         read_detection(folder, content)
 
 
@@ -217,7 +217,7 @@ def test_paths_of_another_task_are_an_error(folder):
                                (segmentation, file, '(?s)a.json.*--task det'),
                                (classification, file, 'a.json:1.*column'),
                                (stereo, file, 'left, right, disparity')):
-        with pytest.raises(OwnDataError, match=words):
+        with pytest.raises(DataError, match=words):
             module.read(request(folder, ann), BASE)
 
 

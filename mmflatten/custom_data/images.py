@@ -16,11 +16,11 @@ import numpy as np
 from mmengine.utils import track_iter_progress
 from PIL import Image
 
+from mmflatten.custom_data.folds import stratified_folds
+from mmflatten.custom_data.reading import DataError, Problem, Request
+from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, quiet_decoders, read_bytes
 from mmflatten.locate import IMAGE_SUFFIXES
-from mmflatten.own_data.data import OwnDataError, Problem, Request
-from mmflatten.own_data.folds import stratified_folds
 from mmflatten.text import shorten
-from mmflatten.user_files import IMAGE_FORMATS, UnusableFile, images_in, quiet_decoders, read_bytes
 
 PROGRESS_THRESHOLD = 1000  # images
 MANY_PIXELS = 2**24  # of an image
@@ -47,13 +47,13 @@ class Picture(NamedTuple):
 
 
 def find_images(folder: Path) -> list[Path]:
-    """List image files below a folder, sorted, without hidden files. Raises OwnDataError if there are none."""
+    """List image files below a folder, sorted, without hidden files. Raises DataError if there are none."""
     if not folder.is_dir():
         raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
                                 f'folder {folder} does not exist')
     files = images_in(folder, IMAGE_SUFFIXES, '**/*')
     if not files:
-        raise OwnDataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
+        raise DataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
     return files
 
 
@@ -165,8 +165,8 @@ def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[P
     """Split files into training and validation, the same on every machine. Duplicates stay together."""
     digests = sorted({picture.digest for picture in pictures.values()})  # a reproducible random order
     if len(digests) < 2:
-        raise OwnDataError('--images: expected at least two different images to split into training and validation, '
-                           f'got {shorten([*map(str, pictures)], 3)}.')
+        raise DataError('--images: expected at least two different images to split into training and validation, '
+                        f'got {shorten([*map(str, pictures)], 3)}.')
     chosen = set(digests[:min(max(round(val_fraction * len(digests)), 1), len(digests) - 1)])
     return ([path for path, picture in pictures.items() if picture.digest not in chosen],
             [path for path, picture in pictures.items() if picture.digest in chosen])

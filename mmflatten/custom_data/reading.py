@@ -4,15 +4,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mmflatten.files import read_text
 from mmflatten.tasks import Task, tasks
 from mmflatten.text import shorten
-from mmflatten.user_files import read_text
 
 MAX_CLASSES, MAX_NAME = 100_000, 1000  # of a name in characters
 NAMES_FILE = 'classes.txt'  # class names, one per line, beside the labels
 
 
-class OwnDataError(ValueError):
+class DataError(ValueError):
     """Error of unusable data or options; the message names the field or each problem."""
 
 
@@ -37,7 +37,7 @@ class Problem:
 
 
 @dataclass
-class OwnData:
+class CustomData:
     """Data of a task, ready for a config.
 
     Attributes:
@@ -63,14 +63,14 @@ class OwnData:
     evaluator: dict[str, Any] = field(default_factory=dict)
 
     def require_usable(self) -> None:
-        """Raise OwnDataError if there are errors."""
+        """Raise DataError if there are errors."""
         if len(self.classes) > MAX_CLASSES or max(map(len, self.classes), default=0) > MAX_NAME:
-            raise OwnDataError(f'classes: expected at most {MAX_CLASSES}, of at most {MAX_NAME} characters each, got '
-                               f'{len(self.classes)} of up to {max(map(len, self.classes))}. Check the labels.')
+            raise DataError(f'classes: expected at most {MAX_CLASSES}, of at most {MAX_NAME} characters each, got '
+                            f'{len(self.classes)} of up to {max(map(len, self.classes))}. Check the labels.')
         stopping = [f'{problem.name} ({len(problem.where)}): {shorten(problem.where, 1)}' for problem in self.problems
                     if problem.stops]
         if stopping:
-            raise OwnDataError(f'the data has errors, so nothing was written: {"; ".join(stopping)}')
+            raise DataError(f'the data has errors, so nothing was written: {"; ".join(stopping)}')
 
 
 @dataclass
@@ -103,10 +103,10 @@ class Request:
                 for number in range(self.folds)] if self.folds else [self]
 
     def require_one_part(self, parts: Collection) -> None:
-        """Raise OwnDataError if data that are to be folded have two parts."""
+        """Raise DataError if data that are to be folded have two parts."""
         if self.folds and len(parts) > 1:
-            raise OwnDataError(f'--folds {self.folds}: expected one part, which is divided into folds, got training '
-                               'and validation. Give one folder or annotation file, or leave --folds out.')
+            raise DataError(f'--folds {self.folds}: expected one part, which is divided into folds, got training '
+                            'and validation. Give one folder or annotation file, or leave --folds out.')
 
     @property
     def spec(self) -> Task:
@@ -124,7 +124,7 @@ def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]
 
 
 def listed(request: Request, names: Sequence[Iterable[str]], arguments: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the fields of `OwnData` for data sets that read a text file with a name in each line.
+    """Return the fields of `CustomData` for data sets that read a text file with a name in each line.
 
     Args:
         names: of the training and of the validation samples.
@@ -134,8 +134,8 @@ def listed(request: Request, names: Sequence[Iterable[str]], arguments: Sequence
     for split, lines, others in zip(('train', 'val'), map(list, names), (arguments[0], arguments[-1])):
         bad = [repr(line) for line in lines if line.encode(errors='ignore').decode().strip().splitlines() != [line]]
         if bad:
-            raise OwnDataError('file names: expected UTF-8 without line breaks or surrounding blanks, got '
-                               f'{shorten(bad, 3)}. Rename the files.')
+            raise DataError('file names: expected UTF-8 without line breaks or surrounding blanks, got '
+                            f'{shorten(bad, 3)}. Rename the files.')
         parts.append(dict(ann_file=request.split_file(split, '.txt'), **others))
         lists[parts[-1]['ann_file']] = ''.join(f'{line}\n' for line in lines)
     counts = tuple(text.count('\n') for text in lists.values())

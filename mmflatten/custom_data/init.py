@@ -9,10 +9,10 @@ from mmengine.config import Config
 
 from mmflatten.checkpoints.run_files import require_whole
 from mmflatten.console import quiet_libraries
+from mmflatten.custom_data.config_text import custom_config_text, require_base
+from mmflatten.custom_data.reading import CustomData, DataError, Request
+from mmflatten.custom_data.schedule import default_batch
 from mmflatten.engine.setup import load_config
-from mmflatten.own_data.data import OwnData, OwnDataError, Request
-from mmflatten.own_data.schedule import default_batch
-from mmflatten.own_data.write import own_config_text, require_base
 from mmflatten.recipes.checks import warnings_of
 from mmflatten.recipes.training import Training
 from mmflatten.text import shorten
@@ -32,7 +32,7 @@ def initialise(request: Request) -> Iterator[str]:
         require_whole(request.checkpoint)
     folds = []
     for item in requests:
-        data = request.spec.part('own_data').read(item, base)
+        data = request.spec.part('custom_data').read(item, base)
         yield from _news(data, f'fold {item.fold + 1}: ' if request.folds else '', folds)
         data.require_usable()
         folds.append(data)
@@ -42,7 +42,7 @@ def initialise(request: Request) -> Iterator[str]:
         _require_free(request, base, data.lists)
         require_base(base, request.spec, data)
         batches.append(min(request.batch, data.counts[0]) if request.batch else default_batch(base, data.counts[0]))
-        text = own_config_text(data, base, item.out, batches[-1], request.checkpoint)
+        text = custom_config_text(data, base, item.out, batches[-1], request.checkpoint)
         files |= {path: content.encode() for path, content in {**data.lists, item.out: text}.items()}
     request.out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix='.init-', dir=request.out.parent) as folder:  # on the disk of the config
@@ -57,16 +57,16 @@ def initialise(request: Request) -> Iterator[str]:
     yield f'written: {", ".join(map(str, files))}'
 
 
-def _read_back(path: Path, data: OwnData) -> Config:
-    """Read a written config. Raises OwnDataError if its classes are not those of the data."""
+def _read_back(path: Path, data: CustomData) -> Config:
+    """Read a written config. Raises DataError if its classes are not those of the data."""
     with quiet_libraries(logging.ERROR):
         cfg = load_config(str(path))
     if data.classes and tuple(cfg.classes) != data.classes:
-        raise OwnDataError(f'--out {path.name}: the config has other classes than the data. Rename the classes.')
+        raise DataError(f'--out {path.name}: the config has other classes than the data. Rename the classes.')
     return cfg
 
 
-def _news(data: OwnData, prefix: str, before: list[OwnData]) -> Iterator[str]:
+def _news(data: CustomData, prefix: str, before: list[CustomData]) -> Iterator[str]:
     """Yield the facts and problems of the data, without those of the folds before."""
     told = {line for item in before for line in [*item.facts, *map(str, item.problems)]}
     if prefix and any(data.counts):
@@ -97,47 +97,47 @@ def _checks(request: Request, cfg: Config, base: Config, counts: tuple[int, int]
 
 
 def _check_options(request: Request) -> None:
-    """Raise OwnDataError for options that do not fit together, and FileNotFoundError for missing files."""
+    """Raise DataError for options that do not fit together, and FileNotFoundError for missing files."""
     spec = request.spec
     if spec.annotation_files and not request.ann:
-        raise OwnDataError(f'--ann is missing: --task {request.task} requires annotations.')
+        raise DataError(f'--ann is missing: --task {request.task} requires annotations.')
     if request.ann and not spec.annotation_files and not spec.label_lists:
-        raise OwnDataError(f'--ann {" ".join(map(str, request.ann))}: --task {request.task} reads no annotations. '
-                           'Leave --ann out.')
+        raise DataError(f'--ann {" ".join(map(str, request.ann))}: --task {request.task} reads no annotations. '
+                        'Leave --ann out.')
     for option in ('images', 'ann'):
         paths = getattr(request, option) or []
         if len(paths) > 2:
-            raise OwnDataError(f'--{option}: expected one path, or one for training and one for validation, got '
-                               f'{len(paths)}.')
+            raise DataError(f'--{option}: expected one path, or one for training and one for validation, got '
+                            f'{len(paths)}.')
         for path in paths:
             if not path.exists():
                 raise FileNotFoundError(f'--{option} {path} does not exist')
     if not request.images:  # `data.yaml` names its images, and labelme's files are beside them
         if not request.ann:
-            raise OwnDataError('--images is missing: name the folder of the images.')
+            raise DataError('--images is missing: name the folder of the images.')
         request.images = [path if path.is_dir() else path.parent for path in request.ann]
     if request.folds is not None and request.folds < 2:
-        raise OwnDataError(f'--folds: expected at least 2, got {request.folds}.')
+        raise DataError(f'--folds: expected at least 2, got {request.folds}.')
     if request.ann and len(request.images) > len(request.ann):
-        raise OwnDataError(f'--ann: expected annotations for each of {len(request.images)} folders, got '
-                           f'{len(request.ann)}.')
+        raise DataError(f'--ann: expected annotations for each of {len(request.images)} folders, got '
+                        f'{len(request.ann)}.')
     if request.classes and not spec.annotation_files:
-        raise OwnDataError(f'--classes {" ".join(request.classes)}: --task {request.task} has no such option. Leave '
-                           '--classes out.')
+        raise DataError(f'--classes {" ".join(request.classes)}: --task {request.task} has no such option. Leave '
+                        '--classes out.')
     repeated = [name for name, count in Counter(request.classes).items() if count > 1]
     if repeated:
-        raise OwnDataError(f'--classes: expected each class once, got {shorten(repeated, 5)} repeatedly.')
+        raise DataError(f'--classes: expected each class once, got {shorten(repeated, 5)} repeatedly.')
     if not 0 < request.val_share < 1:
-        raise OwnDataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
+        raise DataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
     if request.out.suffix != '.py':
-        raise OwnDataError(f'--out: expected a name ending in .py, got {request.out}.')
+        raise DataError(f'--out: expected a name ending in .py, got {request.out}.')
 
 
 def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None:
-    """Raise OwnDataError if a file would replace one that is read or that exists."""
+    """Raise DataError if a file would replace one that is read or that exists."""
     sources = {path.resolve() for path in (*(request.ann or []), Path(base.filename))}
     for path in paths:
         if path.resolve() in sources:
-            raise OwnDataError(f'--out {request.out}: would replace the input {path}. Choose another name.')
+            raise DataError(f'--out {request.out}: would replace the input {path}. Choose another name.')
         if path.exists() and not request.force:
-            raise OwnDataError(f'--out {request.out}: {path} exists. Choose another name, or replace it with --force.')
+            raise DataError(f'--out {request.out}: {path} exists. Choose another name, or replace it with --force.')

@@ -3,7 +3,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 
-from mmflatten.own_data.data import OwnDataError
+from mmflatten.custom_data.reading import DataError
 
 
 def stratified_folds(labels: Mapping[str, Collection[Hashable]], folds: int, seed: int) -> dict[str, int]:
@@ -17,10 +17,10 @@ def stratified_folds(labels: Mapping[str, Collection[Hashable]], folds: int, see
         labels: distinct classes of each sample; samples without classes are distributed evenly.
 
     Raises:
-        OwnDataError: there are fewer samples than folds.
+        DataError: there are fewer samples than folds.
     """
     if len(labels) < folds:
-        raise OwnDataError(f'--folds: expected at most {len(labels)}, the number of different images, got {folds}.')
+        raise DataError(f'--folds: expected at most {len(labels)}, the number of different images, got {folds}.')
     left = sorted(labels)
     random.Random(seed).shuffle(left)
     room = [len(left) / folds] * folds

@@ -10,8 +10,8 @@ from mmengine.config import Config
 
 from mmflatten.classes import HEADS
 from mmflatten.config_files import python_text
-from mmflatten.own_data.data import OwnData, OwnDataError
-from mmflatten.own_data.schedule import fitted_schedule, scaled_rate
+from mmflatten.custom_data.reading import CustomData, DataError
+from mmflatten.custom_data.schedule import fitted_schedule, scaled_rate
 from mmflatten.recipes.settings import base_batch
 from mmflatten.tasks import Task, task_of
 
@@ -29,7 +29,7 @@ class PythonSource(str):
     """Python expression in a config."""
 
 
-def own_config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoint: Path | None) -> str:
+def custom_config_text(data: CustomData, base: Config, out: Path, batch: int, checkpoint: Path | None) -> str:
     """Write the text of the config.
 
     Args:
@@ -51,23 +51,23 @@ def own_config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoi
     return python_text('\n\n'.join(blocks) + '\n')
 
 
-def require_base(base: Config, task: Task, data: OwnData | None = None) -> None:
-    """Raise OwnDataError if the base is for another task, or does not match the data."""
+def require_base(base: Config, task: Task, data: CustomData | None = None) -> None:
+    """Raise DataError if the base is for another task, or does not match the data."""
     if task_of(base) is not task:
-        raise OwnDataError(f'--base: expected a config for --task {task.abbreviation}, got {base.filename} for --task '
-                           f'{task_of(base).abbreviation} (default_scope {base.default_scope}).')
+        raise DataError(f'--base: expected a config for --task {task.abbreviation}, got {base.filename} for --task '
+                        f'{task_of(base).abbreviation} (default_scope {base.default_scope}).')
     if not task.has_classes:
         return
     names = ['.'.join(path) for path in find_heads(base.model)]
     if not names:
-        raise OwnDataError(f'--base {base.filename}: the model has no head with num_classes. Choose a complete '
-                           'detector, segmentor or classifier.')
+        raise DataError(f'--base {base.filename}: the model has no head with num_classes. Choose a complete '
+                        'detector, segmentor or classifier.')
     if 'semantic_head' in base.model.get('roi_head', {}):
-        raise OwnDataError(f'--base {base.filename}: semantic_head requires maps of COCO-Stuff. Choose a base without '
-                           'it.')
+        raise DataError(f'--base {base.filename}: semantic_head requires maps of COCO-Stuff. Choose a base without '
+                        'it.')
     if data is not None and needs_masks(base) and data.evaluator.get('metric') == 'bbox':
-        raise OwnDataError(f'--base {base.filename}: model.roi_head.mask_head requires masks, and some annotations '
-                           'have no usable segmentation. Choose a base without masks, or add them.')
+        raise DataError(f'--base {base.filename}: model.roi_head.mask_head requires masks, and some annotations '
+                        'have no usable segmentation. Choose a base without masks, or add them.')
 
 
 def needs_masks(base: Config) -> bool:
@@ -102,11 +102,11 @@ def source(value: Any, root: str = '') -> str:
     return str(value) if isinstance(value, PythonSource) else repr(value)
 
 
-def _head(data: OwnData, base: Config, out: Path, root: str) -> str:
+def _head(data: CustomData, base: Config, out: Path, root: str) -> str:
     train, val = data.counts
     what = f'{len(data.classes)} classes, ' if data.classes else ''
     name = repr(str(out))[1:-1].replace('"', '\\"')  # inside of a docstring
-    return (f'"""Own data: {what}{train} images for training and {val} for validation; from `mmflatten init`.\n\n'
+    return (f'"""Custom data: {what}{train} images for training and {val} for validation; from `mmflatten init`.\n\n'
             f'    mmflatten train {name}\n    mmflatten test {name} CHECKPOINT\n'
             f'    mmflatten predict {name} CHECKPOINT IMAGE --out predictions\n"""\n'
             '# Model, schedule, augmentation and all other settings.\n'
@@ -114,7 +114,7 @@ def _head(data: OwnData, base: Config, out: Path, root: str) -> str:
             f'data_root = {root + "/"!r}  # root of the paths below')
 
 
-def _classes(data: OwnData) -> str:
+def _classes(data: CustomData) -> str:
     classes, colours = (pformat(value, width=100, compact=True).replace('\n', '\n' + ' ' * 10)
                         for value in (data.classes, palette(len(data.classes))))
     return ("# In the order of the labels. A single name needs a comma: ('cat', ).\n"
@@ -142,7 +142,7 @@ def _model(base: Config, checkpoint: Path | None) -> str:
     return text
 
 
-def _loaders(data: OwnData, base: Config, batch: int, root: str) -> str:
+def _loaders(data: CustomData, base: Config, batch: int, root: str) -> str:
     texts = []
     for part, arguments in (('train', data.train), ('val', data.val)):
         fields = dict(type=data.dataset, data_root=PythonSource('data_root'))

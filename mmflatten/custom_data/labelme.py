@@ -3,10 +3,10 @@ import math
 import reprlib
 from pathlib import Path
 
-from mmflatten.own_data.coco import are_numbers
-from mmflatten.own_data.data import Request
-from mmflatten.own_data.labels import Labelled, Labels, box_of, read_files
-from mmflatten.user_files import parse_json, read_text
+from mmflatten.custom_data.coco import are_numbers
+from mmflatten.custom_data.labels import Labelled, Labels, box_of, read_files
+from mmflatten.custom_data.reading import Request
+from mmflatten.files import parse_json, read_text
 
 
 def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:

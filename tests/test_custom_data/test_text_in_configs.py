@@ -3,8 +3,6 @@ import json
 import re
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +10,9 @@ from mmengine.config import Config
 
 from mmflatten.cli.init import main
 from mmflatten.config_files import ConfigError, ReadableConfig, config_text, read_config
+from mmflatten.custom_data.config_text import custom_config_text
+from mmflatten.custom_data.reading import CustomData
 from mmflatten.engine.setup import load_config
-from mmflatten.own_data.data import OwnData
-from mmflatten.own_data.write import own_config_text
 
 DETECTOR = Path(__file__).parents[2] / 'configs' / 'digits' / 'retinanet_flatten-swin-nano_fpn_digits.py'
 PIECES = [
@@ -44,10 +42,10 @@ def base(tmp_path_factory) -> Config:
 @given(names=st.lists(TEXT, min_size=2, max_size=4), place=TEXT, file=TEXT)
 def test_written_config_reads_back_equal_for_any_text(base, tmp_path_factory, names, place, file):
     folder, name = (Path('/data', re.sub('[/\0\ud800]', '', text) + 'x.py') for text in (place, file))
-    part = dict(ann_file=folder / 'a.txt', data_prefix=folder / 'images', img_suffix=file)
-    data = OwnData('CustomDataset', part, part, (20, 20), tuple(names))
+    part = dict(ann_file=folder / 'a.txt', data_prefix=folder / 'photos', img_suffix=file)
+    data = CustomData('CustomDataset', part, part, (20, 20), tuple(names))
     out = tmp_path_factory.getbasetemp() / 'mine.py'
-    out.write_text(own_config_text(data, base, name, 4, folder / 'start.pth'),
+    out.write_text(custom_config_text(data, base, name, 4, folder / 'start.pth'),
                    encoding='utf-8')
     cfg = read_config(str(out))
     assert cfg.classes == tuple(names) and cfg.load_from == f'{folder}/start.pth'
@@ -79,17 +77,6 @@ def test_field_that_is_no_name_is_refused():
         config_text(Config({"x = open('canary', 'w')\ny": 1}))
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    """Six images and `names.json`, whose categories are given to the fixture's `annotate`."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / 'images').mkdir()
-    for number in range(6):
-        image = np.random.default_rng(number).integers(0, 255, (40, 48, 3), np.uint8)
-        cv2.imwrite(f'images/{number}.png', image)
-    return tmp_path
-
-
 def annotate(names: list[str]) -> None:
     content = dict(
         images=[dict(id=number, file_name=f'{number}.png', width=48, height=40) for number in range(6)],
@@ -100,7 +87,7 @@ def annotate(names: list[str]) -> None:
 
 
 def init(base: Path = DETECTOR) -> int:
-    return main(['--task', 'det', '--images', 'images', '--ann', 'names.json', '--base', str(base), '--out', 'mine.py'])
+    return main(['--task', 'det', '--images', 'photos', '--ann', 'names.json', '--base', str(base), '--out', 'mine.py'])
 
 
 @pytest.mark.parametrize('names', [
@@ -110,8 +97,8 @@ def test_class_names_of_annotations_never_become_code(data, names):
     annotate(names)
     assert init() == 0
     assert load_config('mine.py').classes == tuple(names)
-    assert sorted(path.name for path in data.iterdir()) == ['images', 'mine.py', 'mine_train.json', 'mine_val.json',
-                                                            'names.json']
+    assert sorted(path.name for path in data.iterdir()) == ['mine.py', 'mine_train.json', 'mine_val.json', 'names.json',
+                                                            'photos']
 
 
 def test_config_that_cannot_be_read_back_is_not_written(data):

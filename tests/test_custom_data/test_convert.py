@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mmflatten.cli.main import main
+from mmflatten.custom_data.folds import stratified_folds
 from mmflatten.engine.setup import build_runner, load_config
-from mmflatten.own_data.folds import stratified_folds
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'
 DETECTOR = CONFIGS / 'retinanet_flatten-swin-nano_fpn_digits.py'

@@ -11,10 +11,10 @@ from mmengine.config import Config
 
 from mmflatten.classes import HEADS
 from mmflatten.cli.init import main
+from mmflatten.custom_data.config_text import custom_config_text, palette
+from mmflatten.custom_data.reading import CustomData
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.setup import build_runner, load_config
-from mmflatten.own_data.data import OwnData
-from mmflatten.own_data.write import own_config_text, palette
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 DETECTOR = CONFIGS / 'digits' / 'retinanet_flatten-swin-nano_fpn_digits.py'
@@ -172,7 +172,7 @@ def test_init_replaces_splits_with_force_but_never_its_inputs(own, capsys):
 
 
 def test_init_encoding_error_writes_nothing(own, monkeypatch):
-    monkeypatch.setattr('mmflatten.own_data.init.own_config_text', lambda *_: os.fsdecode(b'\xe9'))
+    monkeypatch.setattr('mmflatten.custom_data.init.custom_config_text', lambda *_: os.fsdecode(b'\xe9'))
     before = sorted(own.rglob('*'))
     assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out', 'mine.py') == 1
     assert sorted(own.rglob('*')) == before
@@ -224,8 +224,8 @@ def numbers(model: dict, place: str = '') -> dict[str, int]:
 def test_config_sets_num_classes_of_every_head(name, tmp_path):
     base = Config.fromfile(CONFIGS / 'flatten_swin' / f'{name}.py')
     part = dict(ann_file=tmp_path / 'a.txt', data_prefix=dict(img=tmp_path))
-    data = OwnData('BaseSegDataset', part, part, (2, 2), ('a', 'traffic light', "driver's"))
-    (tmp_path / 'mine.py').write_text(own_config_text(data, base, tmp_path / 'mine.py', 2, None))
+    data = CustomData('BaseSegDataset', part, part, (2, 2), ('a', 'traffic light', "driver's"))
+    (tmp_path / 'mine.py').write_text(custom_config_text(data, base, tmp_path / 'mine.py', 2, None))
     cfg = Config.fromfile(tmp_path / 'mine.py')
     assert numbers(base.model) and set(numbers(cfg.model).values()) == {3}
     assert numbers(cfg.model).keys() == numbers(base.model).keys()

@@ -15,15 +15,15 @@ from pycocotools import mask as coco_mask
 
 from mmflatten.cli import data as data_command
 from mmflatten.cli.init import main as init
+from mmflatten.custom_data import images
+from mmflatten.custom_data.coco import read_coco
+from mmflatten.custom_data.reading import CustomData, DataError
 from mmflatten.datasets.image_index import Entry, ImageIndex, ImageIndexError, write_index
 from mmflatten.datasets.indexed_images import IndexedImages
 from mmflatten.datasets.masks import can_be_drawn, run_lengths
 from mmflatten.datasets.shards import list_folder, list_shards
 from mmflatten.datasets.storage import ShardBackend, read_rgb
-from mmflatten.own_data import pictures
-from mmflatten.own_data.coco import read_coco
-from mmflatten.own_data.data import OwnData, OwnDataError
-from mmflatten.user_files import (
+from mmflatten.files import (
     UnusableFile,
     parse_json,
     problem_of_image,
@@ -38,17 +38,6 @@ CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'
 DETECTOR = CONFIGS / 'retinanet_flatten-swin-nano_fpn_digits.py'
 IMAGE = dict(width=48, height=40)
 HUGE = '1' + '0' * 400
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    """Working folder with six images in `photos`."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / 'photos').mkdir()
-    for number in range(6):
-        pixels = np.random.default_rng(number).integers(0, 255, (40, 48, 3), np.uint8)
-        cv2.imwrite(f'photos/{number}.png', pixels)
-    return tmp_path
 
 
 def coco(change: dict | None = None) -> str:
@@ -187,7 +176,7 @@ def test_polygon_outside_of_its_image_is_named_before_training(data, capsys):
 
 def test_large_images_are_decoded_one_at_a_time(tmp_path, monkeypatch):
     """Memory of several at a time filled that of the machine."""
-    monkeypatch.setattr(pictures, 'MANY_PIXELS', 100)
+    monkeypatch.setattr(images, 'MANY_PIXELS', 100)
     for number in range(4):
         Image.new('RGB', (40, 30 + number)).save(tmp_path / f'{number}.png')
     decoded, at_once = cv2.imdecode, []
@@ -200,7 +189,7 @@ def test_large_images_are_decoded_one_at_a_time(tmp_path, monkeypatch):
         return decoded(*args)
 
     monkeypatch.setattr(cv2, 'imdecode', slow)
-    read = pictures.read_pictures(sorted(tmp_path.iterdir()))
+    read = images.read_pictures(sorted(tmp_path.iterdir()))
     assert [picture.size for picture in read.values()] == [(40, 30 + number) for number in range(4)]
 
 
@@ -300,10 +289,10 @@ def test_labels_of_one_group_take_time_in_proportion_to_their_number(data):
 
 
 def test_class_names_are_bounded():
-    OwnData('', {}, {}, (1, 1), ('é' * 1000,) * 100_000).require_usable()
+    CustomData('', {}, {}, (1, 1), ('é' * 1000,) * 100_000).require_usable()
     for names in (('a' * 1001,), ('a',) * 100_001):
-        with pytest.raises(OwnDataError, match='classes'):
-            OwnData('', {}, {}, (1, 1), names).require_usable()
+        with pytest.raises(DataError, match='classes'):
+            CustomData('', {}, {}, (1, 1), names).require_usable()
 
 
 def test_yolo_names_read_back_equal(data):
@@ -320,4 +309,4 @@ def test_yolo_names_read_back_equal(data):
 
 def test_sixteen_bit_tiff_with_a_wrong_header_is_refused(tmp_path):
     (tmp_path / 'a.tif').write_bytes(b'II*\0' + struct.pack('<IH', 8, 60_000))
-    assert pictures.read_pictures([tmp_path / 'a.tif'])[tmp_path / 'a.tif'].size is None
+    assert images.read_pictures([tmp_path / 'a.tif'])[tmp_path / 'a.tif'].size is None

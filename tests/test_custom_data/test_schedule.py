@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
-from mmflatten.own_data.schedule import default_batch, fitted_schedule, scaled_rate
+from mmflatten.custom_data.schedule import default_batch, fitted_schedule, scaled_rate
 from mmflatten.recipes.checks import warnings_of
 from mmflatten.recipes.training import Training
 

@@ -2,17 +2,17 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from mmflatten.own_data import labelme, voc, yolo
-from mmflatten.own_data.coco import CocoFile, read_coco
-from mmflatten.own_data.data import OwnDataError, Request
-from mmflatten.own_data.labels import label_files
-from mmflatten.own_data.pictures import read_pictures
+from mmflatten.custom_data import labelme, voc, yolo
+from mmflatten.custom_data.coco import CocoFile, read_coco
+from mmflatten.custom_data.images import read_pictures
+from mmflatten.custom_data.labels import label_files
+from mmflatten.custom_data.reading import DataError, Request
 
 
 def read_labels(request: Request) -> list[CocoFile]:
     """Read one or two parts of detection data in COCO's, YOLO's, Pascal VOC's or labelme's format.
 
-    Raises OwnDataError if there are no labels. Problems of single labels are in `faults` of the result.
+    Raises DataError if there are no labels. Problems of single labels are in `faults` of the result.
     """
     ann = list(request.ann or ())
     folders = [*request.images, *request.images[-1:]]
@@ -22,8 +22,8 @@ def read_labels(request: Request) -> list[CocoFile]:
     parts = read(ann, [folder.resolve() for folder in folders], request)
     faults = [f'{name}: {places[0]}' for part in parts for name, places in part.faults.items() if places]
     if not all(part.images for part in parts):
-        raise OwnDataError(f'--ann {ann[0]}: no labels of the images in {folders[0]}, got '
-                           f'{faults[0] if faults else "no label file"}.')
+        raise DataError(f'--ann {ann[0]}: no labels of the images in {folders[0]}, got '
+                        f'{faults[0] if faults else "no label file"}.')
     pictures = read_pictures((path for part in parts for path in part.images), request.pictures)
     used = {item.name for part in parts for objects in part.images.values() for item in objects}
     names = parts[0].names or [*(request.classes or ()), *sorted(used - {*(request.classes or ())})]

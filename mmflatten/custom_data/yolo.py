@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mmflatten.own_data.data import NAMES_FILE, OwnDataError, Request, listed_names
-from mmflatten.own_data.labels import Labelled, Labels, box_of
-from mmflatten.own_data.pictures import find_images, read_pictures
-from mmflatten.user_files import UnusableFile, read_text, read_yaml
+from mmflatten.custom_data.images import find_images, read_pictures
+from mmflatten.custom_data.labels import Labelled, Labels, box_of
+from mmflatten.custom_data.reading import NAMES_FILE, DataError, Request, listed_names
+from mmflatten.files import UnusableFile, read_text, read_yaml
 
 LARGEST_FRACTION = 2  # a box may lie over the border of its image, but not this far
 
@@ -17,17 +17,17 @@ LARGEST_FRACTION = 2  # a box may lie over the border of its image, but not this
 def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     """Read `data.yaml`, or folders of label files whose names are in `classes.txt` or `--classes`.
 
-    Raises OwnDataError if the file or the names cannot be used.
+    Raises DataError if the file or the names cannot be used.
     """
     if ann[0].is_file():
         if len(ann) > 1:
-            raise OwnDataError(f'--ann {ann[1]}: expected one data.yaml with train and val, got {len(ann)} paths.')
+            raise DataError(f'--ann {ann[1]}: expected one data.yaml with train and val, got {len(ann)} paths.')
         names, parts = _read_yaml(ann[0].absolute())
     else:
         names = list(request.classes or listed_names(ann[0]) or [])
         if not names:
-            raise OwnDataError(f'--ann {ann[0]}: class names are missing. Give data.yaml, --classes, or one name per '
-                               f'line in {ann[0] / NAMES_FILE}.')
+            raise DataError(f'--ann {ann[0]}: class names are missing. Give data.yaml, --classes, or one name per '
+                            f'line in {ann[0] / NAMES_FILE}.')
         parts = [(folder.resolve(), {image: folder.resolve() / image.relative_to(root).with_suffix('.txt')
                                      for image in find_images(root)}) for folder, root in zip(ann, images)]
     pictures = read_pictures((image for _, files in parts for image in files), request.pictures)
@@ -48,9 +48,9 @@ def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]
     """Return the names, and the label file of each image for training and, if there is any, for validation."""
     content = read_yaml(file)
 
-    def wrong(field: str, expected: str, got: Any) -> OwnDataError:
+    def wrong(field: str, expected: str, got: Any) -> DataError:
         line = next((n for n, line in enumerate(read_text(file).splitlines(), 1) if line.startswith(field)), 1)
-        return OwnDataError(f'--ann {file}:{line}: {field}: expected {expected}, got {reprlib.repr(got)}.')
+        return DataError(f'--ann {file}:{line}: {field}: expected {expected}, got {reprlib.repr(got)}.')
 
     if not isinstance(content, dict):
         raise wrong('names', 'a mapping with train, val and names', content)
@@ -93,7 +93,7 @@ def _list_images(place: Path) -> list[Path]:
     for number, line in enumerate(read_text(place).splitlines(), 1):
         images += [Path(os.path.normpath(place.parent / line.strip()))] * bool(line.strip())
         if images and not images[-1].exists():
-            raise OwnDataError(f'{place}:{number}: the image {line.strip():.100} does not exist.')
+            raise DataError(f'{place}:{number}: the image {line.strip():.100} does not exist.')
     return images
 
 
@@ -109,8 +109,8 @@ def _check_files(labels: Labels, files: dict[Path, Path]) -> None:
     """Find label files of no image or of two, and other lists of names beside them."""
     uses = Counter(files.values())
     if not any(map(Path.is_file, uses)):
-        raise OwnDataError(f'--ann {labels.source}: none of {len(files)} images has a label file. That of '
-                           f'{next(iter(files))} would be {next(iter(uses))}.')
+        raise DataError(f'--ann {labels.source}: none of {len(files)} images has a label file. That of '
+                        f'{next(iter(files))} would be {next(iter(uses))}.')
     labels.faults['label file of two images'] += [
         f'{file} of {image.name}' for image, file in files.items() if uses[file] > 1]
     for folder in sorted({file.parent for file in files.values()}):

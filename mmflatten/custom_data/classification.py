@@ -5,9 +5,7 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmflatten.locate import IMAGE_SUFFIXES
-from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, listed, problems_of
-from mmflatten.own_data.pictures import (
+from mmflatten.custom_data.images import (
     divide,
     find_images,
     picture_problems,
@@ -16,8 +14,10 @@ from mmflatten.own_data.pictures import (
     split,
     split_folders,
 )
+from mmflatten.custom_data.reading import CustomData, DataError, Problem, Request, listed, problems_of
+from mmflatten.files import read_text
+from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.text import shorten
-from mmflatten.user_files import read_text
 
 LABEL_COLUMNS = ('label', 'class', 'class_name', 'category', 'target', 'name')
 CSV_PROBLEMS = {
@@ -27,7 +27,7 @@ CSV_PROBLEMS = {
 }
 
 
-def read(request: Request, base: Config) -> OwnData:
+def read(request: Request, base: Config) -> CustomData:
     """Read `train/CLASS/*` and `val/CLASS/*`, two such folders, or one; or one or two CSV files.
 
     One part is split class by class.
@@ -65,7 +65,7 @@ def read(request: Request, base: Config) -> OwnData:
     facts = [f'image sizes: {size_range(pictures)}']
     facts += [f'class {name}: {sum(len(part.get(name, [])) for part in parts)} images' for name in names]
     evaluator = dict(topk=(1, )) if len(names) < 5 else {}  # the default of the base configs, top 5, needs 5 classes
-    return OwnData('CustomDataset', **listed(request, lines, [dict(data_prefix=root) for root in roots]),
+    return CustomData('CustomDataset', **listed(request, lines, [dict(data_prefix=root) for root in roots]),
                    classes=tuple(names), facts=facts, problems=problems + picture_problems(pictures, *sides),
                    evaluator=evaluator)
 
@@ -76,8 +76,8 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
     Names of files may lack the suffix, and a header is recognised.
     """
     if file.is_dir():
-        raise OwnDataError(f'--ann {file}: expected a CSV file for --task cls, got a folder. Class folders go to '
-                           '--images.')
+        raise DataError(f'--ann {file}: expected a CSV file for --task cls, got a folder. Class folders go to '
+                        '--images.')
     found = {name: path for path in find_images(images) for relative in [path.relative_to(images)]
              for name in (relative.with_suffix('').as_posix(), relative.as_posix())}
     text = read_text(file)
@@ -85,7 +85,7 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
         reader = csv.reader(text.splitlines(), delimiter=';' if ';' in text.partition('\n')[0] else ',')
         rows = [([cell.strip() for cell in row], f'{file}:{reader.line_num}') for row in reader if any(row)]
     except csv.Error as error:
-        raise OwnDataError(f'--ann {file}: expected a CSV file, got {error}.') from error
+        raise DataError(f'--ann {file}: expected a CSV file, got {error}.') from error
     image, label, header = _columns(rows, found, file)
     classes: dict[Path, str] = {}
     places: dict[str, list[str]] = defaultdict(list)
@@ -100,7 +100,7 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
     for path, name in classes.items():
         parts[name].append(path)
     if len(parts) < 2:
-        raise OwnDataError(f'--ann {file}: expected at least two classes, got {shorten([*parts]) or "none"}.')
+        raise DataError(f'--ann {file}: expected at least two classes, got {shorten([*parts]) or "none"}.')
     return parts, problems_of(places, CSV_PROBLEMS)
 
 
@@ -116,8 +116,8 @@ def _columns(rows: list[tuple[list[str], str]], found: dict[str, Path], file: Pa
             if len(chosen) == 1:
                 return image, chosen[0], header
     shown = ', '.join(rows[0][0]) if rows else 'an empty file'
-    raise OwnDataError(f'--ann {file}:1: expected a column of images below --images and a column of classes, in a file '
-                       f'of more than two columns called {LABEL_COLUMNS[0]}, got {shown:.200}.')
+    raise DataError(f'--ann {file}:1: expected a column of images below --images and a column of classes, in a file '
+                    f'of more than two columns called {LABEL_COLUMNS[0]}, got {shown:.200}.')
 
 
 def _class_folders(root: Path) -> dict[str, list[Path]]:
@@ -125,11 +125,11 @@ def _class_folders(root: Path) -> dict[str, list[Path]]:
     files = find_images(root)
     loose = [path.name for path in files if path.parent == root]
     if loose:
-        raise OwnDataError(f'--images {root}: expected CLASS/IMAGE, or train/CLASS/IMAGE and val/CLASS/IMAGE, got '
-                           f'{shorten(loose, 3)} without a class folder.')
+        raise DataError(f'--images {root}: expected CLASS/IMAGE, or train/CLASS/IMAGE and val/CLASS/IMAGE, got '
+                        f'{shorten(loose, 3)} without a class folder.')
     names = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith('.'))
     if len(names) < 2:
-        raise OwnDataError(f'--images {root}: expected at least two class folders, got {names[0]}.')
+        raise DataError(f'--images {root}: expected at least two class folders, got {names[0]}.')
     found: dict[str, list[Path]] = {name: [] for name in names}
     for path in files:
         found[path.relative_to(root).parts[0]].append(path)
