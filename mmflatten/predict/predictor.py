@@ -3,7 +3,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +20,6 @@ from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.files import problem_of_image, quiet_decoders
-from mmflatten.hub.folder import read_published
-from mmflatten.hub.remote import locate
 from mmflatten.predict.engines import use_engine
 from mmflatten.tasks import task_of
 
@@ -75,22 +73,6 @@ class Predictor:
         use_engine(self.model, engine, self.device)
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo
-
-    @classmethod
-    def from_pretrained(cls, name: str | Path, device: str | None = None, engine: str = 'eager') -> Self:
-        """Load a published model (`mmflatten publish`). Nothing in it is executed.
-
-            Predictor.from_pretrained('garment-classifier')('shoe.png').pred_score
-
-        Args:
-            name: a folder, the name of a model in the package, or `user/model` on the Hugging Face hub, also as
-                `hf://user/model@revision`.
-
-        Raises:
-            HubError: the model is missing, damaged or not accepted.
-        """
-        published = read_published(locate(name))
-        return cls(published.config, published.weights, device, engine)
 
     def __call__(self, image: Image) -> BaseDataElement:
         """Predict one image, as `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity` of a data sample.

@@ -1,4 +1,4 @@
-"""What the config of a published model may name: the classes of our configs, by the argument that holds them.
+"""Classes that the config of a published model may name: those of our configs, by the argument that holds them.
 
 `tests/test_configs/test_published_configs.py` compares this list with all configs: nothing is missing or left over.
 """

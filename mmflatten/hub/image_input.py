@@ -1,4 +1,4 @@
-"""How a published model takes its images: a few numbers, from which the pipeline and the preprocessor are built."""
+"""Numbers from which the pipeline and the data preprocessor of a published model are built."""
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ _ENDS = dict(  # the transforms before and after them, and the preprocessor
     mmseg=('LoadImageFromFile', 'PackSegInputs', 'SegDataPreProcessor'),
     mmflatten=('mmflatten.LoadStereoPair', 'mmflatten.PackStereoInputs', 'mmflatten.StereoDataPreProcessor'))
 _PACKED = dict(mmdet=dict(meta_keys=('img_path', 'ori_shape', 'img_shape', 'scale_factor')))
-# What changes no prediction: the truth; what is packed, addresses of files; arguments of a training.
+# Parts without effect on a prediction: ground truth, packed names and addresses of files, arguments of a training.
 _TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
 _NAMES = ('meta_keys', 'algorithm_keys', 'backend_args', 'file_client_args')
 _TRAINING = ('num_classes', 'batch_augments', 'pad_mask', 'mask_pad_value', 'pad_seg', 'seg_pad_value', 'size',
