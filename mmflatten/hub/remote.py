@@ -50,17 +50,17 @@ def locate(name: str | Path) -> Path:
     return _download(parts[1], parts[2] or 'main')
 
 
-def from_pretrained(name: str | Path, device: str | None = None, engine: str = 'eager') -> Predictor:
+def from_pretrained(name: str | Path, device: str | None = None) -> Predictor:
     """Load a published model for predictions: `from_pretrained('garment-classifier')('shoe.png').pred_score`.
 
     Args:
-        name: see `locate`; device and engine: see `Predictor`.
+        name: see `locate`; device: see `Predictor`.
 
     Raises:
         HubError: the model is missing, damaged or not accepted.
     """
     published = read_published(locate(name))
-    return Predictor(published.config, published.weights, device, engine)
+    return Predictor(published.config, published.weights, device)
 
 
 def _download(repository: str, revision: str) -> Path:

@@ -1,4 +1,4 @@
-"""Writer of ONNX files, based on `torch.export`."""
+"""ONNX files: written by `torch.export`, and run by ONNX Runtime on the CPU."""
 import importlib.util
 import json
 from pathlib import Path
@@ -12,9 +12,49 @@ from mmflatten.console import error_text
 from mmflatten.export.wrappers import ExportedModel, ExportError
 
 SUFFIX = '.onnx'
-PACKAGES = {'onnxruntime': ('onnx', 'onnxscript', 'onnxruntime'), 'openvino': ('onnx', 'onnxscript', 'openvino')}
+PACKAGES = ('onnx', 'onnxscript', 'onnxruntime')
 METADATA = 'mmflatten'  # key in the metadata of the file
 LARGEST_SIDE = 4096
+
+
+class OnnxFile:
+    """An exported file. Call it with RGB images `(1, 3, H, W)`, float32 from 0 to 255; it returns arrays by name.
+
+    Attributes:
+        metadata: task, classes, size, range of sizes, normalisation and the facts of the task.
+
+    Args:
+        threads: number of CPU threads. ONNX Runtime chooses it if it is 0.
+
+    Raises:
+        ExportError: the file is not one of this project.
+        FileNotFoundError: the file does not exist.
+    """
+
+    def __init__(self, file: str | Path, threads: int = 0) -> None:
+        import onnxruntime
+        if not Path(file).is_file():
+            raise FileNotFoundError(f'{file} does not exist. Run mmflatten export first.')
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = threads
+        self.session = onnxruntime.InferenceSession(str(file), options, providers=['CPUExecutionProvider'])
+        entries = self.session.get_modelmeta().custom_metadata_map
+        if METADATA not in entries:
+            raise ExportError(f'{file}: expected the metadata entry {METADATA!r}, which mmflatten export writes.')
+        self.metadata: dict[str, Any] = json.loads(entries[METADATA])
+
+    def __call__(self, *images: np.ndarray) -> dict[str, np.ndarray]:
+        height, width = images[0].shape[-2:]
+        sides, size = self.metadata['sides'], self.metadata['size']
+        if sides is None and [height, width] != size:
+            raise ExportError(f'image: expected {size[0]}x{size[1]}, the exported size, got {height}x{width}. '
+                              'Export with --dynamic for other sizes.')
+        if sides and not (sides[0] <= min(height, width) and max(height, width) <= sides[1]):
+            raise ExportError(f'image: expected sides from {sides[0]} to {sides[1]}, got {height}x{width}.')
+        names = [entry.name for entry in self.session.get_inputs()]
+        outputs = self.session.run(None, dict(zip(names, images)))
+        return dict(zip(self.metadata['outputs'], outputs, strict=True))
 
 
 def check_file(file: str | Path) -> None:
@@ -23,14 +63,9 @@ def check_file(file: str | Path) -> None:
         raise ExportError(f'file: expected the suffix {SUFFIX}, got {file}.')
     if not Path(file).absolute().parent.is_dir():
         raise ExportError(f'file: the folder {Path(file).parent} does not exist. Create it first.')
-    require_packages('export')
-
-
-def require_packages(what: str, runtime: str = 'onnxruntime') -> None:
-    """Raise ExportError, whose message begins with `what`, if packages of a runtime are missing."""
-    missing = [package for package in PACKAGES[runtime] if importlib.util.find_spec(package) is None]
+    missing = [package for package in PACKAGES if importlib.util.find_spec(package) is None]
     if missing:
-        raise ExportError(f'{what} requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES[runtime])}.')
+        raise ExportError(f'export requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES)}.')
 
 
 def side_range(module: ExportedModel) -> tuple[int, int]:
