@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from mmflatten.user_files import UnusableFile, parse_json, read_text
+from mmflatten.files import UnusableFile, parse_json, read_text
 
 MAX_BYTES = 64 * 2**20
 FEW = 100  # characters of a value in a message

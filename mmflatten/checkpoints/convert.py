@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 import torch
 from torch import Tensor
 
-from mmflatten.checkpoints.expansion import expand, find_problems
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key
+from mmflatten.checkpoints.key_matching import expand, find_problems
+from mmflatten.checkpoints.key_tables import OFFICIAL, OURS, Family, Key
 from mmflatten.text import shorten
 
 PARALLEL, BACKBONE = 'module.', 'backbone.'

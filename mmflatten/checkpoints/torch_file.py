@@ -30,8 +30,8 @@ from torch.serialization import (
 )
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.checkpoints.stand_ins import NUMPY, Inert, InertDict, as_list
-from mmflatten.user_files import problem_of
+from mmflatten.checkpoints.placeholders import NUMPY, Inert, InertDict, as_list
+from mmflatten.files import problem_of
 
 MAX_BYTES = 2**42
 _ZIP = b'PK\x03\x04'

@@ -7,9 +7,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mmflatten.checkpoints import FAMILIES
-from mmflatten.checkpoints.files import ENTRIES, FOUND, TIMM, convert_file, encode
+from mmflatten.checkpoints.converted_files import ENTRIES, FOUND, TIMM, convert_file, encode
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.cli.common import command
-from mmflatten.engine.checkpoints.files import atomic_write
 
 
 def options(parser: ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Build the digit scenes, pack or index a large data set, or convert labels.
+"""Build the digit scenes, or pack or index a large data set.
 
     mmflatten data digits                 scenes of handwritten digits, in the layouts of COCO, ADE20K and ImageNet
     mmflatten data digits --stereo        rectified pairs of them with disparity, in the layout of SceneFlow
@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from mmengine.utils import ProgressBar
 
-from mmflatten.cli.common import command, fraction, non_negative, positive
+from mmflatten.cli.common import command, positive
 from mmflatten.console import say
 from mmflatten.datasets.build import BuildOptions, is_finished
 from mmflatten.datasets.packing import build_shards
@@ -48,20 +48,6 @@ def options(parser: ArgumentParser) -> None:
                        'such as `n01440764/n01440764_18.JPEG 0`, or tar files')
     index.add_argument('--out', type=Path, required=True,
                        help='index to create; shards are stored relative to its folder')
-    convert = actions.add_parser('convert', help='convert labels of COCO, YOLO, Pascal VOC and labelme to COCO or '
-                                 'YOLO, and images with 16 bits to 8 bits')
-    convert.add_argument('source', type=Path, nargs='+', help='COCO files, data.yaml, or folders of YOLO, '
-                         'Pascal VOC or labelme files; one, or training and validation; for 8bit a folder of images')
-    convert.add_argument('--to', required=True, choices=('coco', 'yolo', '8bit'), help='format to write')
-    convert.add_argument('--out', type=Path, required=True, help='folder to create')
-    convert.add_argument('--images', nargs='+', type=Path, default=[], metavar='DIR',
-                         help='folder of images, or two (default: that of SOURCE)')
-    convert.add_argument('--classes', nargs='+', metavar='NAME', help='order of the classes, if the labels hold names')
-    convert.add_argument('--val-share', type=fraction, default=0, metavar='S',
-                         help='fraction for validation of one part (default: 0)')
-    convert.add_argument('--boxes', action='store_true', help='yolo: write boxes also if there are polygons')
-    convert.add_argument('--range', nargs=2, type=non_negative, metavar=('LOW', 'HIGH'),
-                         help='8bit: values that become black and white')
 
 
 def add_build_options(parser: ArgumentParser, train: str, val: str) -> None:
@@ -184,12 +170,7 @@ def main(args: Namespace) -> None:
         build(args, scene_builder(DIGITS, args.stereo), out)
     elif args.action == 'shards':
         pack(args)
-    elif args.action == 'index':
+    else:
         start = time.monotonic()
         number = build_index(args.source, args.out)
         print(f'{args.out}: {number} images indexed in {time.monotonic() - start:.0f} s.')
-    else:
-        from mmflatten.own_data.convert import convert
-        from mmflatten.own_data.data import Request
-        request = Request('det', args.images, '', args.out, args.source, args.classes, args.val_share)
-        print('\n'.join(convert(request, args.to, args.range, args.boxes)))

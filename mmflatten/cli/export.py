@@ -20,23 +20,21 @@ def options(parser: ArgumentParser) -> None:
                         help='H, or H W, of the images (default: size in the config)')
     parser.add_argument('--features', action='store_true',
                         help="export the maps of backbone and neck instead of the task's predictions")
-    parser.add_argument('--half', action='store_true', help='weights and arithmetic in float16')
     add_config_options(parser, 'model.backbone.with_cp=False')
 
 
 @command('export', __doc__, options)
 def main(args: Namespace) -> None:
     from mmflatten.export.export import export_model
-    from mmflatten.export.formats import SUFFIX, check_file
+    from mmflatten.export.onnx_files import SUFFIX
     from mmflatten.export.wrappers import ExportError
     if args.size is not None and (len(args.size) > 2 or min(args.size) < 1):
         raise ExportError(f'--size: expected one or two positive integers, got {" ".join(map(str, args.size))}.')
     file = args.out or str(Path(args.checkpoint).with_suffix(SUFFIX))
-    check_file(file)
     if Path(file).resolve() == Path(args.checkpoint).resolve():
         raise ExportError(f'--out: expected a file other than the checkpoint, got {file}.')
     with quiet_libraries():
-        report = export_model(
+        lines = export_model(
             args.config, args.checkpoint, file, dynamic=args.dynamic, options=args.cfg_options,
-            size=args.size and (args.size[0], args.size[-1]), features=args.features, half=args.half)
-    print(report)
+            size=args.size and (args.size[0], args.size[-1]), features=args.features)
+    print(*lines, sep='\n')

@@ -42,7 +42,7 @@ def options(parser: ArgumentParser) -> None:
 
 @command('init', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.own_data.init import Request, initialise
+    from mmflatten.custom_data.init import Request, initialise
     for line in initialise(Request(**{field.name: getattr(args, field.name) for field in fields(Request)
                                     if field.name in args})):
         print(line, flush=True)

@@ -16,7 +16,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from mmflatten.cli.common import add_device, add_model, add_score, command, non_negative, output_folder, positive
+from mmflatten.cli.common import add_device, add_model, add_score, command, output_folder, positive
 from mmflatten.console import own_output
 
 
@@ -28,15 +28,10 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--out', required=True, type=output_folder, metavar='DIR',
                         help='folder for drawings and predictions')
     parser.add_argument('--json', action='store_true', help='also print one line of JSON per image')
-    parser.add_argument('--range', nargs=2, type=non_negative, metavar=('LOW', 'HIGH'),
-                        help='values of 16-bit images that become black and white')
     parser.add_argument('--frames', type=positive, metavar='N',
                         help='stop each video, stream or camera after N frames; Ctrl-C also ends a stream')
     add_score(parser, 'skip instances with a lower score')
     add_device(parser)
-    parser.add_argument('--engine', choices=['eager', 'compile', 'onnxruntime', 'openvino', 'auto'], default='eager',
-                        help='runtime of the backbone (default: eager); auto selects OpenVINO or else ONNX Runtime, if '
-                        'installed, and is faster only for many images, because it takes half a minute to start')
     parser.add_argument('--batch', type=positive, default=1, metavar='N', help='batch size (default: 1)')
 
 
@@ -68,9 +63,9 @@ def _predict(args: Namespace, lines: TextIO) -> None:
         cfg, checkpoint = published.config, published.weights
     else:
         cfg, checkpoint = load_config(args.config), args.checkpoint
-    inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs, value_range=args.range, frames=args.frames)
+    inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs, frames=args.frames)
     inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
-    predictor = Predictor(cfg, checkpoint, args.device, args.engine)
+    predictor = Predictor(cfg, checkpoint, args.device)
     failures: list[str] = []
     pending: list[Input] = []
 
@@ -99,9 +94,6 @@ def _predict(args: Namespace, lines: TextIO) -> None:
     failures += map(str, inputs.failures)
     if empty:
         sys.stderr.write(f'{empty} without instances of --score {args.score:g} or more\n')
-    if inputs.peak and not args.range:
-        sys.stderr.write(f'warning: images have 16 bits with values up to {inputs.peak}; the upper 8 bits were used. '
-                         f'Set the values of black and white, for example --range 0 {inputs.peak}\n')
     if failures:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
         raise ValueError(f'{len(failures)} failures: {shorten(failures, 3)}')

@@ -2,7 +2,7 @@
 
     mmflatten publish work_dirs/NAME/epoch_15.pth --out published
     mmflatten predict published photo.jpg --out results
-    mmflatten publish work_dirs/NAME/epoch_15.pth --out published --push user/model
+    hf upload user/model published
 
 The config is the one in the folder of the checkpoint. See docs/hub.md.
 """
@@ -16,24 +16,16 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--config', help='config of the training (default: the newest one beside the checkpoint)')
     parser.add_argument('--out', required=True, type=output_folder, metavar='DIR', help='new or empty folder')
     parser.add_argument('--name', help='name on the card (default: the name of DIR)')
-    parser.add_argument('--ema', action='store_true', help='require the averaged weights (EMA)')
-    parser.add_argument('--half', action='store_true', help='store float16, half the size; predictions change a little')
     parser.add_argument('--backbone', action='store_true',
                         help='also write backbone.safetensors, for timm and for init_cfg of detectors')
-    parser.add_argument('--push', metavar='USER/MODEL', help='also upload the folder to the Hugging Face hub')
-    parser.add_argument('--private', action='store_true', help='with --push, create a private repository')
 
 
 @command('publish', __doc__, options)
 def main(args: Namespace) -> None:
     from mmflatten.console import quiet_libraries
-    from mmflatten.hub.remote import push_to_hub
-    from mmflatten.publish.publish import publish
+    from mmflatten.hub.publish import publish
     with quiet_libraries():
-        notes = publish(args.checkpoint, args.out, args.config, name=args.name, ema=args.ema, half=args.half,
-                        backbone=args.backbone)
+        notes = publish(args.checkpoint, args.out, args.config, name=args.name, backbone=args.backbone)
     for note in notes:
         print(note)
     print(f'Published: {args.out}\n  mmflatten predict {args.out} IMAGE --out results')
-    if args.push:
-        print(push_to_hub(args.out, args.push, args.private))

@@ -1,13 +1,11 @@
 """Test a checkpoint with the config's evaluator: accuracy, box and mask mAP, mIoU or end-point error."""
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from mmflatten.cli.common import add_config_options, add_launcher, add_model, command
 
 
 def options(parser: ArgumentParser) -> None:
-    add_model(parser, checkpoint='checkpoint file, whose keys must all match the model, or the file of an exported '
-              'detector')
+    add_model(parser, checkpoint='checkpoint file, whose keys must all match the model')
     parser.add_argument('--work-dir', help='folder for the log (default: work_dirs/<config name>/test)')
     parser.add_argument('--out', metavar='FILE',
                         help='NAME.pkl: predictions, with metrics in NAME.json; NAME.json: metrics only')
@@ -23,15 +21,7 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import add_tta, test
-    from mmflatten.export.formats import SUFFIX
-    from mmflatten.export.testing import use_file
-    from mmflatten.export.wrappers import ExportError
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
-    exported = Path(args.checkpoint).suffix == SUFFIX
-    if exported and args.tta:
-        raise ExportError(f'--tta: not available for an exported file, got {args.checkpoint}. Test the checkpoint.')
-    if exported:
-        use_file(cfg, args.checkpoint)
-    elif args.tta:
+    if args.tta:
         add_tta(cfg)
-    test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir, load=not exported)
+    test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir)

@@ -18,7 +18,7 @@ from PIL import Image
 from mmflatten.datasets.build import atomic_folder
 from mmflatten.datasets.image_index import Entry, ImageIndex, merge_rows, write_rows
 from mmflatten.datasets.shards import LABEL_SUFFIX, Split
-from mmflatten.user_files import IMAGE_FORMATS, read_bytes
+from mmflatten.files import IMAGE_FORMATS, read_bytes
 
 SHARD_IMAGES = 20_000  # at most, so that small images too are packed by several processes
 _HEADER = tarfile.TarInfo().tobuf()  # without a name, of size 0

@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 from mmflatten.datasets.build import SPLITS, atomic_folder
 from mmflatten.datasets.image_index import Entry, is_below, write_index
-from mmflatten.user_files import problem_of, walk_links
+from mmflatten.files import problem_of, walk_links
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'

@@ -17,7 +17,7 @@ from fsspec import AbstractFileSystem, filesystem
 from fsspec.core import url_to_fs
 from mmengine.fileio import BaseStorageBackend, get, register_backend
 
-from mmflatten.user_files import is_image, problem_of, read_bytes
+from mmflatten.files import is_image, problem_of, read_bytes
 
 IN_FLIGHT = 128  # requests of a process at the same time
 ATTEMPTS = 4  # of a request

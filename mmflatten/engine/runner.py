@@ -19,8 +19,8 @@ from mmengine.visualization import Visualizer
 from torch import nn
 from torch.utils.data import DataLoader
 
-from mmflatten.engine.checkpoints import reading
-from mmflatten.engine.checkpoints.files import atomic_write
+from mmflatten.checkpoints import loading
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset
 from mmflatten.engine.memory import explain_memory
 from mmflatten.engine.workers import loader_workers
@@ -70,7 +70,7 @@ class Runner(mmengine.runner.Runner):
     terminal: _TerminalFilter
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        with reading.safe_reading():  # constructors of models may load checkpoints
+        with loading.safe_reading():  # constructors of models may load checkpoints
             super().__init__(*args, **kwargs)
         require_matching_channels(self.model)
 
@@ -138,7 +138,7 @@ class Runner(mmengine.runner.Runner):
         if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
         # `init_weights` loads checkpoints of `init_cfg`
-        with reading.safe_reading(), explain_memory(self, 'train'):
+        with loading.safe_reading(), explain_memory(self, 'train'):
             return super().train()
 
     def test(self) -> dict:
@@ -163,7 +163,7 @@ class Runner(mmengine.runner.Runner):
                 super().save_checkpoint(str(partial.parent), partial.name, *args, **kwargs)
 
     def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
-                        revise_keys: Sequence[tuple[str, str]] = reading.WITHOUT_MODULE) -> dict:
+                        revise_keys: Sequence[tuple[str, str]] = loading.WITHOUT_MODULE) -> dict:
         """Load a checkpoint into the model and return it.
 
         Args:
@@ -173,11 +173,11 @@ class Runner(mmengine.runner.Runner):
         Raises:
             CheckpointError: the checkpoint is missing, damaged, of another model, or cannot be resumed.
         """
-        with reading.safe_reading():
+        with loading.safe_reading():
             checkpoint = CheckpointLoader.load_checkpoint(filename, map_location)
-        reading.require_dict(checkpoint, filename)
+        loading.require_dict(checkpoint, filename)
         if self._resume:
-            reading.require_training_state(checkpoint, filename)
+            loading.require_training_state(checkpoint, filename)
             # MMEngine 0.10 would run this text as Python to find a field that configs no longer have.
             checkpoint['meta'].pop('config', None)
         if 'state_dict' not in checkpoint:  # a bare state dict, which MMEngine's EMAHook does not accept
@@ -185,7 +185,7 @@ class Runner(mmengine.runner.Runner):
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume
         strict = not fine_tuning if strict is None else strict
-        reading.load_weights(bare_model(self.model), checkpoint, filename, strict, revise_keys)
+        loading.load_weights(bare_model(self.model), checkpoint, filename, strict, revise_keys)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint

@@ -17,8 +17,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
 from mmengine.registry import RUNNERS
 
+from mmflatten.checkpoints.run_files import newest_checkpoint, only_training, require_whole
 from mmflatten.config_files import read_config, require_parts
-from mmflatten.engine.checkpoints.files import newest_checkpoint, only_training, require_whole
 from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
 from mmflatten.tasks import tasks

@@ -11,7 +11,6 @@ from mmengine.hooks import Hook
 
 from mmflatten.building import model_config
 from mmflatten.config_files import require_parts
-from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.datasets import leaves
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner
@@ -23,7 +22,7 @@ SCALES = (0.75, 1.0, 1.25)  # relative to the scale of the config's own test pip
 
 
 def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | None = None,
-         hooks: Sequence[Hook] = (), load: bool = True) -> dict:
+         hooks: Sequence[Hook] = ()) -> dict:
     """Test `checkpoint`, whose keys must all match the model, and return the metrics.
 
     The weights are those under `state_dict`, which are the averaged ones if training kept a moving average.
@@ -33,14 +32,11 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
             `NAME.json` for the latter only.
         show_dir: folder for a drawing of every image.
         hooks: further hooks of the test.
-        load: False if the config's model already is the one of the checkpoint (an exported file).
     """
     if out is not None:
         _require_writable(Path(out))
-    if load:
-        require_whole(checkpoint)
     require_parts(cfg, 'model', 'test_dataloader', 'test_cfg', 'test_evaluator')
-    cfg.load_from, cfg.resume = checkpoint if load else None, False
+    cfg.load_from, cfg.resume = checkpoint, False
     cfg.merge_from_dict(dict.fromkeys(_TRAINING))  # which a config may lack
     # A checkpoint has the moving average as its weights. mmpretrain 1.3's EMAHook would load it from the file again
     # and, inside the wrapper of test-time augmentation, match no key and test random weights.

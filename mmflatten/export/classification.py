@@ -4,13 +4,10 @@ from torch import Tensor
 from mmflatten.export.wrappers import ExportedModel
 
 
-class ExportedClassifier(ExportedModel):
+class Exported(ExportedModel):
     """Probabilities of the classes, `(1, classes)`."""
 
     task, outputs = 'classification', ('probabilities',)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        return (self.model(self.prepare(image), mode='tensor').to(image.dtype).softmax(-1),)
-
-
-wrap = ExportedClassifier
+        return (self.model(self.prepare(image), mode='tensor').softmax(-1),)

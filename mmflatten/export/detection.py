@@ -14,7 +14,7 @@ from mmflatten.export.wrappers import ExportedModel, ExportError
 _NMS_OPTIONS = {'type', 'iou_threshold', 'class_agnostic', 'split_thr'}
 
 
-class ExportedDetector(ExportedModel):
+class Exported(ExportedModel):
     """Detections of RetinaNet, ATSS, Faster, Mask and Cascade R-CNN, best first, as mmdet predicts them.
 
     `boxes` `(n, 4)`, x1 y1 x2 y2 in pixels of the image; `scores` `(n,)`; `labels` `(n,)`, int64; with a mask head
@@ -77,7 +77,7 @@ class ExportedDetector(ExportedModel):
     def _anchors(self, maps: tuple[Tensor, ...], image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the best anchors of all maps, their scores, and the groups in which suppression compares them."""
         head, cfg, found = self.head, self.head.test_cfg, []
-        outputs = [[level.to(image.dtype) for level in levels] for levels in head(maps)]
+        outputs = head(maps)
         sizes = [level.shape[-2:] for level in outputs[0]]
         priors = head.prior_generator.grid_priors(sizes, dtype=image.dtype, device=image.device)
         for number, (prior, scores, deltas, *factor) in enumerate(zip(priors, *outputs)):
@@ -100,8 +100,8 @@ class ExportedDetector(ExportedModel):
         for stage in self.stages:
             head = _of(roi_head.bbox_head, stage)
             classes, deltas = head(self._regions(maps, _of(roi_head.bbox_roi_extractor, stage), boxes))
-            logits.append(classes.to(image.dtype))
-            deltas = deltas.to(image.dtype).unflatten(1, (-1, 4))
+            logits.append(classes)
+            deltas = deltas.unflatten(1, (-1, 4))
             if stage < self.stages[-1]:
                 boxes = _decode(head.bbox_coder, boxes, _of_class(deltas, logits[-1][:, :-1].argmax(1)), image)
         cfg, scores = roi_head.test_cfg, torch.stack(logits).mean(0).softmax(-1)[:, :-1]
@@ -113,7 +113,7 @@ class ExportedDetector(ExportedModel):
         roi_head, masks = self.model.roi_head, []
         for stage in self.stages:
             regions = self._regions(maps, _of(roi_head.mask_roi_extractor, stage), boxes)
-            masks.append(_of(roi_head.mask_head, stage)(regions).to(boxes.dtype).sigmoid())
+            masks.append(_of(roi_head.mask_head, stage)(regions).sigmoid())
         return _of_class(torch.stack(masks).mean(0), labels)
 
     def _regions(self, maps: tuple[Tensor, ...], extractor: nn.Module, boxes: Tensor) -> Tensor:
@@ -124,14 +124,11 @@ class ExportedDetector(ExportedModel):
         for number, layer in enumerate(extractor.roi_layers):
             places.append(_where(levels == number))
             pooled.append(torch.ops.torchvision.roi_align(
-                maps[number].to(boxes.dtype), regions[places[-1]], layer.spatial_scale, *layer.output_size,
+                maps[number], regions[places[-1]], layer.spatial_scale, *layer.output_size,
                 layer.sampling_ratio, layer.aligned))
         pooled = torch.cat(pooled)
         empty = pooled.new_zeros(len(boxes), *pooled.shape[1:])
-        return empty.index_put((torch.cat(places),), pooled).to(maps[0].dtype)
-
-
-wrap = ExportedDetector
+        return empty.index_put((torch.cat(places),), pooled)
 
 
 def _check(model: nn.Module, head: Any, roi_head: Any) -> None:

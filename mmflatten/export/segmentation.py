@@ -17,7 +17,7 @@ class _Upsample(nn.Module):
         return F.interpolate(x_BCHW, [side * self.factor for side in x_BCHW.shape[-2:]], **self.options)
 
 
-class ExportedSegmentor(ExportedModel):
+class Exported(ExportedModel):
     """Logits of the classes at the size of the image, `(1, classes, H, W)`, computed without a sliding window."""
 
     task, outputs = 'segmentation', ('logits',)
@@ -32,9 +32,6 @@ class ExportedSegmentor(ExportedModel):
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         x, head = self.prepare(image), self.model.decode_head
-        logits = head(self.model.extract_feat(x)).to(image.dtype)
+        logits = head(self.model.extract_feat(x))
         logits = F.interpolate(logits, size=x.shape[-2:], mode='bilinear', align_corners=head.align_corners)
         return (logits[:, :, :image.shape[2], :image.shape[3]] if self.divisor > 1 else logits,)
-
-
-wrap = ExportedSegmentor

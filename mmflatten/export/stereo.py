@@ -7,7 +7,7 @@ from mmflatten.models.stereo.features import STRIDE
 from mmflatten.ops.sizes import ceil_div
 
 
-class ExportedStereo(ExportedModel):
+class Exported(ExportedModel):
     """Disparities of the left image in pixels, `(1, H, W)`, from two images."""
 
     task, inputs, outputs = 'stereo', ('left', 'right'), ('disparity',)
@@ -21,10 +21,6 @@ class ExportedStereo(ExportedModel):
     def forward(self, left: Tensor, right: Tensor) -> tuple[Tensor, ...]:
         size = left.shape[-2:]
         padded = tuple(ceil_div(side, self.divisor) * self.divisor for side in size)
-        dtype = next(self.model.parameters()).dtype
-        pair = (pad_top_right(self.normalise(image), padded).to(dtype) for image in (left, right))
+        pair = (pad_top_right(self.normalise(image), padded) for image in (left, right))
         disparity = self.model(dict(zip(self.inputs, pair)), mode='tensor')
-        return (crop_top_right(disparity, size).to(left.dtype),)
-
-
-wrap = ExportedStereo
+        return (crop_top_right(disparity, size),)

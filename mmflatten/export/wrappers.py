@@ -46,8 +46,7 @@ class ExportedModel(nn.Module):
 
     def prepare(self, image: Tensor) -> Tensor:
         """Normalise an image and pad it with zeros at the right and the bottom, as the data preprocessor does."""
-        image = pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
-        return image.to(next(self.model.parameters()).dtype)
+        return pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
 
     @staticmethod
     def differences(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -67,20 +66,7 @@ class ExportedFeatures(ExportedModel):
         self.stride *= 2 ** max(0, number - levels)  # extra levels of the neck
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        return tuple(level.to(image.dtype) for level in self.model.extract_feat(self.prepare(image)))
-
-
-class ExportedBackbone(ExportedModel):
-    """Feature maps of the backbone for a normalised and padded image: `(1, C_i, H_i, W_i)` each."""
-
-    task = 'backbone'
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__(model)
-        self.outputs = tuple(f'map{level}' for level in range(len(model.backbone.out_indices)))
-
-    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self.model.backbone(image))
+        return tuple(self.model.extract_feat(self.prepare(image)))
 
 
 def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
@@ -92,4 +78,4 @@ def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
     task = task_of_model(model)
     if task is None or not task.offers('export'):
         raise ExportError(f'model: expected one of {", ".join(tasks())}, got {type(model).__name__}.')
-    return task.part('export').wrap(model)
+    return task.part('export').Exported(model)

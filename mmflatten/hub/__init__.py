@@ -1,1 +1,1 @@
-"""Published models: folders with weights, a config as data and a card. Nothing in them is executed."""
+"""Published models, written and read: weights, a config as data and a card, of which nothing is executed."""

@@ -3,7 +3,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mmflatten.hub.parts import WORDS, types_of
+from mmflatten.hub.allowed_classes import WORDS, types_of
 from mmflatten.text import shorten
 
 TUPLE = '__tuple__'  # JSON has lists only, and some layers require tuples

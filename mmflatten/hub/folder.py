@@ -18,12 +18,12 @@ from mmflatten.building import build_model
 from mmflatten.classes import wrong_heads
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.engine.setup import require_scope
+from mmflatten.files import problem_of
+from mmflatten.hub.allowed_classes import TYPES
 from mmflatten.hub.config_data import HubError, accepted
-from mmflatten.hub.inputs import checked, pipeline_of, preprocessor_of
-from mmflatten.hub.parts import TYPES
+from mmflatten.hub.image_input import checked, pipeline_of, preprocessor_of
 from mmflatten.json_files import DamagedFile, read_json
 from mmflatten.tasks import tasks
-from mmflatten.user_files import problem_of
 
 FACTS, CONFIG, WEIGHTS, BACKBONE, CARD = ('mmflatten.json', 'config.json', 'model.safetensors', 'backbone.safetensors',
                                           'README.md')
@@ -65,10 +65,8 @@ class _Config(TypedDict):
 class Published:
     """A published model whose files have been checked."""
 
-    folder: Path
     config: Config
     weights: Path
-    facts: dict[str, Any]
 
 
 def shipped() -> dict[str, Path]:
@@ -77,7 +75,7 @@ def shipped() -> dict[str, Path]:
 
 
 def read_published(folder: str | Path) -> Published:
-    """Check a folder and make the config of a prediction. It names only classes of `parts.TYPES`.
+    """Check a folder and make the config of a prediction. It names only classes of `allowed_classes.TYPES`.
 
     Raises:
         HubError: a file is missing, leaves the folder or has another SHA-256, or the config is not accepted.
@@ -85,7 +83,11 @@ def read_published(folder: str | Path) -> Published:
     folder = Path(folder)
     facts = read_facts(folder)
     for name in (CONFIG, WEIGHTS):
-        _require_unchanged(folder, name, facts['files'].get(name))
+        require_inside(folder, name)
+        found, expected = facts_of(folder / name), facts['files'].get(name)
+        if found != expected:
+            raise HubError(f'{folder / name}: expected {str(expected)[:120]} as in {FACTS}, got {found}. The file was '
+                           'changed or damaged: delete it and download it again.')
     data = _read(folder, CONFIG, _Config)
     task = tasks()[facts['task']]
     require_scope(task.scope)
@@ -98,8 +100,8 @@ def read_published(folder: str | Path) -> Published:
     config = Config(dict(
         default_scope=task.scope, model={**model, 'data_preprocessor': preprocessor_of(numbers, task.scope)},
         visualizer=dict(type=task.visualizer_type), test_dataloader=dict(dataset=dataset)))
-    _require_small(config, folder)
-    return Published(folder, config, folder / WEIGHTS, facts)
+    _require_small(config, folder / CONFIG, (folder / WEIGHTS).stat().st_size)
+    return Published(config, folder / WEIGHTS)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -107,6 +109,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if not (folder / FACTS).is_file():
         raise HubError(f'{folder}: expected a published model, got a folder without {FACTS}. `mmflatten publish` '
                        'writes one.')
+    require_inside(folder, FACTS)
     facts, place = _read(folder, FACTS, _Facts), folder / FACTS
     if facts['format'] != FORMAT:
         raise HubError(f'{place}: expected format {FORMAT}, got {facts["format"]}. Publish the model again with this '
@@ -122,16 +125,15 @@ def read_facts(folder: Path) -> dict[str, Any]:
         if len(colour) != 3 or not all(0 <= value <= 255 for value in colour):
             raise HubError(f'{place}: palette: expected three numbers from 0 to 255, got {str(colour)[:80]}.')
     for name, file in facts['files'].items():
+        limit = LIMITS.get(name, _MAX_BYTES)
         if not _FILE.fullmatch(name):
             raise HubError(f'{place}: files: expected names inside the folder, got {name[:80]!r}.')
-        if file.keys() != {'bytes', 'sha256'} or not 0 <= file['bytes'] <= LIMITS.get(name, _MAX_BYTES):
-            raise HubError(f'{place}: files: expected sha256, and up to {LIMITS.get(name, _MAX_BYTES)} bytes of '
-                           f'{name}, got {str(file)[:80]}.')
+        if file.keys() != {'bytes', 'sha256'} or not 0 <= file['bytes'] <= limit:
+            raise HubError(f'{place}: files: expected sha256, and up to {limit} bytes of {name}, got {str(file)[:80]}.')
     return facts
 
 
 def _read(folder: Path, name: str, kind: Any) -> dict[str, Any]:
-    require_inside(folder, name)
     try:
         return read_json(folder / name, kind, kind.__annotations__)
     except DamagedFile as error:
@@ -139,7 +141,7 @@ def _read(folder: Path, name: str, kind: Any) -> dict[str, Any]:
 
 
 def require_inside(folder: Path, name: str) -> None:
-    """Raise HubError for what is no regular file of the folder. The hub's cache links to `../../blobs`."""
+    """Raise HubError unless a name is a regular file of the folder. The hub's cache links to `../../blobs`."""
     root, path = folder.resolve(), folder / name
     if (problem := problem_of(path, _MAX_BYTES)) is not None:
         raise HubError(f'{path} {problem}. Download or publish the model again.')
@@ -150,16 +152,9 @@ def require_inside(folder: Path, name: str) -> None:
         raise HubError(f'{path}: expected at most {LIMITS[name]} bytes, got {size}.')
 
 
-def _require_unchanged(folder: Path, name: str, expected: dict[str, Any] | None) -> None:
-    require_inside(folder, name)
-    if (found := facts_of(folder / name)) != expected:
-        raise HubError(f'{folder / name}: expected {str(expected)[:120]} as in {FACTS}, got {found}. The file was '
-                       'changed or damaged: download it again.')
-
-
-def _require_small(config: Config, folder: Path) -> None:
-    """Build the model without memory, and stop as soon as it is larger than its weights can be."""
-    left, mine = 2 * (folder / WEIGHTS).stat().st_size + 2**22, threading.get_ident()
+def _require_small(config: Config, file: Path, size: int) -> None:
+    """Build the model without memory, and stop once it is larger than weights of `size` bytes can be."""
+    left, mine = 2 * size + 2**22, threading.get_ident()
 
     def count(module: nn.Module, name: str, value: torch.Tensor | None) -> None:
         nonlocal left
@@ -174,14 +169,14 @@ def _require_small(config: Config, folder: Path) -> None:
         with quiet_libraries(), torch.device('meta'):
             model = build_model(config)
     except Exception as error:  # of several libraries, for wrong arguments
-        raise HubError(f'{folder / CONFIG}: model: cannot be built: {error_text(error)[:300]}. Check the folder, or '
+        raise HubError(f'{file}: model: cannot be built: {error_text(error)[:300]}. Check the folder, or '
                        'publish the model again.') from error
     finally:
         for hook in hooks:
             hook.remove()
     number = len(config.test_dataloader.dataset.metainfo.get('classes') or ())
     for problem in wrong_heads(model, number, FACTS, exact=True):
-        raise HubError(f'{folder / CONFIG}: {problem}')
+        raise HubError(f'{file}: {problem}')
 
 
 def facts_of(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: download and upload, by the client `huggingface_hub`."""
+"""Download of models from the Hugging Face hub, by the client `huggingface_hub`."""
 import os
 import re
 import time
@@ -7,10 +7,10 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from mmflatten.console import error_text
-from mmflatten.hub import folder as published
 from mmflatten.hub.config_data import HubError
-from mmflatten.hub.folder import CARD, CONFIG, FACTS, LIMITS, WEIGHTS, facts_of, read_published, shipped
+from mmflatten.hub.folder import CONFIG, FACTS, LIMITS, WEIGHTS, facts_of, read_facts, read_published, shipped
 from mmflatten.json_files import read_json
+from mmflatten.predict.predictor import Predictor
 
 SCHEME = 'hf://'
 _REPOSITORY = re.compile(r'(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?', re.ASCII)
@@ -50,6 +50,19 @@ def locate(name: str | Path) -> Path:
     return _download(parts[1], parts[2] or 'main')
 
 
+def from_pretrained(name: str | Path, device: str | None = None) -> Predictor:
+    """Load a published model for predictions: `from_pretrained('garment-classifier')('shoe.png').pred_score`.
+
+    Args:
+        name: see `locate`; device: see `Predictor`.
+
+    Raises:
+        HubError: the model is missing, damaged or not accepted.
+    """
+    published = read_published(locate(name))
+    return Predictor(published.config, published.weights, device)
+
+
 def _download(repository: str, revision: str) -> Path:
     """Download what a prediction needs, into a folder of the client's cache. An interrupted download continues.
 
@@ -69,9 +82,10 @@ def _download(repository: str, revision: str) -> Path:
                                'A revision that was never downloaded requires a connection.')
             folder = client.cached_assets_path('mmflatten', place, commit)
             for name in (FACTS, CONFIG, WEIGHTS):  # what a prediction needs
-                file = None if name == FACTS else published.read_facts(folder)['files'].get(name)
-                if not (folder / name).is_file() or file and facts_of(folder / name) != file:
-                    _fetch(client, client.hf_hub_url(repository, name, revision=commit), folder / name, file)
+                file = None if name == FACTS else read_facts(folder)['files'].get(name)
+                path = folder / name
+                if not path.is_file() or file and path.stat().st_size != file['bytes']:  # hashed when it is read
+                    _fetch(client, client.hf_hub_url(repository, name, revision=commit), path, file)
         return folder
     except HubError:
         raise
@@ -106,34 +120,6 @@ def _fetch(client: Any, url: str, path: Path, file: dict[str, Any] | None = None
             part.unlink()
         raise OSError(f'{url}: the server sends another file than {FACTS} declares')
     os.replace(part, path)
-
-
-def push_to_hub(folder: str | Path, repository: str, private: bool = False) -> str:
-    """Upload a published model, after a check of its files. Returns the address of the commit.
-
-    The token is that of `hf auth login` or `HF_TOKEN`.
-
-    Args:
-        repository: `user/model`, which is created if it does not exist.
-        private: create it as a private one.
-
-    Raises:
-        HubError: the folder is not a published model, or the upload failed.
-    """
-    folder, address = Path(folder), f'{SCHEME}{repository}'
-    names = [FACTS, CARD, *read_published(folder).facts['files']]
-    for name in names:
-        published.require_inside(folder, name)
-    if _REPOSITORY.fullmatch(repository) is None or '@' in repository:
-        raise HubError(f'repository: expected user/model, got {repository}.')
-    client = _client()
-    hub, files = client.HfApi(), [client.CommitOperationAdd(name, folder / name) for name in names]
-    try:
-        hub.create_repo(repository, private=private, exist_ok=True)
-        return str(hub.create_commit(repository, files, commit_message='Publish with mmflatten'))
-    except Exception as error:
-        raise HubError(f'{address}: cannot be uploaded: {_reason(error)}. Check the token (hf auth login) and the '
-                       'connection.') from error
 
 
 def _client() -> Any:

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import cv2
 import numpy as np
 
+from mmflatten.files import images_in, problem_of, quiet_decoders
 from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.text import shorten
-from mmflatten.user_files import images_in, problem_of, quiet_decoders, read_deep, to_eight_bits
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
 SUFFIXES = (*IMAGE_SUFFIXES, *VIDEOS)
@@ -43,14 +43,13 @@ class Inputs:
     """Inputs of a command line, in order. Videos are read during iteration.
 
     `failures` has an error for each word that names nothing to predict, and later for each video that has fewer frames
-    than its header states. `peak` is the largest value of the images with 16 bits, 0 if there are none.
+    than its header states.
 
     Args:
         words: files, folders (images directly inside, sorted by name, without hidden files), globs, videos, addresses
             of streams and numbers of cameras. `-` reads one input per line from the standard input.
         pairs: stereo pairs from two images, or from two folders. Images of two folders are paired by name if any
             names match, otherwise by order.
-        value_range: values of images with 16 bits that become 0 and 255. By default only the upper 8 bits are used.
         frames: maximum number of frames of each video, stream or camera.
 
     Raises:
@@ -59,11 +58,9 @@ class Inputs:
             unknown, a video has no frames. Or images are not paired.
     """
 
-    def __init__(self, words: Iterable[str], pairs: bool = False, value_range: Sequence[int] | None = None,
-                 frames: int | None = None) -> None:
+    def __init__(self, words: Iterable[str], pairs: bool = False, frames: int | None = None) -> None:
         self._limit = frames
         self.failures: list[Exception] = []
-        self.peak, self._range = 0, value_range
         lines = (line for word in words for line in (map(str.strip, sys.stdin) if word == '-' else [word]))
         words = [line for line in lines if line]
         if not words:
@@ -104,23 +101,13 @@ class Inputs:
         for name, item, frames in zip(names, self._items, self._frames):
             file, source, number = item[0], _without_password(item[0]), 0
             if not frames:
-                images = tuple(self._image(path) for path in item)
-                yield Input(name, file, images if len(item) == 2 else images[0])
+                yield Input(name, file, item if len(item) == 2 else file)
                 continue
             for number, (frame, rate) in enumerate(islice(_read_frames(file), self._limit), 1):
                 yield Input(_unique(f'{name}_{number - 1:06d}', used), source, frame, (name, rate))
             if number < min(frames, self._limit or frames):
                 self.failures.append(ValueError(f'{source}: video ends after frame {number} of {frames}. The file may '
                                                 'be damaged.'))
-
-    def _image(self, path: str) -> str | np.ndarray:
-        """Return the path of an image, or its RGB pixels if it has 16 bits and there is a range."""
-        with quiet_decoders():
-            pixels = read_deep(path)
-        if pixels is None:
-            return path
-        self.peak = max(self.peak, int(pixels.max()))
-        return to_eight_bits(pixels[..., ::-1], *self._range) if self._range else path
 
     def require_outside(self, folders: Iterable[Path]) -> None:
         """Raise ValueError if an input is in a folder whose files will be replaced."""

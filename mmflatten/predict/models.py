@@ -6,8 +6,8 @@ from pathlib import Path
 from torch import nn
 
 from mmflatten.building import build_model
+from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.config_library import library
-from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.setup import load_config
 from mmflatten.tasks import tasks
 

@@ -3,7 +3,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,19 +11,15 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 
+from mmflatten.checkpoints.loading import load_from_local, load_weights, safe_reading
 from mmflatten.classes import require_same
 from mmflatten.config_files import require_parts
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
-from mmflatten.engine.checkpoints.files import require_whole
-from mmflatten.engine.checkpoints.reading import load_from_local, load_weights, safe_reading
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
-from mmflatten.hub.folder import read_published
-from mmflatten.hub.remote import locate
-from mmflatten.predict.engines import use_engine
+from mmflatten.files import problem_of_image, quiet_decoders
 from mmflatten.tasks import task_of
-from mmflatten.user_files import problem_of_image, quiet_decoders
 
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
 Image = str | Path | np.ndarray | Sequence
@@ -43,7 +39,6 @@ class Predictor:
         config: a file or a loaded config.
         checkpoint: a file for the config's model. All keys must match.
         device: `cpu`, `cuda` or `cuda:N`. Defaults to a GPU if available.
-        engine: runtime of the backbone, one of `engines.ENGINES`.
 
     Attributes:
         task: name of the task, such as `detection`.
@@ -56,41 +51,22 @@ class Predictor:
         ValueError: the classes of the checkpoint differ from those of the config.
     """
 
-    def __init__(self, config: str | Path | Config, checkpoint: str | Path, device: str | None = None,
-                 engine: str = 'eager') -> None:
+    def __init__(self, config: str | Path | Config, checkpoint: str | Path, device: str | None = None) -> None:
         self.cfg = copy.deepcopy(config) if isinstance(config, Config) else load_config(str(config))
         require_parts(self.cfg, 'model', 'test_dataloader')
         self.spec, self.device = task_of(self.cfg), check_device(device)
         self.task, self.scope = self.spec.name, self.spec.scope
-        require_whole(checkpoint)
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
         require_same(_trained_classes(content), metainfo.get('classes'), f'checkpoint {checkpoint}', 'the config',
                      'Use the config of the training.')
         # Otherwise the scope of an earlier predictor for another library remains.
         with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
-            self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), str(checkpoint), self.device)
+            self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), None, self.device)
         self.model = self._inferencer.model
         load_weights(self.model, content, str(checkpoint))
-        use_engine(self.model, engine, self.device)
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo
-
-    @classmethod
-    def from_pretrained(cls, name: str | Path, device: str | None = None, engine: str = 'eager') -> Self:
-        """Load a published model (`mmflatten publish`). Nothing in it is executed.
-
-            Predictor.from_pretrained('garment-classifier')('shoe.png').pred_score
-
-        Args:
-            name: a folder, the name of a model in the package, or `user/model` on the Hugging Face hub, also as
-                `hf://user/model@revision`.
-
-        Raises:
-            HubError: the model is missing, damaged or not accepted.
-        """
-        published = read_published(locate(name))
-        return cls(published.config, published.weights, device, engine)
 
     def __call__(self, image: Image) -> BaseDataElement:
         """Predict one image, as `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity` of a data sample.

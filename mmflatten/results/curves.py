@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mmflatten.files import problem_of
 from mmflatten.results.figures import Lines
-from mmflatten.user_files import problem_of
 
 NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
 

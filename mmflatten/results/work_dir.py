@@ -10,15 +10,15 @@ from typing import Any
 
 from mmengine.config import Config
 
+from mmflatten.checkpoints.run_files import newest_checkpoint
 from mmflatten.config_files import read_config
 from mmflatten.console import explain
-from mmflatten.engine.checkpoints.files import newest_checkpoint
+from mmflatten.files import problem_of
 from mmflatten.measure.flops.model_cost import ModelCost, count_config
 from mmflatten.results.analysis import Analysis, analyze
 from mmflatten.results.curves import name_runs, read_scalars
 from mmflatten.results.reading import Results, read_results
 from mmflatten.tasks import Task, find_task
-from mmflatten.user_files import problem_of
 
 RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
 _STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')

@@ -82,8 +82,8 @@ class Task:
         visualizer.dataset_meta = {**metainfo, 'classes': classes} if classes else metainfo
         return visualizer
 
-    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
-        """Build MMEngine's inferencer for a config and a checkpoint."""
+    def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
+        """Build MMEngine's inferencer for a config and a checkpoint; None for random weights."""
         raise NotImplementedError(f'{type(self).__name__}.inferencer: not implemented. Predictions require it.')
 
     def preprocess(self, inferencer: Any, images: list) -> dict:

@@ -23,7 +23,7 @@ class Classification(Task):
     visualizer_type = 'UniversalVisualizer'
     tta_model = dict(type='mmpretrain.AverageClsScoreTTA')
 
-    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
+    def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmpretrain import ImageClassificationInferencer
         return ImageClassificationInferencer(cfg, pretrained=checkpoint, device=device)
 

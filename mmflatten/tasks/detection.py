@@ -30,7 +30,7 @@ class Detection(Task):
     resizes_truth = True
     trains_on_outputs = False  # NMS is part of a step
 
-    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
+    def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmdet.apis import DetInferencer
         return DetInferencer(cfg, checkpoint, device=device, show_progress=False)
 

@@ -27,7 +27,7 @@ class Segmentation(Task):
     has_label_maps = True
     needs_classes = True
 
-    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
+    def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmseg.apis import MMSegInferencer
         return MMSegInferencer(cfg, checkpoint, device=device, show_progress=False)
 

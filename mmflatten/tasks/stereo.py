@@ -23,7 +23,7 @@ class Stereo(Task):
     has_classes = False
     visualizer_type = 'StereoVisualizer'
 
-    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
+    def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmflatten.datasets.stereo.inferencer import StereoInferencer
         return StereoInferencer(cfg, checkpoint, device=device, scope='mmflatten', show_progress=False)
 

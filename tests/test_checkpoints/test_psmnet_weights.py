@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mmflatten.checkpoints import convert_state_dict, revert_state_dict
-from mmflatten.checkpoints.files import convert_file
+from mmflatten.checkpoints.converted_files import convert_file
 from mmflatten.registry import MODELS
 
 TOLERANCE = 1e-4  # of the largest expected value

@@ -18,9 +18,9 @@ import torch
 from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 
 from mmflatten.checkpoints import torch_file
-from mmflatten.checkpoints.stand_ins import Inert
+from mmflatten.checkpoints.placeholders import Inert
+from mmflatten.checkpoints.run_files import what_is_wrong
 from mmflatten.checkpoints.torch_file import read_torch
-from mmflatten.engine.checkpoints.files import what_is_wrong
 
 FORMATS = pytest.mark.parametrize('zipped', [True, False], ids=['zip', 'legacy'])
 

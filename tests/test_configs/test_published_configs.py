@@ -14,9 +14,9 @@ from mmengine.dataset import Compose
 from mmengine.registry import MODELS, DefaultScope
 
 from mmflatten.engine.setup import require_scope
+from mmflatten.hub.allowed_classes import TYPES, WORDS
 from mmflatten.hub.config_data import HubError, accepted, to_data
-from mmflatten.hub.inputs import checked, input_of, pipeline_of, preprocessor_of
-from mmflatten.hub.parts import TYPES, WORDS
+from mmflatten.hub.image_input import checked, input_of, pipeline_of, preprocessor_of
 
 ROOT = Path(__file__).parents[2] / 'configs'
 NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob('*/*.py')) if path.parent.name != '_base_']

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.engine.checkpoints.files import what_is_wrong
+from mmflatten.checkpoints.run_files import what_is_wrong
 from mmflatten.engine.runner import require_matching_channels
 from mmflatten.models import backbones
 

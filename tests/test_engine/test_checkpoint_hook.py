@@ -8,7 +8,7 @@ import pytest
 import torch
 from mmengine.runner.checkpoint import get_torch_safe_globals
 
-from mmflatten.engine.checkpoints.files import what_is_wrong
+from mmflatten.checkpoints.run_files import what_is_wrong
 
 
 def checkpoints(tiny) -> list[str]:

@@ -12,9 +12,9 @@ from mmengine.logging import HistoryBuffer
 from mmengine.runner import CheckpointLoader
 from safetensors.torch import save_file
 
-from mmflatten.checkpoints.stand_ins import Inert
-from mmflatten.engine.checkpoints.files import CheckpointError
-from mmflatten.engine.checkpoints.reading import has_placeholders, load_from_local, safe_reading
+from mmflatten.checkpoints.loading import has_placeholders, load_from_local, safe_reading
+from mmflatten.checkpoints.placeholders import Inert
+from mmflatten.checkpoints.run_files import CheckpointError
 
 
 class Marking:

@@ -5,7 +5,7 @@ from textwrap import dedent
 import pytest
 import torch
 
-from mmflatten.engine.checkpoints.reading import load_from_local
+from mmflatten.checkpoints.loading import load_from_local
 
 # Only the order of the samples is random, and no schedule or average counts iterations.
 DETERMINISTIC = '''

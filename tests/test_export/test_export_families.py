@@ -1,4 +1,4 @@
-"""Export of every family of backbones at open sizes, run by ONNX Runtime and OpenVINO."""
+"""Export of every family of backbones at open sizes, run by ONNX Runtime."""
 
 import numpy as np
 import onnxruntime
@@ -6,9 +6,8 @@ import pytest
 import torch
 from mmengine.model import BaseModel
 
-from mmflatten.export.engines import load_engine
 from mmflatten.export.export import TOLERANCE, compare
-from mmflatten.export.formats import random_images, side_range, trace, write
+from mmflatten.export.onnx_files import OnnxFile, random_images, side_range, trace, write
 from mmflatten.export.wrappers import ExportedFeatures
 from mmflatten.registry import MODELS
 
@@ -62,9 +61,8 @@ def metadata_of(module, size=(64, 64), dynamic=True):
 def test_open_sizes_agree_with_pytorch(tmp_path, name):
     module, file = build(name), tmp_path / 'model.onnx'
     write(module, file, metadata_of(module))
-    for engine in [load_engine(file, 1, runtime) for runtime in ('onnxruntime', 'openvino')[:1 + (name in QUICK)]]:
-        for size in SIZES:
-            assert compare('', module, engine, size) < TOLERANCE, size
+    for size in SIZES:
+        assert compare('', module, OnnxFile(file, 1), size) < TOLERANCE, size
 
 
 def test_shifted_windows_agree_at_open_sizes():
@@ -77,12 +75,11 @@ def test_shifted_windows_agree_at_open_sizes():
                 torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize('runtime', ['onnxruntime', 'openvino'])
-def test_file_keeps_outputs_and_metadata_at_a_fixed_size(tmp_path, runtime):
+def test_file_keeps_outputs_and_metadata_at_a_fixed_size(tmp_path):
     module = build('FLattenDeiT')
     file, metadata = tmp_path / 'model.onnx', metadata_of(module, (48, 80), dynamic=False)
     write(module, file, metadata)
-    engine = load_engine(file, 1, runtime)
+    engine = OnnxFile(file, 1)
     assert engine.metadata == metadata
     assert compare('', module, engine, (48, 80)) < TOLERANCE
     with pytest.raises(ValueError, match='64x64'):
@@ -111,7 +108,7 @@ def test_circulant_attention_is_rejected_by_onnx_at_open_sizes(tmp_path):
 def test_agent_attention_agrees_at_open_sizes(tmp_path):
     module, file = one_block(type='AgentAttention', num_agents=4), tmp_path / 'model.onnx'
     write(module, file, metadata_of(module))
-    assert compare('', module, load_engine(file, threads=1), (41, 53)) < TOLERANCE
+    assert compare('', module, OnnxFile(file, threads=1), (41, 53)) < TOLERANCE
 
 
 @pytest.mark.full
@@ -133,7 +130,7 @@ def test_image_outside_the_open_range_is_rejected(tmp_path):
     module = build('FLattenDeiT')
     write(module, tmp_path / 'model.onnx', metadata_of(module))
     least = side_range(module)[0]
-    engine = load_engine(tmp_path / 'model.onnx')
+    engine = OnnxFile(tmp_path / 'model.onnx')
     assert engine(*random_images(module, (least, 64)))['map0'].shape[-2] == 2
     with pytest.raises(ValueError, match=f'{least - 1}x64'):
         engine(np.zeros((1, 3, least - 1, 64), np.float32))

@@ -1,23 +1,18 @@
 """`mmflatten export` of the digit models: predictions equal those of PyTorch, and errors name the option."""
 import importlib.util
-import pickle
 from pathlib import Path
-from types import SimpleNamespace
 
-import cv2
 import numpy as np
 import pytest
 import torch
-from pycocotools import mask
 
 from mmflatten.building import build_model
-from mmflatten.cli.main import main
-from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.setup import load_config
 from mmflatten.export import export as exporting
-from mmflatten.export.detection import ExportedDetector, paste_masks
-from mmflatten.export.engines import load_engine
+from mmflatten.export.detection import Exported as ExportedDetector
+from mmflatten.export.detection import paste_masks
 from mmflatten.export.export import TOLERANCE
+from mmflatten.export.onnx_files import OnnxFile
 from mmflatten.export.wrappers import ExportedModel, wrap
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +58,14 @@ def export(saved, name, *options):
     return model
 
 
+def openvino_file(file):
+    """Function like `OnnxFile` that runs a file in OpenVINO."""
+    import openvino
+    names = OnnxFile(file).metadata['outputs']
+    model = openvino.Core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
+    return lambda *images: dict(zip(names, map(np.array, model(list(images)).values()), strict=True))
+
+
 def photo(*size):
     return np.random.default_rng(1).uniform(0, 255, (1, 3, *size)).astype(np.float32)
 
@@ -70,7 +73,7 @@ def photo(*size):
 def test_classifier_probabilities_at_an_open_size(saved, tmp_path, capsys):
     model = export(saved, 'flatten-swin-nano_digits', '--dynamic', '--out', tmp_path / 'digits.onnx')
     assert 'sides from 5 to' in capsys.readouterr().out
-    engine, image = load_engine(tmp_path / 'digits.onnx'), photo(75, 90)
+    engine, image = OnnxFile(tmp_path / 'digits.onnx'), photo(75, 90)
     assert engine.metadata['classes'] == list('0123456789') and engine.metadata['task'] == 'classification'
     assert engine.metadata['mean'] == pytest.approx([123.675, 116.28, 103.53])
     data = model.data_preprocessor(dict(inputs=torch.from_numpy(image).flip(1)))  # mmpretrain takes BGR
@@ -138,53 +141,14 @@ def test_detections_equal_those_of_mmdet(detectors, kind):
             assert masks.any() and (paste_masks(outputs['masks'], outputs['boxes'], size) == masks).all()
 
 
-def test_command_test_takes_an_exported_detector(config_on, tmp_path, capsys):
-    name = 'mask-rcnn_flatten-swin-nano_fpn_digits'
-    config = str(config_on(name, f'model = dict({CHANGES[name]}, test_cfg=dict(rcnn=dict(score_thr=.001)))'))
-    checkpoint, file = str(tmp_path / 'model.pth'), str(tmp_path / 'model.onnx')
-    torch.save(dict(state_dict=build_model(load_config(config)).state_dict()), checkpoint)
-    assert main(['export', config, checkpoint, '--dynamic', '--size', '96', '128', '--out', file]) == 0
-    assert '60 boxes were compared on test images' in capsys.readouterr().out
-    found = []
-    for model in (checkpoint, file):
-        out = tmp_path / f'{Path(model).suffix[1:]}.pkl'
-        assert main(['test', config, model, '--out', str(out), '--work-dir', str(tmp_path / 'work')]) == 0
-        found.append([entry['pred_instances'] for entry in pickle.loads(out.read_bytes())])
-    for expected, outputs in zip(*found, strict=True):
-        names = dict(boxes='bboxes', scores='scores', labels='labels')
-        errors = ExportedDetector.differences(*({name: part[key].numpy() for name, key in names.items()}
-                                                for part in (outputs, expected)))
-        assert len(errors) == 20 and errors.max() < TOLERANCE
-        areas, expected_areas = ([sum(mask.area(one) for one in part['masks'])] for part in (outputs, expected))
-        assert areas == pytest.approx(expected_areas, rel=.01)
-    assert main(['test', config, file, '--tta']) == 1
-    assert '--tta' in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_check_of_a_detector_shows_test_images_if_they_are_here(scenes, config_on):
-    name, sizes = 'retinanet_flatten-swin-nano_fpn_digits', [(96, 128), (75, 190)]
-    cfg, module = load_config(str(config_on(name))), SimpleNamespace(inputs=('image',), outputs=('boxes', 'labels'))
-    shown, images = exporting._images(cfg, module, sizes)
-    assert shown == 'test images' and list(images) == sizes
-    for file, (size, (image,)) in zip(sorted((scenes / 'images' / 'validation').glob('*.png')), images.items()):
-        expected = cv2.resize(read_rgb(str(file)), size[::-1])
-        assert image.dtype == np.float32 and (image[0].transpose(1, 2, 0) == expected).all()
-    module.outputs = ('probabilities',)
-    assert exporting._images(cfg, module, sizes)[0] == 'noise'
-    module.outputs, cfg.test_dataloader.dataset.data_root = ('boxes', 'labels'), 'nowhere'
-    shown, images = exporting._images(cfg, module, sizes)
-    assert shown == 'noise' and [image.shape for image, in images.values()] == [(1, 3, *size) for size in sizes]
-
-
 @pytest.mark.full
 @pytest.mark.parametrize('kind', ['mask-rcnn', 'cascade', 'retinanet', 'atss'])
-def test_detector_file_has_boxes_and_masks_at_open_sizes(detectors, tmp_path, capsys, kind):
+def test_detector_file_has_boxes_and_masks_at_open_sizes(detectors, tmp_path, kind):
     model, config, checkpoint, options = detectors(kind)
     file = tmp_path / 'model.onnx'
     assert tool.main([config, checkpoint, '--dynamic', '--size', '96', '128', '--out', str(file),
                       *(['--cfg-options', *options] if options else [])]) == 0
-    assert '60 boxes were compared' in capsys.readouterr().out
-    for engine in (load_engine(file, 1), load_engine(file, 1, 'openvino')):
+    for engine in (OnnxFile(file, 1), openvino_file(file)):
         for size in [(75, 190), (161, 97), (64, 64)]:
             expected, masks = predicted_by_mmdet(model, photo(*size))
             outputs = engine(photo(*size))
@@ -198,7 +162,7 @@ def test_segmentor_logits_have_the_size_of_the_image(saved, tmp_path):
     model = export(saved, 'semantic-fpn_flatten-swin-nano_digits', '--size', 70, 91, '--out',
                    tmp_path / 'map.onnx')
     image = photo(70, 91)
-    logits = load_engine(tmp_path / 'map.onnx', runtime='openvino')(image)['logits']
+    logits = openvino_file(tmp_path / 'map.onnx')(image)['logits']
     preprocessor = model.data_preprocessor
     with torch.no_grad():
         inputs = (torch.from_numpy(image) - preprocessor.mean) / preprocessor.std
@@ -213,7 +177,7 @@ def test_stereo_disparities_of_a_padded_image(saved, tmp_path):
     sides = {name: [torch.from_numpy(image[0]).flip(0)] for name, image in (('left', left), ('right', right))}
     with torch.no_grad():
         expected = model.predict(**model.data_preprocessor(dict(inputs=sides, data_samples=None)))
-    disparity = load_engine(tmp_path / 'stereo.onnx')(left, right)['disparity']
+    disparity = OnnxFile(tmp_path / 'stereo.onnx')(left, right)['disparity']
     assert disparity.shape == (1, 90, 180)
     # The prediction without samples keeps the padding above and to the right.
     # An untrained PSMNet has large scores, so that float32 is as inexact in PyTorch.
@@ -224,17 +188,15 @@ def test_stereo_disparities_of_a_padded_image(saved, tmp_path):
 def test_stereo_disparities_at_open_sizes(saved, tmp_path, capsys):
     export(saved, 'psmnet-tiny_digits-stereo', '--size', 96, 128, '--dynamic', '--out', tmp_path / 'stereo.onnx')
     assert 'sides from 49 to' in capsys.readouterr().out
-    engine = load_engine(tmp_path / 'stereo.onnx')
+    engine = OnnxFile(tmp_path / 'stereo.onnx')
     assert engine(photo(75, 91), photo(75, 91))['disparity'].shape == (1, 75, 91)
 
 
-def test_features_of_a_two_stage_detector_and_their_test(saved, tmp_path, capsys):
+def test_features_of_a_two_stage_detector(saved, tmp_path):
     name, file = 'mask-rcnn_flatten-swin-nano_fpn_digits', tmp_path / 'maps.onnx'
     export(saved, name, '--features', '--size', 64, '--out', file)
-    maps = load_engine(file)(photo(64, 64))
+    maps = OnnxFile(file)(photo(64, 64))
     assert [x.shape[-1] for x in maps.values()] == sorted((x.shape[-1] for x in maps.values()), reverse=True)
-    assert main(['test', saved(name)[1], str(file), '--work-dir', str(tmp_path / 'work')]) == 1
-    assert 'maps.onnx' in capsys.readouterr().err.splitlines()[-1]
 
 
 BAD = {
@@ -260,7 +222,7 @@ def test_file_that_disagrees_replaces_nothing(saved, tmp_path, monkeypatch, caps
     (tmp_path / 'm.onnx').write_text('mine')
     (tmp_path / '.m.onnx.killed.part').mkdir()  # what a killed export leaves
     wrong = dict(probabilities=np.zeros((1, 10), np.float32))
-    monkeypatch.setattr(exporting, 'load_engine', lambda file: lambda image: wrong)
+    monkeypatch.setattr(exporting, 'OnnxFile', lambda file: lambda image: wrong)
     assert tool.main([config, checkpoint, '--out', str(tmp_path / 'm.onnx')]) == 1
     assert str(tmp_path / 'm.onnx') in capsys.readouterr().err
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {'m.onnx': 'mine'}

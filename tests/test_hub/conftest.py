@@ -1,5 +1,4 @@
 """A hub on the loopback, and published models of the four tasks with random weights."""
-import base64
 import contextlib
 import hashlib
 import json
@@ -17,7 +16,7 @@ import torch
 
 from mmflatten.building import build_model
 from mmflatten.engine.setup import load_config
-from mmflatten.publish.publish import publish
+from mmflatten.hub.publish import publish
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'
 COMMIT = 'c' * 40
@@ -118,25 +117,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self.do_GET(head=True)
-
-    def do_POST(self) -> None:
-        hub, path = self.server.hub, urlsplit(self.path).path
-        hub.requests.append((self.command, path, dict(self.headers)))
-        body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
-        if path == '/api/repos/create':
-            answer: object = dict(url=f'{hub.url}/me/model')
-        elif path == '/api/validate-yaml':
-            answer = dict(errors=[], warnings=[])
-        elif '/preupload/' in path:
-            answer = dict(files=[dict(path=file['path'], uploadMode='regular', shouldIgnore=False)
-                                 for file in json.loads(body)['files']])
-        else:
-            lines = [json.loads(line) for line in body.splitlines()]
-            name = '/'.join(path.split('/')[3:5])
-            hub.repositories[name] = {line['value']['path']: base64.b64decode(line['value']['content'])
-                                      for line in lines if line['key'] == 'file'}
-            answer = dict(commitUrl=f'{hub.url}/{name}/commit/{COMMIT}', commitOid=COMMIT)
-        self._answer(json.dumps(answer).encode(), Content_Type='application/json')
 
 
 @pytest.fixture

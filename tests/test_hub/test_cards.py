@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from mmflatten.hub.card import write_card
 from mmflatten.hub.folder import FACTS, shipped
-from mmflatten.publish.card import write_card
 
 TEXTS = ['[a](http://evil.example)', '![a](http://evil.example/a.png)', '<script>alert(1)</script>', '`a` <img src=x>',
          'a | b | <b>', 'a\\', '\\`<b>', '```\n<b>\n```', '~~~', '# a', '<http://evil.example>', 'http://evil.example',
@@ -21,7 +21,7 @@ def card(tmp_path: Path, text: str) -> str:
     facts |= dict(name=text or 'a', model=text, classes=[text, 'T-shirt', *TEXTS])
     facts['environment'] = {'Python': text, text: 'a'}
     facts['metrics']['values'] = {text: 1.5, 'accuracy/top1': 87.4000015}
-    write_card(tmp_path / 'README.md', facts, dict(rgb=True), [Path('example_1.png')])
+    write_card(tmp_path / 'README.md', facts, dict(rgb=True))
     return (tmp_path / 'README.md').read_text(encoding='utf-8')
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.apis import Predictor, push_to_hub
+from mmflatten.apis import Predictor
 from mmflatten.cli.predict import main as predict
 from mmflatten.hub.config_data import HubError
-from mmflatten.hub.folder import CARD, CONFIG, FACTS, WEIGHTS, facts_of, read_published, shipped
+from mmflatten.hub.folder import CONFIG, FACTS, WEIGHTS, facts_of, read_published, shipped
 from mmflatten.hub.remote import locate
 
 CLASSIFIER = 'flatten-swin-nano_digits'
@@ -39,15 +39,6 @@ def test_hub_model_predicts_in_a_new_process(hub, published, image, tmp_path):
     asked = {path.rpartition('/')[2] for method, path, _ in hub.requests if '/resolve/' in path}
     assert asked == {FACTS, CONFIG, WEIGHTS}
     assert not any('torch' in headers.get('User-Agent', headers.get('user-agent', '')) for *_, headers in hub.requests)
-
-
-def test_push_and_download(hub):
-    assert push_to_hub(MODEL, 'me/model').startswith(hub.url)
-    assert hub.repositories['me/model'] == {path.name: path.read_bytes() for path in MODEL.iterdir()}
-    found = read_published(locate('me/model'))
-    assert facts_of(found.weights) == facts_of(MODEL / WEIGHTS)
-    with pytest.raises(HubError, match='user/model'):
-        push_to_hub(MODEL, 'model')
 
 
 def test_second_download_asks_for_the_commit_only_and_offline_for_nothing(hub, monkeypatch):
@@ -141,16 +132,3 @@ def test_file_other_than_declared_is_refused_and_forgotten(hub, tmp_path):
 def test_missing_repository_is_one_line(hub, capsys):
     assert predict(['hf://user/gone', 'a.png', '--out', 'out']) == 1
     assert 'hf://user/gone' in capsys.readouterr().err.splitlines()[-1]
-
-
-@pytest.mark.parametrize('name', [CARD, 'example_1.png', WEIGHTS])
-def test_links_are_not_pushed(name, hub, tmp_path):
-    folder = tmp_path / 'model'
-    folder.mkdir()
-    for path in MODEL.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    (folder / name).rename(tmp_path / 'private')
-    (folder / name).symlink_to(tmp_path / 'private')
-    with pytest.raises(HubError, match=f'{name}.*private'):
-        push_to_hub(folder, 'me/model')
-    assert not hub.requests

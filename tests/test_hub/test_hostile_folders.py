@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mmflatten.apis import Predictor
-from mmflatten.hub import parts
+from mmflatten.apis import from_pretrained
+from mmflatten.hub import allowed_classes
 from mmflatten.hub.config_data import HubError
 from mmflatten.hub.folder import CONFIG, FACTS, LIMITS, WEIGHTS, facts_of, read_published, shipped
 from mmflatten.hub.remote import locate
@@ -236,7 +236,7 @@ def test_pickle_in_disguise_and_huge_header_are_refused(folder, monkeypatch):
         content += bytes(2**20)
         change(folder, WEIGHTS, lambda path: path.write_bytes(content))  # noqa: B023
         with pytest.raises(Exception, match=f'{WEIGHTS}.*cannot be read') as error:
-            Predictor.from_pretrained(folder, 'cpu')
+            from_pretrained(folder, 'cpu')
         assert '\n' not in str(error.value)
     assert not (folder / 'evil').exists()
 
@@ -258,7 +258,7 @@ def test_pipelines_of_a_folder_are_not_built(folder, traps):
     change_json(folder, CONFIG, lambda config: config.update(test_dataloader=loader, custom_imports=['evil'],
                                                              _base_='evil.py', default_scope='evil'))
     pixels = torch.zeros(30, 40, 3, dtype=torch.uint8).numpy()
-    before, after = (Predictor.from_pretrained(name, 'cpu')(pixels) for name in ('garment-classifier', folder))
+    before, after = (from_pretrained(name, 'cpu')(pixels) for name in ('garment-classifier', folder))
     assert torch.equal(before.pred_score, after.pred_score) and not traps.exists()
 
 
@@ -277,6 +277,6 @@ def test_attention_is_accepted_if_its_package_is_installed(folder, monkeypatch):
     change_json(folder, CONFIG, lambda config: config['model']['backbone'].update(
         mixers=dict(S=dict(type='ForeignAttention'))))
     refused(folder, CONFIG, 'ForeignAttention')
-    monkeypatch.setattr('mmflatten.hub.parts.entry_points', lambda group: [SimpleNamespace(name='ForeignAttention')])
-    monkeypatch.setattr('mmflatten.hub.parts._attentions', parts._attentions.__wrapped__)  # no cache
+    monkeypatch.setattr(allowed_classes, 'entry_points', lambda group: [SimpleNamespace(name='ForeignAttention')])
+    monkeypatch.setattr(allowed_classes, '_attentions', allowed_classes._attentions.__wrapped__)  # no cache
     assert read_published(folder).config.model.backbone.mixers.S.type == 'ForeignAttention'

@@ -9,13 +9,13 @@ import torch
 from mmengine.structures import BaseDataElement
 from safetensors.torch import load_file
 
-from mmflatten.apis import Predictor
+from mmflatten.apis import Predictor, from_pretrained
 from mmflatten.cli.models import main as models
 from mmflatten.cli.publish import main as publish_command
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.hub.config_data import HubError, accepted, to_data
 from mmflatten.hub.folder import CONFIG, FACTS, WEIGHTS, facts_of, read_published, shipped
-from mmflatten.publish.publish import publish
+from mmflatten.hub.publish import publish
 
 CLASSIFIER, DETECTOR = 'flatten-swin-nano_digits', 'retinanet_flatten-swin-nano_fpn_digits'
 SEGMENTOR, STEREO = 'semantic-fpn_flatten-swin-nano_digits', 'psmnet-tiny_digits-stereo'
@@ -34,7 +34,7 @@ def test_published_model_predicts_bit_for_bit(name, published, image, tmp_path):
         build_stereo_scenes(tmp_path / 'pairs', StereoSceneOptions(train=1, val=1, size=64, seed=0))
         left, = (tmp_path / 'pairs').glob('frames_cleanpass/TEST/**/left/*')
         image = (str(left), str(left).replace('/left/', '/right/'))
-    first, second = Predictor(run.config, run.checkpoint, 'cpu'), Predictor.from_pretrained(run.folder, 'cpu')
+    first, second = Predictor(run.config, run.checkpoint, 'cpu'), from_pretrained(run.folder, 'cpu')
     assert first.classes == second.classes
     before, after = (tensors(model(image), model.spec.prediction) for model in (first, second))
     assert before and before.keys() == after.keys()
@@ -52,8 +52,6 @@ def test_folder_states_metrics_seed_classes_and_hashes(published):
     assert all(facts_of(folder / name) == entry for name, entry in facts['files'].items())
     card = (folder / 'README.md').read_text()
     assert '12.5' in card and facts['files'][WEIGHTS]['sha256'] in card and 'image-classification' in card
-    pictures = sorted(folder.glob('example_*.png'))
-    assert pictures and all(f'({path.name})' in card for path in pictures)
 
 
 def test_backbone_loads_into_timm_and_init_cfg(published):
@@ -61,7 +59,7 @@ def test_backbone_loads_into_timm_and_init_cfg(published):
     from mmengine.registry import MODELS, DefaultScope
 
     import mmflatten.timm  # noqa: F401
-    from mmflatten.engine.checkpoints.reading import safe_reading
+    from mmflatten.checkpoints.loading import safe_reading
     run = published(DETECTOR)
     file = str(run.folder / 'backbone.safetensors')
     weights = load_file(file)
@@ -78,26 +76,16 @@ def test_backbone_loads_into_timm_and_init_cfg(published):
     assert all(torch.equal(loaded[key.removeprefix('backbone.')], value) for key, value in weights.items())
 
 
-def test_half_and_ema_weights(published, tmp_path, capsys):
-    run = published(CLASSIFIER)
-    publish(run.checkpoint, tmp_path / 'half', half=True)
-    half = load_file(tmp_path / 'half' / WEIGHTS)
-    assert {value.dtype for value in half.values() if value.is_floating_point()} == {torch.float16}
-    assert publish_command([run.checkpoint, '--ema', '--out', str(tmp_path / 'ema')]) == 1
-    assert '--ema' in capsys.readouterr().err.splitlines()[-1] and not (tmp_path / 'ema').exists()
-
-
-@pytest.mark.parametrize('entry', ['ema_state_dict', 'model_ema'])
-def test_averaged_weights_are_published(entry, published, tmp_path):
-    """MMEngine stores the average as `state_dict` and the weights as `ema_state_dict`; other files have it apart."""
+def test_average_of_mmengine_is_published(published, tmp_path):
+    """MMEngine stores the average as `state_dict` and the weights as `ema_state_dict`."""
     run = published(CLASSIFIER)
     content = torch.load(run.checkpoint, weights_only=True)
     other = {key: value + 1 for key, value in content['state_dict'].items()}
-    torch.save({**content, entry: other}, tmp_path / 'averaged.pth')
-    publish(tmp_path / 'averaged.pth', tmp_path / 'out', run.config, ema=True)
-    average = content['state_dict'] if entry == 'ema_state_dict' else other
+    torch.save({**content, 'ema_state_dict': other}, tmp_path / 'averaged.pth')
+    publish(tmp_path / 'averaged.pth', tmp_path / 'out', run.config)
     found = load_file(tmp_path / 'out' / WEIGHTS)
-    assert found.keys() == average.keys() and all(torch.equal(found[key], average[key]) for key in found)
+    assert found.keys() == content['state_dict'].keys()
+    assert all(torch.equal(found[key], value) for key, value in content['state_dict'].items())
 
 
 def test_values_of_a_config_survive_json_without_those_of_a_training():
@@ -144,7 +132,8 @@ def test_publish_after_a_kill(published, tmp_path, monkeypatch):
     run, out = published(STEREO), tmp_path / 'out'
     process = os.fork()
     if not process:
-        monkeypatch.setattr('mmflatten.publish.publish.draw_pictures', lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr('mmflatten.hub.publish.from_pretrained',
+                            lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
         publish(run.checkpoint, out)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL and list(tmp_path.iterdir())
@@ -158,6 +147,6 @@ def test_shipped_models_are_small_and_predict(image, tmp_path, capsys):
     for name, folder in shipped().items():
         assert name in listed
         assert sum(path.stat().st_size for path in folder.iterdir()) < 10**6
-        facts = json.loads((read_published(folder).folder / FACTS).read_text())
+        facts = json.loads((read_published(folder).weights.parent / FACTS).read_text())
         assert facts['metrics']['values'] and facts['metrics']['seed'] is not None
     assert shipped()

@@ -17,7 +17,8 @@ ISOLATED = Path(__file__).parent / 'isolated'
 TASKS = ('mmdet', 'mmseg', 'mmpretrain', 'timm')
 BARRED = {
     'ops': (*TASKS, 'mmengine', 'mmcv', 'torchvision', 'numpy'),
-    'checkpoints': (*TASKS, 'mmengine', 'mmcv', 'torchvision'),
+    'checkpoints': (*TASKS, 'mmcv', 'torchvision'),
+    'checkpoints/families': (*TASKS, 'mmengine', 'mmcv', 'torchvision'),
     'timm': ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'torchvision'),
     **dict.fromkeys(('models/layers', 'models/attention', 'models/backbones'), (*TASKS, 'mmcv', 'torchvision')),
 }

@@ -12,18 +12,10 @@ import torch
 from mmengine.fileio import load
 from pycocotools import mask as coco_mask
 
-from mmflatten.apis import Predictor, get_model
+from mmflatten.apis import Predictor
 from mmflatten.cli.predict import main as predict
 from mmflatten.datasets.stereo.files import read_pfm
-from mmflatten.predict.engines import installed
 from mmflatten.predict.predictor import PredictionError
-
-ONE_BLOCK = """
-_base_ = ['{base}']
-model = dict(
-    backbone=dict(arch=dict(embed_dims=32, depths=(1,), num_heads=(2,)), attn_types='L', out_indices=(0,)),
-    head=dict(in_channels=32))
-"""
 
 
 @pytest.fixture(scope='module')
@@ -134,45 +126,11 @@ def test_errors_name_damaged_and_narrow_images(detector, photos, tmp_path):
             read(image)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize('engine', ['openvino', 'onnxruntime', 'compile'])
-def test_engines_predict_the_same_boxes(detector, photos, engine):
-    eager, other = (Predictor(detector.config, detector.checkpoint, device='cpu', engine=name)
-                    for name in ('eager', engine))
-    for first, second in zip(eager.predict(photos, 2), other.predict(photos, 2), strict=True):
-        torch.testing.assert_close(first.pred_instances.scores, second.pred_instances.scores, atol=1e-4, rtol=1e-3)
-
-
-def test_auto_engine_predicts_the_same_classes(photos, tmp_path):
-    base = Path(__file__).parents[2] / 'configs' / 'digits' / 'flatten-swin-nano_digits.py'
-    config, checkpoint = tmp_path / 'one_block.py', tmp_path / 'one_block.pth'
-    config.write_text(ONE_BLOCK.format(base=base))
-    model = get_model(str(config))
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=.2)
-    torch.save(model.state_dict(), checkpoint)
-    eager, other = (Predictor(config, checkpoint, device='cpu', engine=name)(photos[0]) for name in ('eager', 'auto'))
-    assert eager.pred_score.std() > .01
-    torch.testing.assert_close(eager.pred_score, other.pred_score, atol=1e-4, rtol=1e-3)
-
-
-def test_auto_engine_is_openvino_on_a_cpu_and_eager_on_a_gpu():
-    assert (installed('cpu'), installed('cuda:0')) == ('openvino', 'eager')
-
-
 def test_image_of_one_pixel_does_not_stop_a_run(segmentor, photos, tmp_path, capsys):
     cv2.imwrite(str(tmp_path / 'one.png'), np.zeros((1, 1, 3), dtype=np.uint8))
     assert run(segmentor.config, segmentor.checkpoint, tmp_path / 'one.png', photos[0], '--out', tmp_path / 'out') == 1
     assert str(tmp_path / 'one.png') in last_line(capsys)  # mmseg's visualizer cannot draw it
     assert {path.stem for path in (tmp_path / 'out' / 'label_maps').iterdir()} == {'one', Path(photos[0]).stem}
-
-
-def test_unusable_engines_are_rejected(detector, stereo_run, photos, tmp_path, capsys):
-    with pytest.raises(ValueError, match='engine.*openvino.*tensorrt'):
-        Predictor(detector.config, detector.checkpoint, engine='tensorrt')
-    assert run(stereo_run.config, stereo_run.checkpoint, *stereo_run.pair, '--out', tmp_path,
-               '--engine', 'openvino') == 1
-    assert 'openvino' in last_line(capsys)
 
 
 def test_video_is_drawn_as_a_video(detector, photos, tmp_path):

@@ -4,19 +4,20 @@ A module imports only from its own floor and the floors below. `tests/test_insta
 and `floors.py` draws the floors.
 """
 FLOORS = (
-    ('version', 'requirements', 'config_library', 'text', 'json_files', 'building', 'locate', 'user_files',
+    ('version', 'requirements', 'config_library', 'text', 'json_files', 'building', 'locate', 'files',
      'ops', 'structures'),
-    ('registry', 'checkpoints'),
-    ('classes', 'config_files', 'models', 'evaluation', 'console'),
+    ('registry',),
+    ('classes', 'config_files', 'models', 'evaluation', 'console', 'checkpoints'),
     ('datasets', 'timm'),
     ('tasks',),
     ('measure',),
     ('engine',),
-    ('export', 'hub'),
-    ('predict', 'own_data'),
-    ('explain', 'results', 'apis'),
+    ('export',),
+    ('predict', 'custom_data'),
+    ('explain', 'results'),
     ('doctor',),
-    ('publish',),
+    ('hub',),
+    ('apis',),
     ('cli',),
     ('__main__',),
 )

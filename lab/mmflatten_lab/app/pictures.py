@@ -5,7 +5,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from mmflatten.user_files import IMAGE_FORMATS, problem_of, quiet_decoders
+from mmflatten.files import IMAGE_FORMATS, problem_of, quiet_decoders
 
 MIN_SIDE = 8
 MAX_PIXELS = 16_000_000  # larger images take minutes and gigabytes in a segmentor

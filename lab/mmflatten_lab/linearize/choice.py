@@ -15,7 +15,7 @@ from mmengine.device import get_device
 from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
-from mmflatten.engine.checkpoints.files import atomic_write
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.engine.runner import Runner
 from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten_lab.linearize.models import calls, is_classifier, relative_error

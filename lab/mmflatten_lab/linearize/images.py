@@ -3,9 +3,9 @@ from pathlib import Path
 
 from mmengine.dataset import BaseDataset
 
+from mmflatten.files import images_in
 from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.registry import DATASETS
-from mmflatten.user_files import images_in
 
 
 @DATASETS.register_module()

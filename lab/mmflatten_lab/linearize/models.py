@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from mmengine.model import BaseModel
 from torch import Tensor, nn
 
-from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
+from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.registry import MODELS
 from mmflatten_lab.linearize.swap import blocks_of
 

@@ -16,9 +16,9 @@ from mmengine.runner import save_checkpoint
 from torch import Tensor
 
 from mmflatten.building import build_model, model_config
+from mmflatten.checkpoints.loading import load_from_local, load_weights
+from mmflatten.checkpoints.run_files import atomic_write, newest_checkpoint
 from mmflatten.config_files import config_text, require_parts
-from mmflatten.engine.checkpoints.files import atomic_write, newest_checkpoint
-from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.datasets import build_dataset, leaves
 from mmflatten.engine.setup import set_amp, set_resume, train
 from mmflatten.json_files import read_json

@@ -11,7 +11,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmflatten.engine.checkpoints.files import newest_checkpoint
+from mmflatten.checkpoints.run_files import newest_checkpoint
 from mmflatten.engine.setup import NEWEST, build_runner, load_config, set_resume
 from mmflatten.engine.test import test
 from mmflatten.json_files import read_json

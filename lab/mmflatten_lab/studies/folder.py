@@ -14,7 +14,7 @@ from typing import Any, TextIO, TypedDict
 from mmengine.config import Config
 from mmengine.logging import print_log
 
-from mmflatten.engine.checkpoints.files import atomic_write
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.json_files import DamagedFile, read_json, set_aside
 from mmflatten.text import align
 from mmflatten_lab.studies.runs import RUNNING, StudyRun, best_runs, expand

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from mmflatten.user_files import UnusableFile, read_yaml
+from mmflatten.files import UnusableFile, read_yaml
 from mmflatten_lab.studies.options import BASE
 from mmflatten_lab.studies.study import Study, StudyError, check_name, shown, text_keys
 

@@ -28,7 +28,7 @@ from mmflatten.checkpoints.families.polaformer import POLAFORMER_PVT, POLAFORMER
 from mmflatten.checkpoints.families.psmnet import PSMNET, PSMNET_BASIC
 from mmflatten.checkpoints.families.ravlt import MALA, NALAFORMER, POLAFORMERPP, RALA
 from mmflatten.checkpoints.families.slab import SLAB_CSWIN, SLAB_DEIT, SLAB_PVT, SLAB_SWIN
-from mmflatten.checkpoints.rules import Family
+from mmflatten.checkpoints.key_tables import Family
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (
     AGENT_CSWIN, AGENT_DEIT, AGENT_PVT, AGENT_SWIN, BIFORMER_ATTENTION, BIFORMER_STL, CIRCULANT_DEIT, DEIT,

@@ -1,7 +1,7 @@
 """Agent attention (LeapLabTHU/Agent-Attention) and InLine attention (LeapLabTHU/InLine)."""
 from mmflatten.checkpoints.families.common import attention
 from mmflatten.checkpoints.families.skeletons import PVT_ATTENTION, SWIN_MIXER, cswin, plain, pvt, swin
-from mmflatten.checkpoints.rules import Axes, Key, affine, single
+from mmflatten.checkpoints.key_tables import Axes, Key, affine, single
 
 
 def agent(official: str, mixer: str) -> tuple[Key, ...]:

@@ -1,7 +1,7 @@
 """Parts and groups of keys that several families share."""
 from __future__ import annotations
 
-from mmflatten.checkpoints.rules import Key, Part, affine, single
+from mmflatten.checkpoints.key_tables import Key, Part, affine, single
 
 QKV_BIAS = 'qkv_bias'
 

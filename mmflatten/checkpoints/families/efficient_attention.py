@@ -1,5 +1,5 @@
 """Attention module of cmsflash/efficient-attention, which calls the coefficients queries and the basis keys."""
-from mmflatten.checkpoints.rules import Family, Part, affine
+from mmflatten.checkpoints.key_tables import Family, Part, affine
 
 _PROJECTION = {'projection': affine({'': ''})}
 

@@ -13,7 +13,7 @@ from mmflatten.checkpoints.families.skeletons import (
     pvt,
     pvt_blocks,
 )
-from mmflatten.checkpoints.rules import Family, Part, affine, single
+from mmflatten.checkpoints.key_tables import Family, Part, affine, single
 
 _LINEAR = (*PVT_ATTENTION, *focused('attn', 'attn.fn'))
 

@@ -1,7 +1,7 @@
 """FLatten-Swin, including Swin (LeapLabTHU/FLatten-Transformer `models/flatten_swin.py`), and timm's Swin."""
 from mmflatten.checkpoints.families.common import LAST_NORM, PATCH_EMBED, WIDTHS, attention, focused
 from mmflatten.checkpoints.families.skeletons import SWIN_MIXER, SWIN_SOFTMAX, swin, swin_blocks, swin_downsampling
-from mmflatten.checkpoints.rules import Family, Part, affine
+from mmflatten.checkpoints.key_tables import Family, Part, affine
 
 FLATTEN_SWIN = swin('flatten_swin', (*attention(SWIN_MIXER), *focused('attn', SWIN_MIXER)))
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, PATCH_EMBED, PROJECTION, WIDTHS, attention
-from mmflatten.checkpoints.rules import Family, Key, Part, affine, single
+from mmflatten.checkpoints.key_tables import Family, Key, Part, affine, single
 
 _MIXER = 'attn.fn'
 _BLOCK = (*attention(_MIXER), *FFN,

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, PROJECTION, WIDTHS, attention
-from mmflatten.checkpoints.rules import Family, Part, affine, batch_norm, single
+from mmflatten.checkpoints.key_tables import Family, Part, affine, batch_norm, single
 
 _CPE = affine({'cpe.0.proj': 'cpe.fn.conv'})
 _WINDOW = (*_CPE, *attention('attn.fn.mixer'), *affine({'cpe.1.proj': 'cpe2.fn.conv'}), *FFN)

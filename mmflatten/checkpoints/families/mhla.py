@@ -1,6 +1,6 @@
 """MHLA on DeiT (DAGroup-PKU/MHLA)."""
 from mmflatten.checkpoints.families.skeletons import POSITIONS, plain
-from mmflatten.checkpoints.rules import Axes, Part, affine, single
+from mmflatten.checkpoints.key_tables import Axes, Part, affine, single
 
 _MIXER = 'attn.fn'
 

@@ -1,7 +1,7 @@
 """MILA (LeapLabTHU/MLLA), ViT^3 and H-ViT^3 (LeapLabTHU/ViTTT), and circulant attention on DeiT."""
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM
 from mmflatten.checkpoints.families.skeletons import plain
-from mmflatten.checkpoints.rules import Axes, Family, Key, Part, affine, batch_norm, dense, single
+from mmflatten.checkpoints.key_tables import Axes, Family, Key, Part, affine, batch_norm, dense, single
 
 ROTATIONS = 'angles determined by the map size'
 

@@ -1,6 +1,6 @@
 """Attentions alone, and BiFormer-STL: BiFormer (rayleizhu), RMT (qhfan) and EfficientViT (mit-han-lab)."""
 from mmflatten.checkpoints.families.common import LAST_NORM
-from mmflatten.checkpoints.rules import Axes, Family, HeadsFirst, Key, Part, affine, batch_norm, single, stacked
+from mmflatten.checkpoints.key_tables import Axes, Family, HeadsFirst, Key, Part, affine, batch_norm, single, stacked
 
 _HEAD_WIDTH = ('aggreg.0.1.weight', 'aggregate.1.weight')
 _ANGLES = 'angles and rates determined by the settings'

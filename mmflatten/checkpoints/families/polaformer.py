@@ -1,7 +1,7 @@
 """PolaFormer (ZacharyMeng/PolaFormer) on PVT and Swin."""
 from mmflatten.checkpoints.families.common import QKV_BIAS
 from mmflatten.checkpoints.families.skeletons import SWIN_MIXER, pvt, swin
-from mmflatten.checkpoints.rules import Halves, Key, affine, single
+from mmflatten.checkpoints.key_tables import Halves, Key, affine, single
 
 
 def _polarity(mixer: str) -> tuple[Key, ...]:

@@ -1,7 +1,7 @@
 """PSMNet: JiaRenChang/PSMNet `models/stackhourglass.py` and `models/basic.py`."""
 from __future__ import annotations
 
-from mmflatten.checkpoints.rules import Family, Key, Part, batch_norm, single
+from mmflatten.checkpoints.key_tables import Family, Key, Part, batch_norm, single
 
 
 def _convs(names: dict[str, str]) -> tuple[Key, ...]:

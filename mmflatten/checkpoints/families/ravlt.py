@@ -1,5 +1,5 @@
 """Families on the RAVLT backbone: RALA and MALA (qhfan), PolaFormer++ and NaLaFormer."""
-from mmflatten.checkpoints.rules import (
+from mmflatten.checkpoints.key_tables import (
     Axes,
     Family,
     Key,

@@ -13,7 +13,7 @@ from mmflatten.checkpoints.families.common import (
     WIDTHS,
     attention,
 )
-from mmflatten.checkpoints.rules import Family, Key, Part, affine, dense, single, stacked
+from mmflatten.checkpoints.key_tables import Family, Key, Part, affine, dense, single, stacked
 
 Keys = tuple[Key, ...]
 SWIN_MIXER = 'attn.fn.mixer'

@@ -10,7 +10,7 @@ from mmflatten.checkpoints.families.skeletons import (
     pvt,
     swin,
 )
-from mmflatten.checkpoints.rules import Key, affine, progressive, single
+from mmflatten.checkpoints.key_tables import Key, affine, progressive, single
 
 _UNUSED = 'a scale that no forward pass reads'
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from mmflatten.user_files import is_image, read_bytes
+from mmflatten.files import is_image, read_bytes
 
 KITTI_SCALE = 256  # a KITTI PNG stores disparity in 1/256 pixels; 0 means not measured
 _PFM_HEADER = re.compile(rb'(P[fF])\s+(\d+)\s+(\d+)\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s')

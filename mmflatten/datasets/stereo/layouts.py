@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_folder
+from mmflatten.files import read_text, walk_links
 from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.registry import DATASETS
-from mmflatten.user_files import read_text, walk_links
 
 FRAMES = {'clean': 'frames_cleanpass', 'final': 'frames_finalpass'}
 KITTI_FOLDERS = {  # left, right, disparity, and disparity of points that both cameras see

@@ -11,7 +11,7 @@ from mmengine.dist import all_gather_object, get_rank, is_main_process
 from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmflatten.engine.checkpoints.files import CheckpointWriteError, remove_leftovers
+from mmflatten.checkpoints.run_files import CheckpointWriteError, remove_leftovers
 from mmflatten.engine.hooks.training import NonFiniteError
 from mmflatten.registry import HOOKS
 from mmflatten.text import shorten

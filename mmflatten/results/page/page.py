@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.console import own_output, quiet_libraries
-from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.results.analysis import cell
 from mmflatten.results.drawing import svg
 from mmflatten.results.page import comparison

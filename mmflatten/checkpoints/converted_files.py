@@ -1,0 +1,175 @@
+"""Reading weights from checkpoint files, and the content of converted files."""
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, family_of, revert_state_dict, without_parallel
+from mmflatten.checkpoints.families import FAMILIES
+from mmflatten.checkpoints.torch_file import MAX_BYTES, read_torch
+from mmflatten.files import problem_of
+from mmflatten.text import shorten
+from mmflatten.version import __version__
+
+# Families that are found by the names in the file: all, or those of timm.
+AUTO = 'auto'
+TIMM = 'timm'
+FOUND = {AUTO: tuple(FAMILIES), TIMM: ('deit', 'timm_pvt_v2', 'timm_swin')}
+HEAD = ('head.fc.weight', 'head.fc.bias')
+SAFETENSORS = '.safetensors'  # tensors by name, without code
+MAX_TENSORS = 50_000
+# In order of preference. The accuracies published with official files are those of 'model', even if the file also has
+# averaged weights (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
+ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of a checkpoint file."""
+
+    state_dict: dict[str, Tensor]  # without the prefix `module.`
+    entry: str | None  # of the file; None for a bare state dict
+    notes: tuple[str, ...]  # messages for the user about selected and ignored content
+
+
+def read_weights(path: str | Path, key: str | None = None,
+                 first: str = ENTRIES[0]) -> Weights:
+    """Read the weights of a checkpoint, either a bare state dict or an entry of a nested file.
+
+    Args:
+        path: a `.safetensors` file, or a file of `torch.save`.
+        key: entry to read; None selects the first of `ENTRIES` in the file.
+        first: entry that is selected before them, if the file has it.
+
+    Raises:
+        ValueError: the file is unreadable, or has no weights or no such entry.
+    """
+    replaced: list[str] = []
+    if Path(path).suffix == SAFETENSORS:
+        content: Any = read_safetensors(path)
+    else:
+        content, replaced = read_torch(path)
+    notes = [f'skipped an object of another library, without running its code: {name}' for name in replaced]
+    weights, entry = _select(content, key, path, (first, *ENTRIES))
+    if entry is not None:
+        others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
+        notes.append(f'read the entry {entry!r}' + (f'; --key selects another: {", ".join(others)}' if others else ''))
+    bare = without_parallel(weights)
+    if bare.keys() != weights.keys():
+        notes.append(f'removed the prefix {PARALLEL!r} from all names')
+    return Weights(bare, entry, tuple(notes))
+
+
+def read_safetensors(path: str | Path) -> dict[str, Tensor]:
+    """Read a safetensors file onto the CPU; raise ValueError if it is damaged or has another format."""
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file
+
+    if (problem := problem_of(path, MAX_BYTES)) is not None:
+        raise ValueError(f'{path}: {problem}. Expected a safetensors file.')
+    try:
+        with safe_open(path, 'pt') as file:
+            number = len(file.keys())
+        if number > MAX_TENSORS:
+            raise ValueError(f'{path}: expected at most {MAX_TENSORS} tensors, got {number}.')
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f'{path}: expected a complete safetensors file, got an error: {str(error)[:200]}.') from error
+
+
+def encode(content: dict, name: str | Path) -> bytes:
+    """Encode a result of `convert_file` in the format given by the suffix of `name`.
+
+    A `.safetensors` file holds the weights only, with the content of `meta` as text in its header.
+    """
+    if Path(name).suffix == SAFETENSORS:
+        from safetensors.torch import save
+
+        weights, = (value for entry, value in content.items() if entry != 'meta')
+        return save({key: value.clone(memory_format=torch.contiguous_format) for key, value in weights.items()},
+                    {'format': 'pt', **{key: str(value) for key, value in content['meta'].items()}})
+    data = io.BytesIO()  # errors of torch.save to a file do not state their cause
+    torch.save(content, data)
+    return data.getvalue()
+
+
+def convert_file(source: str | Path, family: str | None, *, key: str | None = None, revert: bool = False,
+                 head_map: str | Path | None = None) -> tuple[dict, Weights]:
+    """Convert a checkpoint file. Returns the content of the new file and the weights that were read.
+
+    Converted weights are in the entry `state_dict`; reverted weights in the entry that the official code reads.
+
+    Args:
+        source: checkpoint file.
+        family: a key of `FAMILIES`; 'auto' or 'timm' for the one that has the names of the file; None for a checkpoint
+            of this project, whose names are kept.
+        key: see `read_weights`.
+        revert: convert to the official names.
+        head_map: file that lists the classes of the new head, see `map_head`.
+
+    Errors are those of `read_weights`, `convert_state_dict` and `map_head`.
+    """
+    first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
+    weights = read_weights(source, key, first)
+    if family in FOUND:
+        return convert_file(source, family_of(weights.state_dict, FOUND[family]), key=key, head_map=head_map)
+    meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
+                source_sha256=_sha256(source), mmflatten_version=__version__)
+    ours = weights.state_dict if revert or family is None else convert_state_dict(weights.state_dict, family)
+    if head_map is not None:
+        ours = map_head(ours, head_map)
+        meta.update(head_map=Path(head_map).name, head_map_sha256=_sha256(head_map))
+    if not revert or family is None:
+        return dict(state_dict=ours, meta=meta), weights
+    start = PARALLEL if FAMILIES[family].parallel else ''
+    official = {start + name: value for name, value in revert_state_dict(ours, family).items()}
+    return {FAMILIES[family].entry: official, 'meta': meta}, weights
+
+
+def map_head(state_dict: Mapping[str, Tensor], path: str | Path) -> dict[str, Tensor]:
+    """Select the classes of a head listed in a text file, such as ImageNet-1k from ImageNet-22k.
+
+    Args:
+        state_dict: classifier with the names of this project. The result shares all tensors except those of the head.
+        path: text file with the old class number of each new class, one per line, without empty lines.
+
+    Raises:
+        ValueError: the head is missing, the file is empty, or a line is not a class number of the head.
+    """
+    missing = [name for name in HEAD if name not in state_dict]
+    if missing:
+        raise ValueError(f'checkpoint: expected a classifier with {" and ".join(missing)}, got '
+                         f'{shorten(list(state_dict))}. Official checkpoints need --family.')
+    classes = len(state_dict[HEAD[0]])
+    lines = Path(path).read_text(encoding='utf-8', errors='replace').splitlines()
+    if not lines:
+        raise ValueError(f'{path}: expected one class number per line, got an empty file.')
+    for number, line in enumerate(lines, 1):
+        if not line.strip().isdecimal() or int(line) >= classes:
+            raise ValueError(f'{path}, line {number}: expected a class number from 0 to {classes - 1}, got {line!r}.')
+    return {**state_dict, **{name: state_dict[name][[int(line) for line in lines]] for name in HEAD}}
+
+
+def _sha256(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _select(content: Any, key: str | None, path: str | Path,
+            entries: Sequence[str]) -> tuple[Mapping[str, Tensor], str | None]:
+    if not isinstance(content, Mapping):
+        raise ValueError(f'{path}: expected a dict of weights, got {type(content).__name__}. Save the state_dict() of '
+                         'the model in its code.')
+    entry = key if key is not None else next((name for name in entries if name in content), None)
+    weights = content if entry is None else content.get(entry)
+    if not isinstance(weights, Mapping) or not weights or not all(
+            isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()):
+        where = '' if entry is None else f', entry {entry!r}'
+        present = shorten([repr(name) for name in content], 8) or 'nothing'
+        raise ValueError(f'{path}{where}: expected a dict of tensors, got a file with {present}. Select an entry with '
+                         f'--key; the defaults are {", ".join(ENTRIES)}.')
+    return weights, entry

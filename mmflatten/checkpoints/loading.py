@@ -1,0 +1,178 @@
+"""Read checkpoints without running code from them, and load weights into a model; errors name the first keys."""
+import contextlib
+import logging
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mmengine.dist import barrier, is_main_process
+from mmengine.logging import HistoryBuffer, print_log
+from mmengine.runner import CheckpointLoader
+from mmengine.runner.checkpoint import (
+    get_deprecated_model_names,
+    get_external_models,
+    get_torchvision_models,
+    load_state_dict,
+)
+from torch import Tensor, nn
+from torch.hub import download_url_to_file, get_dir
+from torch.utils._pytree import tree_leaves
+
+from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
+from mmflatten.checkpoints.placeholders import Inert
+from mmflatten.checkpoints.run_files import CheckpointError, require_whole
+from mmflatten.checkpoints.torch_file import read_torch
+from mmflatten.text import shorten
+
+WITHOUT_MODULE = ((r'^module\.', ''),)  # prefix of DistributedDataParallel
+_TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
+_NAMED_MODELS = {'torchvision': get_torchvision_models, 'open-mmlab': get_external_models}  # name -> address
+_lock = threading.Lock()
+_replaced: list[dict] = []  # MMEngine's table, once for each context
+
+
+class _History(HistoryBuffer):
+    """Values of a log in a checkpoint. MMEngine's own class would register functions that the file names."""
+
+    def __init__(self, *_: Any) -> None:
+        """Ignore arguments, which checkpoints do not have."""
+
+    def __setstate__(self, state: dict) -> None:
+        values, counts = state['_log_history'], state['_count_history']
+        if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (values, counts)):
+            raise ValueError('expected arrays in the log of a value')
+        self.__class__ = HistoryBuffer
+        self.__init__(values, counts, int(state['max_length']))
+
+
+# What checkpoints of MMEngine hold besides plain values. They use `getattr` for names of statistics alone.
+_KNOWN = {'mmengine.logging.history_buffer.HistoryBuffer': _History, 'builtins.getattr': type('getattr', (Inert,), {})}
+
+
+@contextlib.contextmanager
+def safe_reading() -> Iterator[None]:
+    """Make MMEngine read all checkpoints with `load_from_local` inside this context.
+
+    MMEngine 0.10 unpickles a file that `weights_only=True` rejects, which runs code from the file. Models of any
+    library load their `init_cfg` through its table of loaders, and replacing the table is the only way in.
+    """
+    with _lock:
+        _replaced.append(CheckpointLoader._schemes)
+        CheckpointLoader._schemes = {'': load_from_local}
+    try:
+        yield
+    finally:
+        with _lock:  # the last context to end restores the table of the first
+            table = _replaced.pop()
+            if not _replaced:
+                CheckpointLoader._schemes = table
+
+
+def load_from_local(filename: str | Path, map_location: Any = 'cpu') -> Any:
+    """Read a checkpoint. Objects of foreign classes become inert placeholders, and a warning names them.
+
+    Args:
+        filename: a file, or an address: `https://`, or a name after `torchvision://` or `open-mmlab://`. It is
+            downloaded once. A safetensors file gives a state dict on the CPU.
+
+    Raises:
+        CheckpointError: the checkpoint is missing or damaged, or the address is unknown.
+        ValueError: the file cannot be read as a checkpoint.
+    """
+    path = _download(str(filename)) if '://' in str(filename) else Path(filename).expanduser()
+    require_whole(path)
+    if path.suffix == SAFETENSORS:
+        return read_safetensors(path)
+    content, replaced = read_torch(path, map_location, _KNOWN)
+    if replaced:
+        print_log(f'{path}: left out objects of foreign classes, without running their code: {shorten(replaced, 5)}',
+                  logger='current', level=logging.WARNING)
+    return content
+
+
+def _download(address: str) -> Path:
+    scheme, _, name = address.partition('://')
+    if scheme in _NAMED_MODELS:
+        address = _NAMED_MODELS[scheme]().get(get_deprecated_model_names().get(name, name), address)
+    if not address.startswith(('http://', 'https://')):
+        raise CheckpointError(f'checkpoint {address}: expected a file, https://, torchvision://NAME or '
+                              'open-mmlab://NAME. Download the file and name it.')
+    path = Path(get_dir(), 'checkpoints', address.partition('?')[0].rpartition('/')[2])
+    for here in (is_main_process(), True):  # other machines may have another disk
+        if here and not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            download_url_to_file(address, str(path))
+        barrier()
+    return path
+
+
+def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool = True,
+                 revise_keys: Sequence[tuple[str, str]] = WITHOUT_MODULE) -> None:
+    """Load the content of a checkpoint as MMEngine does, with the resizing that parts of the model do in their hooks.
+
+    Args:
+        strict: require every key and shape to match. Otherwise a head may differ, but at least one key must match:
+            MMEngine would log the mismatch and keep a random model.
+        revise_keys: pairs of a regular expression in the names of the weights and its replacement.
+
+    Raises:
+        CheckpointError: the content has no weights, or they do not fit.
+    """
+    require_dict(checkpoint, filename)
+    bare, expected = checkpoint.get('state_dict', checkpoint), model.state_dict()
+    if not isinstance(bare, dict) or not all(isinstance(key, str) for key in bare):
+        raise CheckpointError(f'checkpoint {filename}: expected a dict of weights with names as keys. Save the '
+                              'state_dict() of the model.')
+    weights = OrderedDict(bare)
+    for pattern, replacement in revise_keys:
+        weights = OrderedDict((re.sub(pattern, replacement, key), value) for key, value in weights.items())
+    weights._metadata = getattr(bare, '_metadata', OrderedDict())  # versions of the modules
+    if not any(key in expected for key in weights):
+        raise CheckpointError(
+            f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '
+            f'model {shorten(expected, 3)}. `mmflatten convert` converts official checkpoints.')
+    if wrong := [key for key, value in weights.items() if key in expected and not isinstance(value, Tensor)]:
+        raise CheckpointError(f'checkpoint {filename}: expected tensors, got {type(weights[wrong[0]]).__name__} for '
+                              f'{shorten(wrong, 3)}. Save the state_dict() of the model.')
+    try:
+        load_state_dict(model, weights, strict)
+    except RuntimeError as error:
+        parts = {
+            'missing': [key for key in expected if key not in weights],
+            'not in the model': [key for key in weights if key not in expected],
+            'of another shape': [f'{key} {tuple(value.shape)} instead of {tuple(expected[key].shape)}'
+                                 for key, value in weights.items()
+                                 if key in expected and value.shape != expected[key].shape]}
+        differences = '; '.join(f'{label}: {shorten(keys, 3)}' for label, keys in parts.items() if keys)
+        raise CheckpointError(f'checkpoint {filename} does not fit the model of the config: '
+                              f'{differences or error}') from error
+
+
+def require_dict(checkpoint: Any, filename: str) -> None:
+    """Raise CheckpointError if the content of a file is not a dictionary."""
+    if not isinstance(checkpoint, dict):
+        raise CheckpointError(f'checkpoint {filename}: expected a dict of weights, got {type(checkpoint).__name__}. '
+                              'Save the state_dict() of the model.')
+
+
+def require_training_state(checkpoint: dict, filename: str) -> None:
+    """Raise CheckpointError if training cannot resume from a checkpoint; warn about missing parts."""
+    fix = f'To start from its weights: --cfg-options load_from={filename}'
+    if 'meta' not in checkpoint or 'message_hub' not in checkpoint:
+        raise CheckpointError(f'checkpoint {filename} cannot be resumed: it has weights only. {fix}')
+    if has_placeholders([checkpoint.get(name) for name in _TRAINING_STATE]):
+        raise CheckpointError(f'checkpoint {filename} cannot be resumed: its training state has objects of foreign '
+                              f'classes. {fix}')
+    missing = [name for name in _TRAINING_STATE if name not in checkpoint]
+    if missing:
+        print_log(f'{filename} has no {" and no ".join(missing)}: training starts with new ones', logger='current',
+                  level=logging.WARNING)
+
+
+def has_placeholders(content: Any) -> bool:
+    """Return True if nested containers hold a placeholder."""
+    return any(isinstance(leaf, Inert) for leaf in tree_leaves(content))

@@ -1,0 +1,189 @@
+"""Checkpoint files: written atomically, checked, and the newest one of a run; one training per folder."""
+import contextlib
+import fcntl
+import glob
+import logging
+import os
+import re
+import shutil
+import socket
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from mmengine.logging import print_log
+
+from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
+from mmflatten.checkpoints.torch_file import MAX_BYTES, is_zip, require_stored
+from mmflatten.console import OUT_OF_SPACE, space_hint
+from mmflatten.files import problem_of
+
+_PARTIAL = '.part'
+_LOCK = '.training'
+_PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.pth')
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint is missing, damaged or belongs to another model."""
+
+
+class CheckpointWriteError(OSError):
+    """A file could not be written. The previous content of the path is unchanged."""
+
+    def __str__(self) -> str:
+        return self.strerror
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """Yield the path of a new file or folder to write; on success it is flushed and takes the place of `path`.
+
+    `path` therefore holds either the old content or the new, also after a power cut. (A folder that replaces another
+    is absent for a moment.) Each call writes in a hidden folder of its own, `.NAME.*.part` beside `path`. It is deleted
+    at the end, and that of a process that was killed by the next call for the same path.
+
+    Raises:
+        CheckpointWriteError: writing failed. If the disk is full, the message gives the free space.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path.parent, path.name)
+        with _own_folder(path) as folder:
+            partial = folder / path.name
+            yield partial
+            for part in partial.iterdir() if partial.is_dir() else [partial]:
+                with open(part, 'rb') as file:
+                    os.fsync(file.fileno())
+            if path.is_dir():
+                os.replace(path, folder / 'outdated')
+            os.replace(partial, path)
+            descriptor = os.open(path.parent, os.O_RDONLY)
+            with contextlib.suppress(OSError):  # some file systems cannot sync a folder
+                os.fsync(descriptor)
+            os.close(descriptor)
+    except OSError as error:
+        hint = f'; {space_hint(error.errno, path)}' if error.errno in OUT_OF_SPACE else ''
+        raise CheckpointWriteError(error.errno, f'cannot write {path}: {error.strerror or error}{hint}') from error
+
+
+def remove_leftovers(folder: str | Path, name: str | None = None) -> None:
+    """Delete what killed processes left in `folder`, while they wrote the file `name` or any other."""
+    for partial in Path(folder).glob(f'.{"*" if name is None else glob.escape(name)}.*{_PARTIAL}'):
+        with contextlib.suppress(OSError), _locked(partial):  # another process that writes has the lock
+            shutil.rmtree(partial)
+
+
+@contextlib.contextmanager
+def _own_folder(path: Path) -> Iterator[Path]:
+    with contextlib.ExitStack() as stack:
+        while True:
+            folder = tempfile.mkdtemp(_PARTIAL, f'.{path.name}.', path.parent)
+            with contextlib.suppress(BlockingIOError, FileNotFoundError):  # another process took it for a leftover
+                stack.enter_context(_locked(folder))
+                break
+        stack.callback(shutil.rmtree, folder)
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def _locked(folder: str | Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def only_training(work_dir: str | Path) -> Iterator[None]:
+    """Keep other processes from training in the same folder; checkpoints and logs of both would mix.
+
+    Raises:
+        CheckpointError: another process trains there. The message names it.
+    """
+    path = Path(work_dir, _LOCK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, 'a+', encoding='utf-8') as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, and loaders do not inherit it
+        except BlockingIOError as error:
+            file.seek(0)
+            raise CheckpointError(f'work_dir {work_dir}: {file.read(200)} trains there. Stop it, or choose another '
+                                  'folder with --work-dir.') from error
+        file.truncate(0)
+        file.write(f'process {os.getpid()} of {socket.gethostname()}')
+        file.flush()
+        yield
+
+
+def what_is_wrong(path: str | Path) -> str | None:
+    """Read a checkpoint and describe its damage; None if it is complete.
+
+    PyTorch's files are zip archives with a checksum per tensor, so truncation and flipped bits are detected without
+    unpickling. Files in the older format and safetensors have no checksums.
+    """
+    path = Path(path)
+    if (problem := problem_of(path, MAX_BYTES)) is not None:
+        return f'it {problem}'
+    if path.suffix == SAFETENSORS:
+        try:
+            read_safetensors(path)
+        except Exception as error:
+            return f'it is incomplete ({type(error).__name__}: {" ".join(str(error)[:500].split())[:200]})'
+        return None
+    if not is_zip(path):
+        with open(path, 'rb') as file:
+            start = file.read(1)
+        return None if start == b'\x80' else 'it is not a PyTorch checkpoint' if start else 'it is empty'
+    try:
+        with zipfile.ZipFile(path) as archive:
+            require_stored(archive, path.stat().st_size)
+            damaged = archive.testzip()
+    except zipfile.BadZipFile:
+        return f'it is truncated ({path.stat().st_size} bytes)'
+    except Exception as error:  # headers that lie
+        return f'it is damaged: {str(error)[:200]}'
+    return None if damaged is None else f'its part {damaged[:80]} is damaged'
+
+
+def require_whole(path: str | Path) -> None:
+    """Raise CheckpointError if a checkpoint is missing or damaged. Addresses with a scheme are not checked."""
+    if '://' in str(path):
+        return
+    if not os.path.lexists(path):
+        raise CheckpointError(f'checkpoint {path} does not exist. Check the path.')
+    if (problem := what_is_wrong(path)) is not None:
+        raise CheckpointError(f'checkpoint {path} cannot be read: {problem}. Name a complete file.')
+
+
+def newest_checkpoint(work_dir: str | Path) -> Path | None:
+    """Return the newest complete checkpoint of a run, or None if there are no checkpoints.
+
+    The first candidate is the one that the file `last_checkpoint` names: in `work_dir`, which may have been moved, or
+    at its own path. Then come all `epoch_*` and `iter_*` in these two folders, newest modification time first. Damaged
+    ones are skipped with a warning.
+
+    Raises:
+        CheckpointError: every checkpoint is damaged. Training would silently start again from the beginning.
+    """
+    work_dir = Path(work_dir).absolute()
+    pointer, folders, paths = work_dir / 'last_checkpoint', {work_dir}, []
+    if problem_of(pointer) is None:
+        last = Path(pointer.read_text(encoding='utf-8', errors='replace')[:4096])
+        folders.add(last.parent.absolute())
+        paths = [path for path in (work_dir / last.name, last.absolute()) if path.is_file()][:1]
+    others = [path for folder in folders if folder.is_dir() for path in folder.iterdir()
+              if _PERIODIC.fullmatch(path.name) and path.is_file()]
+    others.sort(key=lambda path: (path.stat().st_mtime_ns, int(_PERIODIC.fullmatch(path.name)[1])), reverse=True)
+    paths += [path for path in others if path not in paths]
+    for path in paths:
+        if (problem := what_is_wrong(path)) is None:
+            return path
+        print_log(f'Skipping checkpoint {path}: {problem}', logger='current', level=logging.WARNING)
+    if paths:
+        raise CheckpointError(f'all {len(paths)} checkpoints in {work_dir} are damaged. Move them away to start from '
+                              'the beginning, or name another one with --resume PATH.')
+    return None

@@ -1,0 +1,136 @@
+"""Classification data: a folder of images per class, or CSV files with the class of each image."""
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+from mmengine.config import Config
+
+from mmflatten.custom_data.images import (
+    divide,
+    find_images,
+    picture_problems,
+    read_pictures,
+    size_range,
+    split,
+    split_folders,
+)
+from mmflatten.custom_data.reading import CustomData, DataError, Problem, Request, listed, problems_of
+from mmflatten.files import read_text
+from mmflatten.locate import IMAGE_SUFFIXES
+from mmflatten.text import shorten
+
+LABEL_COLUMNS = ('label', 'class', 'class_name', 'category', 'target', 'name')
+CSV_PROBLEMS = {
+    'line without an image and a class': (True, 'every line needs as many values as the first, and a class'),
+    'listed image that does not exist': (True, 'correct the name or --images'),
+    'image with two classes': (True, 'keep one of the lines'),
+}
+
+
+def read(request: Request, base: Config) -> CustomData:
+    """Read `train/CLASS/*` and `val/CLASS/*`, two such folders, or one; or one or two CSV files.
+
+    One part is split class by class.
+    """
+    problems: list[Problem] = []
+    if request.ann:
+        roots = [folder.resolve() for folder in (*request.images, request.images[-1])][:len(request.ann)]
+        tables = [read_table(file, root) for file, root in zip(request.ann, roots)]
+        parts, problems = [part for part, _ in tables], [problem for _, found in tables for problem in found]
+    else:
+        roots = split_folders(request.images)
+        parts = [_class_folders(root) for root in roots]
+    request.require_one_part(parts)
+    names = sorted(parts[0])
+    if sorted(parts[-1]) != names:
+        kind = 'class' if request.ann else 'class folder'
+        problems.append(Problem(f'{kind} in only one part', sorted({*parts[0]} ^ {*parts[-1]}),
+                                f'training and validation need the same {kind}s'))
+    empty = [f'{root / name}' for root, part in zip(roots, parts) for name, files in part.items() if not files]
+    if empty:
+        problems.append(Problem('class folder without images', empty, 'fill or remove it'))
+    labels = {path: name for part in parts for name, files in part.items() for path in files}
+    pictures = read_pictures(labels, request.pictures)
+    if len(parts) == 2:
+        sides = [sum(part.values(), []) for part in parts]
+    elif request.folds:
+        sides = list(divide(request, pictures, {path: [name] for path, name in labels.items()}))
+    else:
+        halves = [split({path: pictures[path] for path in files}, request.val_share)
+                  for files in parts[0].values() if files]
+        sides = [sum(side, []) for side in zip(*halves)]
+    numbers = {name: number for number, name in enumerate(names)}
+    lines = [[f'{path.relative_to(root).as_posix()} {numbers[labels[path]]}' for path in side
+              if labels[path] in numbers] for side, root in zip(sides, (roots[0], roots[-1]))]
+    facts = [f'image sizes: {size_range(pictures)}']
+    facts += [f'class {name}: {sum(len(part.get(name, [])) for part in parts)} images' for name in names]
+    evaluator = dict(topk=(1, )) if len(names) < 5 else {}  # the default of the base configs, top 5, needs 5 classes
+    return CustomData('CustomDataset', **listed(request, lines, [dict(data_prefix=root) for root in roots]),
+                   classes=tuple(names), facts=facts, problems=problems + picture_problems(pictures, *sides),
+                   evaluator=evaluator)
+
+
+def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Problem]]:
+    """Read the images of each class from a CSV file, and its problems.
+
+    Names of files may lack the suffix, and a header is recognised.
+    """
+    if file.is_dir():
+        raise DataError(f'--ann {file}: expected a CSV file for --task cls, got a folder. Class folders go to '
+                        '--images.')
+    found = {name: path for path in find_images(images) for relative in [path.relative_to(images)]
+             for name in (relative.with_suffix('').as_posix(), relative.as_posix())}
+    text = read_text(file)
+    try:
+        reader = csv.reader(text.splitlines(), delimiter=';' if ';' in text.partition('\n')[0] else ',')
+        rows = [([cell.strip() for cell in row], f'{file}:{reader.line_num}') for row in reader if any(row)]
+    except csv.Error as error:
+        raise DataError(f'--ann {file}: expected a CSV file, got {error}.') from error
+    image, label, header = _columns(rows, found, file)
+    classes: dict[Path, str] = {}
+    places: dict[str, list[str]] = defaultdict(list)
+    for row, place in rows[header:]:
+        if len(row) != len(rows[0][0]) or not row[label]:
+            places['line without an image and a class'].append(place)
+        elif row[image] not in found:
+            places['listed image that does not exist'].append(f'{place} ({row[image]})')
+        elif classes.setdefault(found[row[image]], row[label]) != row[label]:
+            places['image with two classes'].append(f'{place} ({row[image]}: {row[label]})')
+    parts: dict[str, list[Path]] = defaultdict(list)
+    for path, name in classes.items():
+        parts[name].append(path)
+    if len(parts) < 2:
+        raise DataError(f'--ann {file}: expected at least two classes, got {shorten([*parts]) or "none"}.')
+    return parts, problems_of(places, CSV_PROBLEMS)
+
+
+def _columns(rows: list[tuple[list[str], str]], found: dict[str, Path], file: Path) -> tuple[int, int, int]:
+    """Return the columns of image and class, and the number of lines of the header, which names no image file."""
+    header = int(bool(rows) and not any(Path(cell).suffix.lower() in IMAGE_SUFFIXES or cell in found
+                                        for cell in rows[0][0]))
+    for row, _ in rows[header:header + 20]:
+        for image in (number for number, cell in enumerate(row) if cell in found):
+            names = [cell.lower() for cell in rows[0][0]] if header else [''] * len(row)
+            others = [number for number in range(len(row)) if number != image]
+            chosen = others if len(others) == 1 else [n for n in others if n < len(names) and names[n] in LABEL_COLUMNS]
+            if len(chosen) == 1:
+                return image, chosen[0], header
+    shown = ', '.join(rows[0][0]) if rows else 'an empty file'
+    raise DataError(f'--ann {file}:1: expected a column of images below --images and a column of classes, in a file '
+                    f'of more than two columns called {LABEL_COLUMNS[0]}, got {shown:.200}.')
+
+
+def _class_folders(root: Path) -> dict[str, list[Path]]:
+    """List the images of each class."""
+    files = find_images(root)
+    loose = [path.name for path in files if path.parent == root]
+    if loose:
+        raise DataError(f'--images {root}: expected CLASS/IMAGE, or train/CLASS/IMAGE and val/CLASS/IMAGE, got '
+                        f'{shorten(loose, 3)} without a class folder.')
+    names = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith('.'))
+    if len(names) < 2:
+        raise DataError(f'--images {root}: expected at least two class folders, got {names[0]}.')
+    found: dict[str, list[Path]] = {name: [] for name in names}
+    for path in files:
+        found[path.relative_to(root).parts[0]].append(path)
+    return found

@@ -1,0 +1,116 @@
+"""COCO annotation files: reading, and the format in which all labels of detection reach mmdet."""
+import reprlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mmflatten.custom_data.images import find_images
+from mmflatten.custom_data.reading import DataError
+from mmflatten.files import parse_json, read_text
+from mmflatten.text import shorten
+
+TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
+FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
+              annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER), categories=dict(id=NUMBER, name=TEXT))
+LARGEST = 2**40  # number of pixels
+OTHER_FORMATS = dict(caption='image captions', segments_info='panoptic segmentation',
+                     shapes='a single image of labelme')
+
+
+@dataclass
+class CocoFile:
+    """An annotation file and the folder of its images.
+
+    Attributes:
+        path: the file, or the labels of another format.
+        places: `file:line` of an annotation, by its id, or of an image, by its path, for another format.
+        faults: places of problems of another format, by the names of `labels.LABEL_PROBLEMS`.
+        converted: True if `content` is not in a file yet.
+    """
+
+    path: Path
+    folder: Path
+    content: dict
+    places: dict[Any, str] = field(default_factory=dict)
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    converted: bool = False
+
+    def place(self, annotation: dict) -> str:
+        """Return where an annotation is, for a message."""
+        return self.places.get(annotation.get('id')) or f'annotation {annotation.get("id")} in {self.path}'
+
+    @property
+    def images(self) -> dict[Path, dict]:
+        """Image entries by path."""
+        return {self.folder / image['file_name']: image for image in self.content['images']}
+
+    @property
+    def names(self) -> list[str]:
+        """Categories in the order of the file, in which mmdet numbers them."""
+        return [category['name'] for category in self.content['categories']]
+
+    def objects(self) -> Counter:
+        """Count the objects of each category that training uses."""
+        names = {category['id']: category['name'] for category in self.content['categories']}
+        return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations']
+                       if not is_tiny(annotation) and not annotation.get('iscrowd'))
+
+    def labels(self) -> dict[Path, set]:
+        """Return the category ids of the objects in each image."""
+        found: dict[Any, set] = {image['id']: set() for image in self.content['images']}
+        for annotation in self.content['annotations']:
+            found[annotation['image_id']].add(annotation['category_id'])
+        return {path: found[image['id']] for path, image in self.images.items()}
+
+    def subset(self, paths: Sequence[Path], file: Path) -> 'CocoFile':
+        """Return the part with these images, to be written to a file."""
+        listed = self.images
+        images = [listed[path] for path in paths]
+        ids = {image['id'] for image in images}
+        annotations = [entry for entry in self.content['annotations'] if entry['image_id'] in ids]
+        return CocoFile(file, self.folder, {**self.content, 'images': images, 'annotations': annotations}, self.places,
+                        converted=True)
+
+
+def read_coco(path: Path, folder: Path) -> CocoFile:
+    """Read a COCO file. Raises DataError if it has another format; missing ids and sizes are not an error here."""
+    if path.is_dir():
+        raise DataError(f'--ann {path}: expected a COCO file (.json), data.yaml, or a folder of YOLO, Pascal VOC or '
+                        'labelme files for --task det. For label maps use --task seg.')
+    find_images(folder)
+    content = parse_json(path, read_text(path))
+    lists = content if isinstance(content, dict) else {}
+    missing = [kind for kind in FIELDS
+               if not isinstance(lists.get(kind), list) or (kind != 'annotations' and not lists[kind])]
+    annotations = [] if 'annotations' in missing else lists['annotations']
+    keys = {*lists, *next((entry for entry in annotations if isinstance(entry, dict)), {})}
+    other = [name for key, name in OTHER_FORMATS.items() if key in keys]
+    if other or missing:
+        problem = other[0] if other else f'a file without {", ".join(missing)}'
+        raise DataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
+                        f'categories, got {problem}.')
+    wrong = []
+    for kind, fields in FIELDS.items():
+        for number, entry in enumerate(lists[kind]):
+            if not isinstance(entry, dict):
+                wrong.append(f'{kind}[{number}] must be an object, got {reprlib.repr(entry)}')
+                continue
+            wrong += [f'{key} of {kind}[{number}] must be {meaning}, got {reprlib.repr(entry.get(key))}'
+                      for key, (types, meaning) in fields.items()
+                      if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
+    if wrong:
+        raise DataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
+    return CocoFile(path.resolve(), folder.resolve(), content)
+
+
+def is_tiny(annotation: dict) -> bool:
+    """Return True if training skips the object."""
+    box = annotation.get('bbox')
+    return are_numbers(box) and len(box) == 4 and min(box[2:]) < 1 or annotation.get('area') == 0
+
+
+def are_numbers(values: Any) -> bool:
+    """Return True for a list of numbers that are possible in an image, unlike infinity and NaN."""
+    return isinstance(values, list) and all(isinstance(item, (int, float)) and abs(item) < LARGEST for item in values)

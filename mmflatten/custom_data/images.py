@@ -1,0 +1,192 @@
+"""Image files: finding, decoding, comparing by content, and splitting into training and validation."""
+import contextlib
+import hashlib
+import os
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from mmengine.utils import track_iter_progress
+from PIL import Image
+
+from mmflatten.custom_data.folds import stratified_folds
+from mmflatten.custom_data.reading import DataError, Problem, Request
+from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, quiet_decoders, read_bytes
+from mmflatten.locate import IMAGE_SUFFIXES
+from mmflatten.text import shorten
+
+PROGRESS_THRESHOLD = 1000  # images
+MANY_PIXELS = 2**24  # of an image
+_LARGE = threading.Lock()
+NEAR = 4  # of 64 bits: reached by 95 % of 300 scenes after JPEG of quality 50 or halving, and by no two of 420 scenes
+# Errors of Pillow and OpenCV for broken files and for images above the pixel limit.
+UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, cv2.error)
+
+
+class Picture(NamedTuple):
+    """An image file.
+
+    Attributes:
+        size: (width, height) as in training, None if the file is broken.
+        digest: SHA-1 of the bytes, or the path if the file cannot be opened.
+        look: difference hash of 64 bits (see `look_of`), 0 if the image is flat or broken.
+        peak: largest value of an image with 16 bits, else 0.
+    """
+
+    size: tuple[int, int] | None
+    digest: str
+    look: int = 0
+    peak: int = 0
+
+
+def find_images(folder: Path) -> list[Path]:
+    """List image files below a folder, sorted, without hidden files. Raises DataError if there are none."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
+                                f'folder {folder} does not exist')
+    files = images_in(folder, IMAGE_SUFFIXES, '**/*')
+    if not files:
+        raise DataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
+    return files
+
+
+def split_folders(folders: Sequence[Path]) -> list[Path]:
+    """Resolve the folders for training and validation, or the only one: `train` and `val` in a folder are two."""
+    roots = [Path(folder).resolve() for folder in folders]
+    if len(roots) == 1 and (roots[0] / 'train').is_dir() and (roots[0] / 'val').is_dir():
+        return [roots[0] / 'train', roots[0] / 'val']
+    return roots
+
+
+def read_pictures(paths: Iterable[Path], known: dict[Path, Picture] | None = None) -> dict[Path, Picture]:
+    """Read each file once; missing files are left out. Files in `known` are not read again, and new ones are added."""
+    known = {} if known is None else known
+    wanted = [path for path in dict.fromkeys(paths) if os.path.lexists(path)]
+    paths = [path for path in wanted if path not in known]
+    with quiet_decoders(), ThreadPoolExecutor() as pool:  # OpenCV and Pillow release the GIL while decoding
+        pictures = pool.map(_read, paths)
+        if len(paths) >= PROGRESS_THRESHOLD:
+            pictures = track_iter_progress((pictures, len(paths)), file=sys.stderr)
+        known |= zip(paths, list(pictures))
+    return {path: known[path] for path in wanted}
+
+
+def _read(path: Path) -> Picture:
+    try:
+        content = read_bytes(path)
+    except (OSError, UnusableFile):
+        return Picture(None, str(path))
+    digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    try:
+        with opened(content) as image:
+            image.load()  # fails for a truncated file, which OpenCV fills with grey
+            image.close()
+            pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+            if pixels is None:
+                return Picture(None, digest)
+            peak = int(pixels.max()) if pixels.dtype == np.uint16 else 0
+            return Picture(pixels.shape[1::-1], digest, look_of(pixels), peak)
+    except UNREADABLE:
+        return Picture(None, digest)
+
+
+@contextlib.contextmanager
+def opened(content: bytes) -> Iterator[Image.Image]:
+    """Open an image, a large one after the others of this process: decoding it takes gigabytes.
+
+    Raises one of `UNREADABLE`.
+    """
+    with (Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image,
+          _LARGE if image.width * image.height > MANY_PIXELS else contextlib.nullcontext()):
+        yield image
+
+
+def look_of(pixels: np.ndarray) -> int:
+    """Return 64 bits that barely change if an image is resized or compressed again; 0 for a flat image.
+
+    Each bit says if a pixel of the grey image of 9 x 8 pixels is darker than the next one in its row (dHash).
+    """
+    small = cv2.resize(cv2.cvtColor(pixels, cv2.COLOR_BGR2GRAY), (9, 8), interpolation=cv2.INTER_AREA)
+    return int.from_bytes(np.packbits(small[:, 1:] > small[:, :-1]).tobytes())
+
+
+def near_twins(pictures: Mapping[Path, Picture], first: Iterable[Path], second: Iterable[Path]) -> list[str]:
+    """List images of `second` that look like one of `first`, which is at most `NEAR` bits away and has other bytes."""
+    others = [path for path in first if path in pictures and pictures[path].look]
+    looks = np.array([pictures[path].look for path in others], np.uint64)
+    found = []
+    for path in second if others else ():
+        if path in pictures and pictures[path].look:
+            bits = np.bitwise_count(looks ^ np.uint64(pictures[path].look))
+            twin = others[int(bits.argmin())]
+            if bits.min() <= NEAR and pictures[twin].digest != pictures[path].digest:
+                found.append(f'{twin} ~ {path}')
+    return found
+
+
+def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -> list[Problem]:
+    """Report broken files and duplicates, within the training or the validation images and across."""
+    sides = tuple(map(list, sides))
+    firsts: list[dict[str, Path]] = []
+    repeated = []
+    for side in sides:
+        first: dict[str, Path] = {}
+        for path in filter(pictures.__contains__, side):
+            twin = first.setdefault(pictures[path].digest, path)
+            if twin != path:
+                repeated.append(f'{twin} = {path}')
+        firsts.append(first)
+    training, validation = firsts
+    shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
+    broken = [str(path) for path, picture in pictures.items() if picture.size is None]
+    peak = max((picture.peak for picture in pictures.values()), default=0)
+    deep = [f'{path} (values up to {picture.peak})' for path, picture in pictures.items() if picture.peak]
+    problems = [
+        Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, not an '
+                'image, a broken link, a pipe or device, not readable, or above the pixel limit of Pillow'),
+        Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
+                'annotation file or folder that --val-share splits'),
+        Problem('same image twice', repeated, 'it counts twice', stops=False),
+        Problem('near-duplicate in training and validation', near_twins(pictures, *sides), 'the metrics may be too '
+                'good: put images of one scene or film into one part', stops=False),
+        Problem('image with 16 bits', deep, f'training uses the upper 8 bits, here 0 to {peak >> 8} of 255: '
+                f'write others with `mmflatten data convert FOLDER --to 8bit --range 0 {peak}`', stops=False)]
+    return [problem for problem in problems if problem.where]
+
+
+def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[Path], list[Path]]:
+    """Split files into training and validation, the same on every machine. Duplicates stay together."""
+    digests = sorted({picture.digest for picture in pictures.values()})  # a reproducible random order
+    if len(digests) < 2:
+        raise DataError('--images: expected at least two different images to split into training and validation, '
+                        f'got {shorten([*map(str, pictures)], 3)}.')
+    chosen = set(digests[:min(max(round(val_fraction * len(digests)), 1), len(digests) - 1)])
+    return ([path for path, picture in pictures.items() if picture.digest not in chosen],
+            [path for path, picture in pictures.items() if picture.digest in chosen])
+
+
+def divide(request: Request, pictures: Mapping[Path, Picture],
+           labels: Mapping[Path, Iterable[Hashable]]) -> tuple[list[Path], list[Path]]:
+    """Split files into training and validation by `--val-share`, or into a fold of `--folds` by their labels."""
+    if not request.folds:
+        return split(pictures, request.val_share)
+    groups: dict[str, set] = defaultdict(set)  # copies of an image stay together
+    for path, picture in pictures.items():
+        groups[picture.digest].update(labels.get(path, ()))
+    folds = stratified_folds(groups, request.folds, request.seed)
+    return ([path for path, picture in pictures.items() if folds[picture.digest] != request.fold],
+            [path for path, picture in pictures.items() if folds[picture.digest] == request.fold])
+
+
+def size_range(pictures: Mapping[Path, Picture]) -> str:
+    """Format the range of the image sizes."""
+    sizes = sorted({picture.size for picture in pictures.values() if picture.size}, key=lambda size: size[0] * size[1])
+    text = [f'{width} x {height}' for width, height in sizes] or ['unknown']
+    return text[0] if len(text) == 1 else f'{text[0]} to {text[-1]} ({len(text)} sizes)'

@@ -1,0 +1,149 @@
+"""User data as read for `mmflatten init`: options, data set arguments, summary and problems."""
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mmflatten.files import read_text
+from mmflatten.tasks import Task, tasks
+from mmflatten.text import shorten
+
+MAX_CLASSES, MAX_NAME = 100_000, 1000  # of a name in characters
+NAMES_FILE = 'classes.txt'  # class names, one per line, beside the labels
+
+
+class DataError(ValueError):
+    """Error of unusable data or options; the message names the field or each problem."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem in the data.
+
+    Attributes:
+        name: short description.
+        where: affected files, annotations or classes.
+        fix: advice.
+        stops: True for an error, False for a warning.
+    """
+
+    name: str
+    where: Collection[str]
+    fix: str
+    stops: bool = True
+
+    def __str__(self) -> str:
+        return f'{self.name} ({len(self.where)}): {shorten(self.where, 3)}; {self.fix}'
+
+
+@dataclass
+class CustomData:
+    """Data of a task, ready for a config.
+
+    Attributes:
+        dataset: type of the data sets.
+        train: arguments of the training data set except `data_root`, `metainfo` and `pipeline`, with absolute paths.
+        val: the same for validation.
+        counts: number of images or pairs for training and validation.
+        classes: names in the order of the labels; empty for stereo.
+        facts: summary of the data, in lines.
+        problems: errors and warnings.
+        lists: contents of the files to write.
+        evaluator: arguments of the metric.
+    """
+
+    dataset: str
+    train: dict[str, Any]
+    val: dict[str, Any]
+    counts: tuple[int, int]
+    classes: tuple[str, ...] = ()
+    facts: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    lists: dict[Path, str] = field(default_factory=dict)
+    evaluator: dict[str, Any] = field(default_factory=dict)
+
+    def require_usable(self) -> None:
+        """Raise DataError if there are errors."""
+        if len(self.classes) > MAX_CLASSES or max(map(len, self.classes), default=0) > MAX_NAME:
+            raise DataError(f'classes: expected at most {MAX_CLASSES}, of at most {MAX_NAME} characters each, got '
+                            f'{len(self.classes)} of up to {max(map(len, self.classes))}. Check the labels.')
+        stopping = [f'{problem.name} ({len(problem.where)}): {shorten(problem.where, 1)}' for problem in self.problems
+                    if problem.stops]
+        if stopping:
+            raise DataError(f'the data has errors, so nothing was written: {"; ".join(stopping)}')
+
+
+@dataclass
+class Request:
+    """Options of `mmflatten init`; see its help.
+
+    Attributes:
+        fold: number of the fold, from 0, that is left for validation.
+        pictures: images that have been read.
+    """
+
+    task: str
+    images: Sequence[Path]
+    base: str
+    out: Path
+    ann: Sequence[Path] | None = None
+    classes: Sequence[str] | None = None
+    val_share: float = 0.2
+    batch: int | None = None
+    checkpoint: Path | None = None
+    force: bool = False
+    folds: int | None = None
+    seed: int = 0
+    fold: int = 0
+    pictures: dict[Path, Any] = field(default_factory=dict)
+
+    def each_fold(self) -> list['Request']:
+        """Return the request for each fold, with a config and lists of its own, or this one."""
+        return [replace(self, fold=number, out=self.out.with_name(f'{self.out.stem}_fold{number + 1}{self.out.suffix}'))
+                for number in range(self.folds)] if self.folds else [self]
+
+    def require_one_part(self, parts: Collection) -> None:
+        """Raise DataError if data that are to be folded have two parts."""
+        if self.folds and len(parts) > 1:
+            raise DataError(f'--folds {self.folds}: expected one part, which is divided into folds, got training '
+                            'and validation. Give one folder or annotation file, or leave --folds out.')
+
+    @property
+    def spec(self) -> Task:
+        """The task named by its abbreviation."""
+        return next(task for task in tasks().values() if task.abbreviation == self.task)
+
+    def split_file(self, split: str, suffix: str) -> Path:
+        """Return the path of the list of a split, beside the config."""
+        return self.out.absolute().with_name(f'{self.out.stem}_{split}{suffix}')
+
+
+def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
+    """Create problems from the places of each kind and a table of (is an error, fix)."""
+    return [Problem(name, places[name], fix, stops) for name, (stops, fix) in kinds.items() if places.get(name)]
+
+
+def listed(request: Request, names: Sequence[Iterable[str]], arguments: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of `CustomData` for data sets that read a text file with a name in each line.
+
+    Args:
+        names: of the training and of the validation samples.
+        arguments: other arguments of the data sets, one for both or one each.
+    """
+    lists, parts = {}, []
+    for split, lines, others in zip(('train', 'val'), map(list, names), (arguments[0], arguments[-1])):
+        bad = [repr(line) for line in lines if line.encode(errors='ignore').decode().strip().splitlines() != [line]]
+        if bad:
+            raise DataError('file names: expected UTF-8 without line breaks or surrounding blanks, got '
+                            f'{shorten(bad, 3)}. Rename the files.')
+        parts.append(dict(ann_file=request.split_file(split, '.txt'), **others))
+        lists[parts[-1]['ann_file']] = ''.join(f'{line}\n' for line in lines)
+    counts = tuple(text.count('\n') for text in lists.values())
+    return dict(train=parts[0], val=parts[1], counts=counts, lists=lists)
+
+
+def listed_names(folder: Path) -> list[str]:
+    """Return the class names of `classes.txt` in a folder; [] if there is none."""
+    file = folder / NAMES_FILE
+    lines = read_text(file).splitlines() if file.is_file() else []
+    return [line.strip() for line in lines if line.strip()]

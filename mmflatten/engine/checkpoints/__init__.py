@@ -1,1 +1,0 @@
-"""Exact and safe checkpoints of a training."""

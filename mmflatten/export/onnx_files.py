@@ -1,0 +1,119 @@
+"""ONNX files: written by `torch.export`, and run by ONNX Runtime on the CPU."""
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import Dim, ExportedProgram
+
+from mmflatten.console import error_text
+from mmflatten.export.wrappers import ExportedModel, ExportError
+
+SUFFIX = '.onnx'
+PACKAGES = ('onnx', 'onnxscript', 'onnxruntime')
+METADATA = 'mmflatten'  # key in the metadata of the file
+LARGEST_SIDE = 4096
+
+
+class OnnxFile:
+    """An exported file. Call it with RGB images `(1, 3, H, W)`, float32 from 0 to 255; it returns arrays by name.
+
+    Attributes:
+        metadata: task, classes, size, range of sizes, normalisation and the facts of the task.
+
+    Args:
+        threads: number of CPU threads. ONNX Runtime chooses it if it is 0.
+
+    Raises:
+        ExportError: the file is not one of this project.
+        FileNotFoundError: the file does not exist.
+    """
+
+    def __init__(self, file: str | Path, threads: int = 0) -> None:
+        import onnxruntime
+        if not Path(file).is_file():
+            raise FileNotFoundError(f'{file} does not exist. Run mmflatten export first.')
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = threads
+        self.session = onnxruntime.InferenceSession(str(file), options, providers=['CPUExecutionProvider'])
+        entries = self.session.get_modelmeta().custom_metadata_map
+        if METADATA not in entries:
+            raise ExportError(f'{file}: expected the metadata entry {METADATA!r}, which mmflatten export writes.')
+        self.metadata: dict[str, Any] = json.loads(entries[METADATA])
+
+    def __call__(self, *images: np.ndarray) -> dict[str, np.ndarray]:
+        height, width = images[0].shape[-2:]
+        sides, size = self.metadata['sides'], self.metadata['size']
+        if sides is None and [height, width] != size:
+            raise ExportError(f'image: expected {size[0]}x{size[1]}, the exported size, got {height}x{width}. '
+                              'Export with --dynamic for other sizes.')
+        if sides and not (sides[0] <= min(height, width) and max(height, width) <= sides[1]):
+            raise ExportError(f'image: expected sides from {sides[0]} to {sides[1]}, got {height}x{width}.')
+        names = [entry.name for entry in self.session.get_inputs()]
+        outputs = self.session.run(None, dict(zip(names, images)))
+        return dict(zip(self.metadata['outputs'], outputs, strict=True))
+
+
+def check_file(file: str | Path) -> None:
+    """Raise ExportError if a file cannot be written, or a package is missing."""
+    if Path(file).suffix != SUFFIX:
+        raise ExportError(f'file: expected the suffix {SUFFIX}, got {file}.')
+    if not Path(file).absolute().parent.is_dir():
+        raise ExportError(f'file: the folder {Path(file).parent} does not exist. Create it first.')
+    missing = [package for package in PACKAGES if importlib.util.find_spec(package) is None]
+    if missing:
+        raise ExportError(f'export requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES)}.')
+
+
+def side_range(module: ExportedModel) -> tuple[int, int]:
+    """Smallest and largest side of an image with open sizes; the coarsest map needs two rows and two columns."""
+    return module.stride + 1, LARGEST_SIDE
+
+
+def random_images(module: ExportedModel, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Return one noise image for each input of the model, always the same."""
+    generator = np.random.default_rng(0)
+    return tuple(generator.uniform(0, 255, (1, 3, *size)).astype(np.float32) for _ in module.inputs)
+
+
+def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> ExportedProgram:
+    """Return the graph of a model; `dynamic` leaves the height and the width of the images open."""
+    import torch.fx.experimental._config as symbols
+
+    least, most = side_range(module)
+    dims = {2: Dim('height', min=least, max=most), 3: Dim('width', min=least, max=most)} if dynamic else None
+    inputs = tuple(map(torch.from_numpy, random_images(module, size)))
+    try:
+        # As in torch.onnx: PyTorch's own branches must not test if an open size is 1.
+        with torch.no_grad(), symbols.patch(backed_size_oblivious=dynamic):
+            return torch.export.export(module, inputs, strict=False,
+                                       dynamic_shapes=(dims,) * len(inputs) if dynamic else None)
+    except (torch._dynamo.exc.UserError, torch.fx.experimental.symbolic_shapes.ConstraintViolationError) as error:
+        sizes = 'open sizes' if dynamic else 'a fixed size'
+        raise ExportError(f'{type(module.model).__name__}: torch.export failed with {sizes}: {error_text(error)[:400]}'
+                          ) from error
+
+
+def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> None:
+    """Trace a model at `metadata['size']` and write it as ONNX.
+
+    Raises ExportError if the model fixes the size, or ONNX does not support an operator.
+    """
+    program = trace(module, metadata['size'], metadata['sides'] is not None)
+    if metadata['sides'] is not None and any('fft' in str(node.target) for node in program.graph.nodes):
+        raise ExportError('--dynamic: ONNX Runtime does not support Fourier transforms (circulant attention) at open '
+                          f'sizes, got {type(module.model).__name__}. Omit --dynamic.')
+    try:
+        with torch.no_grad():  # with gradients, decompositions of weights over open sizes fail
+            result = torch.onnx.export(program, dynamo=True, input_names=list(module.inputs),
+                                       output_names=list(module.outputs), verbose=False)
+    except torch.onnx.OnnxExporterError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None and str(cause.__cause__):
+            cause = cause.__cause__
+        raise ExportError(f'{type(module.model).__name__}: torch.onnx failed: {error_text(cause)[:400]}') from error
+    result.model.metadata_props[METADATA] = json.dumps(metadata)
+    result.save(str(file))

@@ -1,0 +1,112 @@
+"""Write the folder of a published model from a checkpoint and the files of its training."""
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from torch import Tensor
+
+from mmflatten.checkpoints.convert import without_parallel
+from mmflatten.checkpoints.converted_files import encode
+from mmflatten.checkpoints.loading import load_from_local, require_dict
+from mmflatten.checkpoints.run_files import atomic_write
+from mmflatten.config_files import require_parts
+from mmflatten.engine.datasets import read_metainfo
+from mmflatten.engine.setup import load_config
+from mmflatten.hub.card import write_card
+from mmflatten.hub.config_data import HubError, accepted, to_data
+from mmflatten.hub.folder import BACKBONE, CARD, CONFIG, FACTS, FORMAT, WEIGHTS, facts_of
+from mmflatten.hub.image_input import input_of
+from mmflatten.hub.remote import from_pretrained
+from mmflatten.requirements import LIBRARIES, inspect
+from mmflatten.results.reading import ResultsError, read_origin
+from mmflatten.results.work_dir import find_config_file, model_name
+from mmflatten.tasks import task_of
+from mmflatten.text import shorten
+from mmflatten.version import __version__
+
+
+def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, *, name: str | None = None,
+            backbone: bool = False) -> list[str]:
+    """Write a published model and its card after reading the files back. Returns notes for the user.
+
+    The weights are those that `mmflatten test` uses: averaged ones if the training kept a moving average.
+
+    Args:
+        config: default: the newest config in the folder of the checkpoint.
+        name: of the model, on the card. Default: the name of `out`.
+        backbone: also write the weights of the backbone alone.
+
+    Raises:
+        HubError: `out` is not empty, there is no config, or config or weights cannot be published.
+        CheckpointError: the checkpoint is missing, damaged or does not fit the config.
+    """
+    checkpoint, out = Path(checkpoint), Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise HubError(f'--out: expected a new or empty folder, got {out}. Name another one, or delete it.')
+    content = load_from_local(str(checkpoint))
+    require_dict(content, str(checkpoint))
+    file = config or find_config_file(checkpoint.parent)
+    if file is None:
+        raise HubError(f'config: there is none beside {checkpoint}. Name it with --config.')
+    cfg = load_config(str(file))
+    require_parts(cfg, 'model', 'test_dataloader')
+    weights = without_parallel(content.get('state_dict', content))
+    wrong = [key for key, value in weights.items() if not isinstance(value, Tensor)]
+    if wrong or not weights:
+        raise HubError(f'checkpoint {checkpoint}: expected tensors, got {shorten(wrong, 3) or "no weights"}.')
+    parts = {WEIGHTS: weights}
+    if backbone:
+        parts[BACKBONE] = {key: value for key, value in weights.items() if key.startswith('backbone.')}
+        if not parts[BACKBONE]:
+            raise HubError(f'--backbone: the model has no weights backbone.*, got {shorten(list(weights), 3)}.')
+    data = dict(input=input_of(cfg, str(file)), model=to_data(cfg.model, f'{file}: model'))
+    accepted(data['model'], cfg.default_scope, f'{file}: model')
+    facts = _facts(cfg, checkpoint, content, weights, name or out.name)
+    with atomic_write(out) as folder:
+        folder.mkdir()
+        for part, tensors in parts.items():
+            (folder / part).write_bytes(encode(dict(state_dict=tensors, meta=dict(mmflatten=__version__)), part))
+        _write_json(folder / CONFIG, data)
+        facts['files'] = {path.name: facts_of(path) for path in sorted(folder.iterdir())}
+        _write_json(folder / FACTS, facts)
+        from_pretrained(folder, device='cpu')  # an error for what a reader would refuse
+        write_card(folder / CARD, facts, data['input'])
+    if facts['metrics']:
+        return []
+    return ['No metrics: `mmflatten test CONFIG CHECKPOINT --out results.pkl` in the folder of the checkpoint measures '
+            'them.']
+
+
+def _facts(cfg: Config, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor],
+           name: str) -> dict[str, Any]:
+    metainfo, meta = read_metainfo(cfg), content['meta'] if isinstance(content.get('meta'), dict) else {}
+    palette = metainfo.get('palette')
+    training = dict(seed=meta.get('seed'), epoch=meta.get('epoch'), iterations=meta.get('iter'))
+    return dict(
+        format=FORMAT, name=name, task=task_of(cfg).name, model=model_name(cfg),
+        classes=list(metainfo.get('classes') or ()), palette=None if isinstance(palette, str) else palette,
+        weights=dict(parameters=sum(value.numel() for value in weights.values()),
+                     types=sorted({str(value.dtype).removeprefix('torch.') for value in weights.values()})),
+        metrics=_metrics(checkpoint, training['seed']),
+        training={key: value for key, value in training.items() if isinstance(value, (int, float))},
+        environment={'mmflatten': __version__,
+                     **{name: inspect(library).version for name, library in LIBRARIES.items()}})
+
+
+def _metrics(checkpoint: Path, seed: int | None) -> dict[str, Any]:
+    """Return the metrics of a test of this checkpoint, from a JSON file beside it."""
+    for path in sorted(checkpoint.parent.glob('*.json')):
+        try:
+            origin = read_origin(path)
+        except ResultsError:  # another kind of JSON file
+            continue
+        tested = origin.get('checkpoint') and Path(origin.get('folder') or '', origin['checkpoint'])
+        if tested and tested.resolve() == checkpoint.resolve() and origin.get('metrics'):
+            return dict(measured_by='mmflatten test', seed=seed, values=origin['metrics'])
+    return {}
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1, default=float) + '\n', encoding='utf-8')

@@ -1,0 +1,312 @@
+"""Files of data that would crash, hang or fill the memory are refused in a line that names them."""
+import json
+import os
+import struct
+import tarfile
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+from pycocotools import mask as coco_mask
+
+from mmflatten.cli import data as data_command
+from mmflatten.cli.init import main as init
+from mmflatten.custom_data import images
+from mmflatten.custom_data.coco import read_coco
+from mmflatten.custom_data.reading import CustomData, DataError
+from mmflatten.datasets.image_index import Entry, ImageIndex, ImageIndexError, write_index
+from mmflatten.datasets.indexed_images import IndexedImages
+from mmflatten.datasets.masks import can_be_drawn, run_lengths
+from mmflatten.datasets.shards import list_folder, list_shards
+from mmflatten.datasets.storage import ShardBackend, read_rgb
+from mmflatten.files import (
+    UnusableFile,
+    parse_json,
+    problem_of_image,
+    read_bytes,
+    read_text,
+    read_yaml,
+    to_eight_bits,
+    walk_links,
+)
+
+CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'
+DETECTOR = CONFIGS / 'retinanet_flatten-swin-nano_fpn_digits.py'
+IMAGE = dict(width=48, height=40)
+HUGE = '1' + '0' * 400
+
+
+def coco(change: dict | None = None) -> str:
+    """COCO file of six objects, the last of which is changed."""
+    objects = [dict(id=number + 1, image_id=number, category_id=1 + number % 2, bbox=[2, 2, 20, 20], area=400,
+                    iscrowd=0, segmentation=[[2, 2, 22, 2, 22, 22]]) for number in range(6)]
+    objects[-1] |= change or {}
+    return json.dumps(dict(images=[dict(id=n, file_name=f'{n}.png', **IMAGE) for n in range(6)], annotations=objects,
+                           categories=[dict(id=1, name='a'), dict(id=2, name='b')]))
+
+
+def labelme(text: str = '"points": [[2, 2], [20, 2], [20, 20]]', size: str = '"imageWidth": 48') -> str:
+    return f'{{"shapes": [{{"label": "a", "shape_type": "polygon", {text}}}], {size}, "imagePath": "0.png"}}'
+
+
+YOLO = 'train: photos\nval: photos\nnames: [a, b]\n'
+ALIASES = 'a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n' + ''.join(
+    f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]\n' for n in range(1, 10))
+VOC = '<?xml version="1.0" encoding="%s"?><annotation><filename>0.png</filename></annotation>'
+HOSTILE = {  # name of the file: its contents; a folder is read if the file is in one
+    'all.json': [coco(dict(bbox=[1, 1, 1, float('inf')])), coco().replace('400', HUGE), coco().replace('[2, 2, 20, 20]',
+                 f'[2, 2, 20, {HUGE}]'), coco().replace('400', '9' * 5000), '[' * 100_000, '', 'null', '\xff',
+                 coco(dict(category_id=[[1]] * 1000))],
+    'data.yaml': [ALIASES + YOLO.replace('[a, b]', '*a9'), ALIASES + YOLO.replace('photos\nv', '*a9\nv'), 'a: &a [*a]',
+                  '[' * 20_000, YOLO + 'nc: ' + '9' * 5000, YOLO + 'nc: ' + '1:00' * 1000, YOLO + 'when: 2024-99-99',
+                  *(YOLO.replace('train: photos', f'train: {place}')
+                    for place in ('/dev/zero', '/etc/passwd', 'pipe', 'pipe.txt', '[5]', '{a: b}')),
+                  'x: ' + 'y' * 2**21],
+    'labels/0.xml': [VOC % 'zlib', VOC % 'uu', VOC % 'base64', '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', '\xff',
+                     VOC.replace('</a', '<object><name>a</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>1e999</xmax>'
+                                 '<ymax>9</ymax></bndbox></object></a') % 'utf-8'],
+    'labels/0.json': [labelme(f'"points": [[2, 2], [20, 2], [{HUGE}, 20]]'), '{"shapes": 5, "shapes": [5]}',
+                      '{"flags": {"shapes": [{}]}, "shapes": {}}', '[' * 100_000, '[]', '\xff',
+                      '{"shapes": [' + '9' * 5000 + ']}'],
+    'labels/0.txt': ['0 0.5 0.5 0.1 1e999\n', '0 -1e300 0 0 0 0 0\n', '\xff', '9' * 5000]}
+
+
+def give(data: Path, name: str, content: str) -> Path:
+    """Write a file, and what its format needs beside it."""
+    (data / 'labels').mkdir()
+    os.mkfifo('pipe')
+    os.mkfifo('pipe.txt')
+    Path('labels/classes.txt').write_text('a\n')
+    Path(name).write_text(content, encoding='latin-1')
+    return Path(name).parent if '/' in name else Path(name)
+
+
+@pytest.mark.parametrize('name, number', [(name, n) for name in HOSTILE for n in range(len(HOSTILE[name]))])
+def test_hostile_labels_are_refused_in_a_line_that_names_the_file(data, capfd, name, number):
+    ann = give(data, name, HOSTILE[name][number])
+    start = time.monotonic()
+    assert data_command.main(['convert', str(ann), '--images', 'photos', '--to', 'coco', '--out', 'out']) == 2
+    assert time.monotonic() - start < 20
+    shown = capfd.readouterr().err
+    assert any(file in shown.splitlines()[-1] for file in (Path(name).name, 'pipe.txt'))
+    assert 'Traceback' not in shown and 'root:' not in shown
+    assert len(shown) < 5000 and not Path('out').exists()
+
+
+@pytest.mark.parametrize('name', ['labels.csv', *HOSTILE])
+@pytest.mark.parametrize('kind', ['pipe', 'device', 'loop', 'sparse'])
+def test_only_regular_files_of_a_bounded_size_are_read(data, capfd, name, kind):
+    ann = give(data, name, '')
+    os.remove(name)
+    if kind == 'pipe':
+        os.mkfifo(name)
+    elif kind == 'sparse':
+        with open(name, 'wb') as file:
+            file.truncate(2**31 + 1)
+    else:
+        Path(name).symlink_to('/dev/zero' if kind == 'device' else Path(name).name)
+    task, base = ('cls', CONFIGS / 'flatten-swin-nano_digits.py') if name.endswith('csv') else ('det', DETECTOR)
+    assert init(['--task', task, '--images', 'photos', '--ann', str(ann), '--base', str(base), '--out', 'mine.py']) == 1
+    shown = capfd.readouterr()
+    assert Path(name).name in shown.err + shown.out and not Path('mine.py').exists()
+
+
+def test_text_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / 'a.json').write_bytes('\ufeff{"a": "é"}'.encode())
+    assert parse_json('a.json', read_text(tmp_path / 'a.json')) == {'a': 'é'}
+    assert read_yaml(tmp_path / 'a.json') == {'a': 'é'}
+    (tmp_path / 'b.txt').write_bytes(b'1\n2\n\xff')
+    with pytest.raises(UnusableFile, match=r'b\.txt:3: .*0xff'):
+        read_text(tmp_path / 'b.txt')
+
+
+def test_integers_of_json_that_no_number_can_hold_become_infinity():
+    assert parse_json('a', f'[1{"0" * 20}, {"9" * 5000}, -{"9" * 5000}]') == [10**20, float('inf'), -float('inf')]
+
+
+def test_file_that_grows_while_it_is_read_is_bounded(tmp_path):
+    with pytest.raises(UnusableFile, match='more than'):
+        (tmp_path / 'a').write_bytes(bytes(11))
+        read_bytes(tmp_path / 'a', 10)
+
+
+POLYGON = [2, 2, 22, 2, 22, 22]
+RUNS = dict(size=[40, 48], counts=[900, 1020])
+
+
+@pytest.mark.parametrize('segmentation', [
+    [POLYGON], [[value - 100 for value in POLYGON]], [], RUNS,
+    RUNS | dict(counts=coco_mask.frPyObjects(RUNS, 40, 48)['counts'].decode())])
+def test_usable_segmentations_can_be_drawn(segmentation):
+    assert can_be_drawn(segmentation, IMAGE)
+
+
+@pytest.mark.parametrize('segmentation', [
+    [[*POLYGON, 1e9, 1]], [[0, 0, 4e8, 0, 0, 4e8]], [[*POLYGON, -1e9, 1]], [[*POLYGON, float('nan'), 1]],
+    [[*POLYGON, 'x', 1]], [[0, 0, 480, 40] * 10_000], 'text', ['text'], [5], {'a': 1}, RUNS | dict(size=[40, 47]),
+    RUNS | dict(counts=[-5, 1925]), RUNS | dict(counts=[900, 2**32 + 1020]), RUNS | dict(counts=[]),
+    RUNS | dict(counts='text'), RUNS | dict(counts='o' * 100), RUNS | dict(counts=''), RUNS | dict(counts='\xe9'),
+    RUNS | dict(counts=[float('nan'), 1]), RUNS | dict(counts=[[900], 1020]), RUNS | dict(counts=None)])
+def test_segmentations_that_crash_pycocotools_cannot_be_drawn(segmentation):
+    assert not can_be_drawn(segmentation, IMAGE)
+    assert not can_be_drawn([POLYGON], dict(width=48)) and not can_be_drawn(RUNS | dict(size=[2**40, 1]), IMAGE)
+
+
+def test_run_lengths_are_decoded_as_pycocotools_encodes_them():
+    for seed in range(30):
+        bits = np.random.default_rng(seed).random((37, 61)) < seed / 30
+        encoded = coco_mask.encode(np.asfortranarray(bits.astype(np.uint8)))
+        runs = run_lengths(encoded['counts'].decode())
+        assert coco_mask.frPyObjects(dict(size=[37, 61], counts=runs), 37, 61) == encoded
+
+
+def test_polygon_outside_of_its_image_is_named_before_training(data, capsys):
+    from mmflatten.datasets.checked_coco import AnnotationError, CheckedCOCO
+    Path('all.json').write_text(coco(dict(segmentation=[[*POLYGON, 1e9, 1]])))
+    arguments = ['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--out', 'mine.py', '--base']
+    assert init([*arguments, str(CONFIGS / 'mask-rcnn_flatten-swin-nano_fpn_digits.py')]) == 1
+    assert 'annotation 6' in capsys.readouterr().out
+    with pytest.raises(AnnotationError, match='annotation 6 in all.json'):
+        CheckedCOCO('all.json')
+
+
+def test_large_images_are_decoded_one_at_a_time(tmp_path, monkeypatch):
+    """Memory of several at a time filled that of the machine."""
+    monkeypatch.setattr(images, 'MANY_PIXELS', 100)
+    for number in range(4):
+        Image.new('RGB', (40, 30 + number)).save(tmp_path / f'{number}.png')
+    decoded, at_once = cv2.imdecode, []
+
+    def slow(*args):
+        at_once.append(1)
+        time.sleep(.05)
+        assert len(at_once) == 1
+        at_once.pop()
+        return decoded(*args)
+
+    monkeypatch.setattr(cv2, 'imdecode', slow)
+    read = images.read_pictures(sorted(tmp_path.iterdir()))
+    assert [picture.size for picture in read.values()] == [(40, 30 + number) for number in range(4)]
+
+
+def test_eight_bits_are_those_of_the_formula():
+    pixels = np.random.default_rng(0).integers(0, 2**16, (50, 40, 3)).astype(np.uint16)
+    expected = np.clip((pixels.astype(np.float32) - 700) * (255 / 40_000), 0, 255).round().astype(np.uint8)
+    assert (to_eight_bits(pixels, 700, 40_700) == expected).all()
+
+
+def test_folders_linked_in_a_circle_are_visited_once(tmp_path):
+    (tmp_path / 'train' / 'a').mkdir(parents=True)
+    (tmp_path / 'disk').mkdir()
+    (tmp_path / 'disk' / 'x.jpg').touch()
+    for name, target in (('b', '.'), ('c', '.'), ('d', '..'), ('e', tmp_path / 'disk')):
+        (tmp_path / 'train' / 'a' / name).symlink_to(target)
+    assert [image.name for image in list_folder(tmp_path / 'train')] == ['a/e/x.jpg']
+    assert len(list(walk_links(tmp_path / 'train'))) == 3
+
+
+def extension(kind: bytes, content: bytes) -> bytes:
+    info = tarfile.TarInfo('././@LongLink')
+    info.type, info.size = kind, len(content)
+    return info.tobuf() + content + bytes(-len(content) % 512)
+
+
+@pytest.mark.parametrize('content', [
+    extension(tarfile.GNUTYPE_LONGNAME, b'a') * 3000, extension(tarfile.XHDTYPE, b'1' * 60_000),
+    extension(tarfile.XGLTYPE, b'1' * 60_000)])
+def test_extensions_of_tar_headers_are_bounded(tmp_path, content):
+    (tmp_path / 'a.tar').write_bytes(content + tarfile.TarInfo('n/b.jpg').tobuf() + bytes(1024))
+    start = time.monotonic()
+    with pytest.raises(ValueError, match=r'a\.tar'):
+        list_shards([tmp_path / 'a.tar'])
+    assert time.monotonic() - start < 2
+
+
+def test_long_names_in_tar_files_are_read(tmp_path):
+    (tmp_path / 'x.jpg').write_bytes(b'1')
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        with tarfile.open(tmp_path / 'a.tar', 'w', format=form) as tar:
+            tar.add(tmp_path / 'x.jpg', f'n/{"é" * 120}.jpg')
+        (entry,), _ = list_shards([tmp_path / 'a.tar'])
+        assert entry.name == f'n/{"é" * 120}.jpg'
+
+
+@pytest.mark.parametrize('place', [
+    'reference://::{0}', 'http://127.0.0.1:9/a.tar', 'github://a:b@c/d', '/dev/zero', '../a.tar', 'ftp://x/a.tar',
+    'file://a.tar', 'a/../../b.tar', 'x::file://y'])
+def test_index_names_only_files_below_its_root(tmp_path, place):
+    write_index(tmp_path / 'a.index', [Entry('n/a.jpg', 0, 0, 0, 10)], ['n'], [place.format(tmp_path)])
+    with pytest.raises(ImageIndexError, match=r'a\.index'):
+        ImageIndex(tmp_path / 'a.index')
+    write_index(tmp_path / 'b.index', [Entry(place.format(tmp_path), 0)], ['n'])
+    dataset = IndexedImages(str(tmp_path), ann_file='b.index', pipeline=[])
+    with pytest.raises(ImageIndexError, match=r'b\.index'):
+        dataset.get_data_info(0)
+
+
+def test_shard_that_is_a_device_is_refused(tmp_path):
+    (tmp_path / 'a.tar').symlink_to('/dev/zero')
+    with pytest.raises(OSError, match='is a device'):
+        ShardBackend().get(f'shard://file/{tmp_path}/a.tar?offset=0&size=6000000000#x.jpg')
+
+
+@pytest.mark.parametrize('suffix', [
+    '.gif', '.avif', '.jp2', '.hdr', '.pfm', '.sr', '.pgm', '.png', '.jpg', '.webp', '.tif', '.bmp'])
+def test_only_six_formats_are_decoded_whatever_a_file_is_called(tmp_path, suffix):
+    pixels = np.random.default_rng(0).integers(0, 255, (20, 30, 3), np.uint8)
+    path = tmp_path / f'a{suffix}'
+    if not (cv2.imwrite(str(path), pixels.astype(np.float32) if suffix in ('.hdr', '.pfm') else pixels)):
+        Image.fromarray(pixels).save(path)
+    renamed = path.rename(tmp_path / 'a.png')
+    if suffix in ('.pgm', '.png', '.jpg', '.webp', '.tif', '.bmp'):
+        assert read_rgb(str(renamed)).shape == (20, 30, 3)
+    else:
+        with pytest.raises(ValueError, match=r'a\.png cannot be decoded'):
+            read_rgb(str(renamed))
+
+
+def test_image_is_told_from_other_files_without_decoding(tmp_path):
+    (tmp_path / 'a.png').write_text('text')
+    (tmp_path / 'b.txt').write_bytes(cv2.imencode('.png', np.zeros((2, 2, 3), np.uint8))[1].tobytes())
+    assert problem_of_image(tmp_path / 'b.txt') is None
+    for path, problem in ((tmp_path / 'a.png', 'not an image'), ('/proc/self/mem', 'cannot be read'),
+                          ('/dev/zero', 'is a device'), (tmp_path / 'c', 'does not exist')):
+        assert problem in problem_of_image(path)
+
+
+def test_labels_of_one_group_take_time_in_proportion_to_their_number(data):
+    (data / 'labels').mkdir()
+    shape = dict(label='a', shape_type='polygon', group_id=1, points=[[2, 2], [20, 2], [20, 20]])
+    Path('labels/0.json').write_text(json.dumps(dict(shapes=[shape] * 20_000, imagePath='0.png')))
+    start = time.monotonic()
+    assert data_command.main(['convert', 'labels', '--images', 'photos', '--to', 'coco', '--out', 'out']) == 0
+    assert time.monotonic() - start < 10
+    assert len(json.loads(Path('out/train.json').read_text())['annotations'][0]['segmentation']) == 20_000
+
+
+def test_class_names_are_bounded():
+    CustomData('', {}, {}, (1, 1), ('é' * 1000,) * 100_000).require_usable()
+    for names in (('a' * 1001,), ('a',) * 100_001):
+        with pytest.raises(DataError, match='classes'):
+            CustomData('', {}, {}, (1, 1), names).require_usable()
+
+
+def test_yolo_names_read_back_equal(data):
+    names = ['{{$HOME:x}}', 'a: b', ' é😀', '\udc80', '\x1b[2J', '\u2028', 'yes', '1', '#', "'", '"', '\\', '\x85',
+             '\ufeff', '']
+    content = json.loads(coco())
+    content['categories'] = [dict(id=number, name=name) for number, name in enumerate(names, 1)]
+    Path('all.json').write_text(json.dumps(content))
+    assert data_command.main(['convert', 'all.json', '--images', 'photos', '--to', 'yolo', '--out', 'out']) == 0
+    assert list(yaml.safe_load(Path('out/data.yaml').read_text())['names'].values()) == names
+    assert data_command.main(['convert', 'out/data.yaml', '--to', 'coco', '--out', 'back']) == 0
+    assert read_coco(Path('back/train.json'), Path('photos')).names == names
+
+
+def test_sixteen_bit_tiff_with_a_wrong_header_is_refused(tmp_path):
+    (tmp_path / 'a.tif').write_bytes(b'II*\0' + struct.pack('<IH', 8, 60_000))
+    assert images.read_pictures([tmp_path / 'a.tif'])[tmp_path / 'a.tif'].size is None
