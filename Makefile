@@ -75,7 +75,7 @@ docs-version: setup
 	@echo 'It is a commit on the branch gh-pages: look at it with $(RUN) -m mike serve, publish it with git push.'
 
 doctor:
-	@$(RUN) -m mmflatten.doctor
+	@$(RUN) -m mmflatten doctor
 
 wheels:
 	$(PYTHON) -m venv build/env

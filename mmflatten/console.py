@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from mmflatten.locate import missing_data_hint
+from mmflatten.data_folders import missing_data_hint
 from mmflatten.requirements import LIBRARIES
 from mmflatten.text import Escaped, clip, printable
 

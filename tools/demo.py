@@ -14,7 +14,7 @@ from mmengine.config import Config
 from mmengine.fileio import load
 
 from mmflatten.cli.common import tool_parser
-from mmflatten.config_files import read_config
+from mmflatten.config import read_config
 from mmflatten.console import command_line
 from mmflatten.requirements import LIBRARIES, check_task, inspect
 from mmflatten.results.curves import curve, read_runs

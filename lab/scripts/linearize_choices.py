@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from mmflatten.building import build_model
 from mmflatten.checkpoints.loading import load_from_local
+from mmflatten.config import build_model
 from mmflatten.engine.runner import Runner
 from mmflatten.engine.setup import load_config
 from mmflatten.measure.speed.operators import mixer_config

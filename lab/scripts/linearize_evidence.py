@@ -29,8 +29,8 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from mmflatten.building import build_model
 from mmflatten.checkpoints.loading import load_from_local
+from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.text import align
 from mmflatten_lab.commands.linearize import blocks

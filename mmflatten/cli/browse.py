@@ -24,7 +24,7 @@ def options(parser: ArgumentParser) -> None:
 
 @command('browse', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.config_files import require_parts
+    from mmflatten.config import require_parts
     from mmflatten.datasets.samples import SampleCounts, write_contact_sheet
     from mmflatten.engine.browse import Browser
     from mmflatten.engine.setup import load_config

@@ -24,7 +24,7 @@ def options(parser: ArgumentParser) -> None:
 
 def load_training(arguments: Namespace, auto_scale_lr: bool = False) -> Any:
     """Build the `Training` of the command line's config."""
-    from mmflatten.config_files import read_config, require_parts
+    from mmflatten.config import read_config, require_parts
     from mmflatten.engine.recipe.settings import gpus_of
     from mmflatten.engine.recipe.training import Training
     from mmflatten.engine.setup import load_config, set_auto_scale_lr

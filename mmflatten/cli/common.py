@@ -80,7 +80,7 @@ def add_score(parser: ArgumentParser, meaning: str) -> None:
 
 
 def add_config_options(parser: ArgumentParser, example: str) -> None:
-    from mmflatten.config_files import ConfigOptions
+    from mmflatten.config import ConfigOptions
     parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
                         help=f'override fields of the config, for example {example}')
 

@@ -28,7 +28,7 @@ def options(parser: ArgumentParser) -> None:
 
 @command('flops', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.config_files import config_file
+    from mmflatten.config import config_file
     from mmflatten.measure.papers.costs import render
     from mmflatten.measure.papers.tables import rows_of_config
     configs = [config_file(config) for config in args.configs]

@@ -22,7 +22,7 @@ def options(parser: ArgumentParser) -> None:
 
 @command('models', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.config_library import library, library_root
+    from mmflatten.config import library, library_root
     from mmflatten.hub.folder import FACTS, shipped
     from mmflatten.predict.models import list_models
     from mmflatten.text import align, giga, shorten

@@ -15,8 +15,8 @@ from mmflatten.custom_data.images import (
     split_folders,
 )
 from mmflatten.custom_data.reading import CustomData, DataError, Problem, Request, listed, problems_of
+from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.files import read_text
-from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.text import shorten
 
 LABEL_COLUMNS = ('label', 'class', 'class_name', 'category', 'target', 'name')

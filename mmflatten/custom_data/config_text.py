@@ -8,10 +8,10 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.classes import HEADS
-from mmflatten.config_files import python_text
+from mmflatten.config import python_text
 from mmflatten.custom_data.reading import CustomData, DataError
 from mmflatten.custom_data.schedule import fitted_schedule, scaled_rate
+from mmflatten.engine.class_checks import HEADS
 from mmflatten.engine.recipe.settings import base_batch
 from mmflatten.tasks import Task, task_of
 

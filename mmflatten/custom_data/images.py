@@ -18,8 +18,8 @@ from PIL import Image
 
 from mmflatten.custom_data.folds import stratified_folds
 from mmflatten.custom_data.reading import DataError, Problem, Request
+from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, quiet_decoders, read_bytes
-from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.text import shorten
 
 PROGRESS_THRESHOLD = 1000  # images

@@ -14,7 +14,7 @@ from mmengine.registry import DefaultScope
 from mmengine.runner import set_random_seed
 from mmengine.structures import BaseDataElement
 
-from mmflatten.building import build_model, pixels_of
+from mmflatten.config import build_model, pixels_of
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.engine.runner import Runner

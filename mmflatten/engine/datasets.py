@@ -15,8 +15,8 @@ from mmengine.registry import DATASETS
 from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
-from mmflatten.classes import ClassesError, require_labels, require_same, require_usable, wrong_heads
 from mmflatten.console import error_text, explain, is_ours, quiet_libraries
+from mmflatten.engine.class_checks import ClassesError, require_labels, require_same, require_usable, wrong_heads
 from mmflatten.registry import HOOKS
 
 

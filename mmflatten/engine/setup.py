@@ -18,7 +18,7 @@ from mmengine.logging import print_log
 from mmengine.registry import RUNNERS
 
 from mmflatten.checkpoints.run_files import newest_checkpoint, only_training, require_whole
-from mmflatten.config_files import read_config, require_parts
+from mmflatten.config import read_config, require_parts
 from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
 from mmflatten.tasks import tasks

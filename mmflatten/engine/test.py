@@ -9,8 +9,7 @@ from mmengine.dist import is_main_process
 from mmengine.fileio import dump
 from mmengine.hooks import Hook
 
-from mmflatten.building import model_config
-from mmflatten.config_files import require_parts
+from mmflatten.config import model_config, require_parts
 from mmflatten.engine.datasets import leaves
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner

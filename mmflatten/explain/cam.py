@@ -7,7 +7,7 @@ import torch
 from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
-from mmflatten.building import pixels_of
+from mmflatten.config import pixels_of
 from mmflatten.explain.layer_maps import LayerMap, find_layer, input_gradients, stages
 from mmflatten.models.backbones.pyramid import ClassTokenStage
 from mmflatten.predict.predictor import Image, Predictor

@@ -1,7 +1,7 @@
 """The attention of a trained model on any image."""
 import numpy as np
 
-from mmflatten.building import pixels_of
+from mmflatten.config import pixels_of
 from mmflatten.explain.attention import AttentionProbe
 from mmflatten.predict.predictor import Image, Predictor
 

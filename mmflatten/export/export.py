@@ -10,10 +10,9 @@ from mmengine.config import Config
 from mmengine.model import revert_sync_batchnorm
 from torch import Tensor, nn
 
-from mmflatten.building import build_model
 from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.checkpoints.run_files import atomic_write
-from mmflatten.config_files import require_parts
+from mmflatten.config import build_model, require_parts
 from mmflatten.engine.setup import load_config
 from mmflatten.export.onnx_files import OnnxFile, check_file, random_images, side_range, write
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap

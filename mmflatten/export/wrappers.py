@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmflatten.building import takes_rgb
+from mmflatten.config import takes_rgb
 from mmflatten.models.layers import pad_to_multiple
 from mmflatten.tasks import task_of_model, tasks
 

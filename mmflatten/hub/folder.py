@@ -14,9 +14,9 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from mmflatten.building import build_model
-from mmflatten.classes import wrong_heads
+from mmflatten.config import build_model
 from mmflatten.console import error_text, quiet_libraries
+from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.setup import require_scope
 from mmflatten.files import problem_of
 from mmflatten.hub.allowed_classes import TYPES

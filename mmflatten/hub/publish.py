@@ -11,7 +11,7 @@ from mmflatten.checkpoints.convert import without_parallel
 from mmflatten.checkpoints.converted_files import encode
 from mmflatten.checkpoints.loading import load_from_local, require_dict
 from mmflatten.checkpoints.run_files import atomic_write
-from mmflatten.config_files import require_parts
+from mmflatten.config import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.hub.card import write_card

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import cv2
 import numpy as np
 
+from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.files import images_in, problem_of, quiet_decoders
-from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.text import shorten
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from torch import nn
 
-from mmflatten.building import build_model
 from mmflatten.checkpoints.loading import load_from_local, load_weights
-from mmflatten.config_library import library
+from mmflatten.config import build_model, library
 from mmflatten.engine.setup import load_config
 from mmflatten.tasks import tasks
 

@@ -12,10 +12,10 @@ from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 
 from mmflatten.checkpoints.loading import load_from_local, load_weights, safe_reading
-from mmflatten.classes import require_same
-from mmflatten.config_files import require_parts
+from mmflatten.config import require_parts
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
+from mmflatten.engine.class_checks import require_same
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.files import problem_of_image, quiet_decoders

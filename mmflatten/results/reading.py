@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from mmengine.config import Config
 
 from mmflatten.checkpoints.torch_file import read_torch
-from mmflatten.config_files import require_parts
+from mmflatten.config import require_parts
 from mmflatten.datasets.storage import member_path
 from mmflatten.engine.datasets import leaves, read_metainfo
 from mmflatten.engine.setup import load_config

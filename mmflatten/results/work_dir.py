@@ -11,7 +11,7 @@ from typing import Any
 from mmengine.config import Config
 
 from mmflatten.checkpoints.run_files import newest_checkpoint
-from mmflatten.config_files import read_config
+from mmflatten.config import read_config
 from mmflatten.console import explain
 from mmflatten.files import problem_of
 from mmflatten.measure.flops.model_cost import ModelCost, count_config

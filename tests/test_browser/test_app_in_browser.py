@@ -21,7 +21,7 @@ NAMES = ('mask-rcnn_flatten-swin-nano_fpn_digits', 'flatten-swin-nano-mixed_digi
 @pytest.fixture(scope='module')
 def url(tmp_path_factory):
     """A detector and a classifier with random weights, served."""
-    from mmflatten.building import build_model
+    from mmflatten.config import build_model
     from mmflatten.engine.setup import load_config
     from mmflatten_lab.app.server import serve
     from mmflatten_lab.app.trial import TriedModel

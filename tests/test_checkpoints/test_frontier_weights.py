@@ -10,10 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mmflatten.building import build_model
 from mmflatten.checkpoints import convert_state_dict, revert_state_dict
 from mmflatten.checkpoints.convert import family_of
 from mmflatten.cli.convert import main as convert
+from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.registry import MODELS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmflatten.building import build_model
+from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'

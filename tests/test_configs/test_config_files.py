@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.config_files import ConfigError, read_config
+from mmflatten.config import ConfigError, read_config
 
 ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))

@@ -9,11 +9,11 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmflatten.classes import HEADS
 from mmflatten.cli.init import main
 from mmflatten.custom_data.config_text import custom_config_text, palette
 from mmflatten.custom_data.reading import CustomData
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.engine.class_checks import HEADS
 from mmflatten.engine.setup import build_runner, load_config
 
 CONFIGS = Path(__file__).parents[2] / 'configs'

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mmengine.config import Config
 
 from mmflatten.cli.init import main
-from mmflatten.config_files import ConfigError, ReadableConfig, config_text, read_config
+from mmflatten.config import ConfigError, ReadableConfig, config_text, read_config
 from mmflatten.custom_data.config_text import custom_config_text
 from mmflatten.custom_data.reading import CustomData
 from mmflatten.engine.setup import load_config

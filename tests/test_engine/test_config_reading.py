@@ -1,7 +1,7 @@
 """Errors in config files name the file, also an inherited one, and the reason."""
 import pytest
 
-from mmflatten.config_files import ConfigError, read_config
+from mmflatten.config import ConfigError, read_config
 
 
 def refused(path) -> str:

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.apis import Predictor
-from mmflatten.building import build_model
 from mmflatten.cli.cam import METHODS as OFFERED
+from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.explain.cam import METHODS, cam, default_layer
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import torch
 
-from mmflatten.building import build_model
+from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.hub.publish import publish
 

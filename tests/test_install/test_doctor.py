@@ -1,5 +1,5 @@
 """Report of `mmflatten doctor` on a working and on a broken installation."""
-from mmflatten import doctor
+from mmflatten.cli import doctor
 from mmflatten.requirements import LIBRARIES
 
 CALL = 'from mmflatten.requirements import numpy_copies as copies; print(copies().state, copies().message)'
@@ -23,7 +23,7 @@ def test_doctor_lists_broken_libraries_with_fixes(run_python, distribution, tmp_
                        'mmcv': "raise ImportError('undefined symbol: x\\n\\nframe #0: main')"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / '__init__.py').write_text(code)
-    status, output = run_python('-m', 'mmflatten.doctor')
+    status, output = run_python('-m', 'mmflatten', 'doctor')
     assert status == 1 and 'Traceback' not in output
     for text in ('status -6', 'pip install --force-reinstall torch==',
                  'einops 0.3.0', 'pip install einops==',
@@ -53,7 +53,7 @@ def test_doctor_names_the_wheel_built_for_numpy_1(run_python, distribution, tmp_
     for name in ('torch', 'torchvision', 'mmcv', 'mmpretrain', 'mmseg'):
         (tmp_path / name).mkdir()
         (tmp_path / name / '__init__.py').touch()  # only mmdet is tried
-    status, output = run_python('-m', 'mmflatten.doctor')
+    status, output = run_python('-m', 'mmflatten', 'doctor')
     assert status == 1
     assert ('mmdet: pycocotools 2.0.7 is built for NumPy 1\n    fix it with: pip install --no-cache-dir '
             '--force-reinstall --no-deps --upgrade pycocotools\n') in output

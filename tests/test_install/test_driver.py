@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-from mmflatten import doctor
+from mmflatten.cli import doctor
 from mmflatten.requirements import gpu_problem
 
 TOO_OLD = 'NVIDIA A100 (driver 470.57.02)'

@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from mmflatten.doctor import OPENCV
+from mmflatten.cli.doctor import OPENCV
 from mmflatten.requirements import LIBRARIES
 
 ROOT = Path(__file__).resolve().parents[2]

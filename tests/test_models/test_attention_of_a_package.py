@@ -19,7 +19,7 @@ version = "1.2"
 [tool.hatch.build.targets.wheel]
 include = ["squared_relu.py"]
 '''
-PROBE = "from mmflatten import doctor; print(*sum(doctor.report_attentions(), []), sep='\\n')"
+PROBE = "from mmflatten.cli import doctor; print(*sum(doctor.report_attentions(), []), sep='\\n')"
 USE = '''
 import sys, mmflatten
 from mmflatten import registry

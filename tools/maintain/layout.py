@@ -4,10 +4,9 @@ A module imports only from its own floor and the floors below. `tests/test_insta
 and `floors.py` draws the floors.
 """
 FLOORS = (
-    ('version', 'requirements', 'config_library', 'text', 'json_files', 'building', 'locate', 'files',
-     'ops', 'structures'),
-    ('registry',),
-    ('classes', 'config_files', 'models', 'evaluation', 'console', 'checkpoints'),
+    ('version', 'requirements', 'text', 'files', 'json_files', 'data_folders', 'ops', 'structures'),
+    ('registry', 'config'),
+    ('models', 'evaluation', 'console', 'checkpoints'),
     ('datasets', 'timm'),
     ('tasks',),
     ('measure',),
@@ -15,7 +14,6 @@ FLOORS = (
     ('export',),
     ('predict', 'custom_data'),
     ('explain', 'results'),
-    ('doctor',),
     ('hub',),
     ('apis',),
     ('cli',),

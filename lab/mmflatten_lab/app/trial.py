@@ -10,7 +10,7 @@ import mmcv
 import numpy as np
 from mmengine.structures import BaseDataElement
 
-from mmflatten.building import model_config
+from mmflatten.config import model_config
 from mmflatten.explain.attention import AttentionLayer, AttentionProbe
 from mmflatten.explain.drawings import attention_pixels
 from mmflatten.explain.maps import network_picture, probe_image

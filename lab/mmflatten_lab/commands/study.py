@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.cli.common import command, positive
-from mmflatten.config_files import ConfigOptions
+from mmflatten.config import ConfigOptions
 from mmflatten.console import own_output, say
 
 

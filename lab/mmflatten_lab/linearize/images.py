@@ -3,8 +3,8 @@ from pathlib import Path
 
 from mmengine.dataset import BaseDataset
 
+from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.files import images_in
-from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.registry import DATASETS
 
 

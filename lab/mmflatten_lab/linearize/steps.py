@@ -15,10 +15,9 @@ from mmengine.registry import DefaultScope
 from mmengine.runner import save_checkpoint
 from torch import Tensor
 
-from mmflatten.building import build_model, model_config
 from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.checkpoints.run_files import atomic_write, newest_checkpoint
-from mmflatten.config_files import config_text, require_parts
+from mmflatten.config import build_model, config_text, model_config, require_parts
 from mmflatten.engine.datasets import build_dataset, leaves
 from mmflatten.engine.setup import set_amp, set_resume, train
 from mmflatten.json_files import read_json

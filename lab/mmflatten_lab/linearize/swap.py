@@ -11,7 +11,7 @@ import torch
 from mmengine.config import Config
 from torch import nn
 
-from mmflatten.building import build_model
+from mmflatten.config import build_model
 from mmflatten.console import quiet_libraries
 from mmflatten.measure.flops.model_cost import image_shape
 from mmflatten.models.attention import CrossShapedAttention, TokenMixer

@@ -14,7 +14,7 @@ from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
-from mmflatten.config_files import require_parts
+from mmflatten.config import require_parts
 from mmflatten.engine.datasets import DatasetError, build_dataset
 from mmflatten.engine.recipe.settings import schedulers, training_length, training_set
 from mmflatten.engine.setup import load_config

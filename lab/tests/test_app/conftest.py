@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.building import build_model
+from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten_lab.app.trial import TriedModel
 

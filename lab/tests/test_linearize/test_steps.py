@@ -13,9 +13,9 @@ import torch
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.visualization import Visualizer
 
-from mmflatten.building import build_model
 from mmflatten.checkpoints.loading import load_from_local
 from mmflatten.cli import convert
+from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.results.curves import read_scalars
 from mmflatten_lab.commands import linearize

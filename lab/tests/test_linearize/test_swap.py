@@ -3,7 +3,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmflatten.building import build_model
+from mmflatten.config import build_model
 from mmflatten.models.attention import TokenMixer
 from mmflatten_lab.linearize.swap import blocks_of, build_swapped, letters_of, swapped_config
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mmflatten.apis import Predictor
-from mmflatten.building import build_model
+from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.explain.attention import effective_rank, singular_values
 from mmflatten.explain.maps import probe_image

@@ -6,8 +6,8 @@ from typing import Any
 
 from mmengine.dataset import BaseDataset
 
+from mmflatten.data_folders import missing_data_hint
 from mmflatten.datasets.stereo.files import StereoDataError
-from mmflatten.locate import missing_data_hint
 
 REQUIRED = dict(right_path='right image', disparity_path='disparity', occlusion_path='occlusion mask',
                 noc_disparity_path='disparity')

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_folder
 from mmflatten.files import read_text, walk_links
-from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.registry import DATASETS
 
 FRAMES = {'clean': 'frames_cleanpass', 'final': 'frames_finalpass'}

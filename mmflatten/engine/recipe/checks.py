@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mmflatten.classes import wrong_heads
+from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.recipe.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
 from mmflatten.engine.recipe.training import Training

@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 from torch import nn
 
-from mmflatten.config_files import read_config, require_parts
+from mmflatten.config import read_config, require_parts
 from mmflatten.measure.flops.counter import OperationCounter, OperationCounts, macs_of
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.flops.rules import OTHER, PRODUCT

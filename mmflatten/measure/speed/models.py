@@ -14,7 +14,7 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.config_library import library
+from mmflatten.config import library
 from mmflatten.measure.flops.model_cost import count_parameters, default_shape, read_model_config
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.models import backbones

@@ -72,7 +72,7 @@ class World:
             raise RuntimeError(f'the files of the campaign could not be made: {made.output[-2000:]}')
 
     def _make(self) -> int:
-        from mmflatten.building import build_model
+        from mmflatten.config import build_model
         from mmflatten.engine.setup import load_config
         torch.manual_seed(0)
         torch.save(dict(state_dict=build_model(load_config(str(self.config))).state_dict()), self.weights)

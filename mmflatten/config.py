@@ -1,7 +1,9 @@
-"""Read config files; errors name the file, also if it is one that a config inherits from."""
+"""Configs: those of the package, reading with errors that name the file, their text, and models built from them."""
 import argparse
 import contextlib
+import copy
 import difflib
+import functools
 import math
 import sys
 import traceback
@@ -10,10 +12,17 @@ from pathlib import Path
 from pprint import PrettyPrinter
 from typing import Any
 
+import numpy as np
+import torch
+import yaml
 from mmengine.config import Config, DictAction
+from mmengine.registry import MODELS, DefaultScope
+from torch import Tensor, nn
 
-from mmflatten.config_library import find_config, library
 from mmflatten.text import shorten
+
+INDEX = 'model-index.yml'
+_RGB_SWITCHES = ('to_rgb', 'bgr_to_rgb', 'channel_conversion', '_channel_conversion')  # names in the four libraries
 
 
 class ConfigError(ValueError):
@@ -147,3 +156,59 @@ def _similar(folder: Path, name: str = '', in_package: bool = False) -> str:
     if in_package or not configs:
         text += ' `mmflatten models` lists the configs of the package.'
     return text
+
+
+def library_root() -> Path:
+    """Folder that holds `configs/` and the model index: `.mim` in an installed package, else the checkout."""
+    package = Path(__file__).resolve().parent
+    installed = package / '.mim'
+    return installed if installed.is_dir() else package.parent
+
+
+@functools.cache
+def library() -> dict[str, dict]:
+    """Every config's entry of the metafiles, by its name: `Config`, `Metadata`, `Results`."""
+    root, entries = library_root(), {}
+    index = root / INDEX
+    if index.is_file():
+        for file in yaml.safe_load(index.read_text(encoding='utf-8'))['Import']:
+            for model in yaml.safe_load((root / file).read_text(encoding='utf-8'))['Models']:
+                entries[model['Name']] = model
+    return entries
+
+
+def find_config(name: str) -> Path | None:
+    """The file of a config that is named by its path here, by its path in a checkout, or by its name alone."""
+    entry = library().get(Path(name).stem if name.endswith('.py') else name, {})
+    places = (Path(name), library_root() / name, library_root() / entry.get('Config', '-'))
+    return next((place for place in places[:3 if '/' not in name else 2] if place.is_file()), None)
+
+
+def model_config(cfg: Config) -> dict:
+    """Return the config's `model` as the Runner builds it, with the config's `data_preprocessor` inside."""
+    model = copy.deepcopy(cfg.model)
+    if cfg.get('data_preprocessor') is not None:
+        model.setdefault('data_preprocessor', copy.deepcopy(cfg.data_preprocessor))
+    return model
+
+
+def build_model(cfg: Config) -> nn.Module:
+    """Build the config's model in the scope of its library."""
+    with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
+        return MODELS.build(model_config(cfg))
+
+
+def takes_rgb(preprocessor: nn.Module) -> bool:
+    """Return True if a data preprocessor converts the BGR that mmcv reads to RGB."""
+    return any(getattr(preprocessor, name, False) for name in _RGB_SWITCHES)
+
+
+@torch.no_grad()
+def pixels_of(image_CHW: Tensor, preprocessor: nn.Module) -> np.ndarray:
+    """Return the RGB pixels (H, W, 3), 0 to 255, of an image that the data preprocessor has normalised."""
+    mean = getattr(preprocessor, 'mean', None)
+    if mean is not None:
+        image_CHW = image_CHW * preprocessor.std + mean
+    if not takes_rgb(preprocessor):
+        image_CHW = image_CHW.flip(0)
+    return image_CHW.round().clamp(0, 255).byte().permute(1, 2, 0).expand(-1, -1, 3).cpu().numpy()

@@ -1,7 +1,7 @@
 """Hints for missing data."""
 import pytest
 
-from mmflatten.locate import DATA_FOLDERS, missing_data_hint
+from mmflatten.data_folders import DATA_FOLDERS, missing_data_hint
 
 
 @pytest.mark.parametrize('root, words', [
