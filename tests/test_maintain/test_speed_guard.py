@@ -5,9 +5,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from speed_guard import processor_family, read_table, slower, write_table
-
-from mmflatten.measure.speed.timing import cpu_clock
+from speed_guard import cpu_clock, processor_family, read_table, slower, write_table
 
 TABLE = {'inference A': 1., 'inference B': 2., 'training A': .5}
 

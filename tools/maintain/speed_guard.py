@@ -10,9 +10,11 @@ import argparse
 import csv
 import platform
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from timeit import timeit
 
 import torch
 
@@ -20,7 +22,7 @@ from mmflatten.cli.common import positive, tool_parser
 from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import cpuinfo, keep_freed_memory
 from mmflatten.measure.speed.models import REFERENCE, ZOO, RunSettings, model_subject
-from mmflatten.measure.speed.timing import cpu_clock, measure
+from mmflatten.measure.speed.timing import Call, measure
 from mmflatten.text import align
 
 TABLE = Path(__file__).with_name('speed_ratios.csv')
@@ -35,6 +37,11 @@ TRAINED = {
 }
 
 Ratios = dict[str, float]  # 'inference FLatten-Swin-T' -> throughput relative to timm's Swin-T
+
+
+def cpu_clock(call: Call, number: int) -> float:
+    """CPU time of this process over all threads; with one thread, robust on a busy machine."""
+    return timeit(call, timer=time.process_time, number=number) / number
 
 
 def processor_family() -> str:

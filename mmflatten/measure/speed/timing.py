@@ -39,7 +39,7 @@ def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: f
         rounds: maximum number of rounds; this or `seconds` must be finite.
         seconds: time per subject. No round starts that would exceed the total, except for the first `MIN_ROUNDS`.
         device: 'cpu', or 'cuda' for the clock of the GPU.
-        clock: clock to use instead of the device's, such as `cpu_clock`.
+        clock: clock to use instead of the device's.
         progress: called after each round with the number of rounds, the elapsed and the remaining seconds.
 
     Returns:
@@ -63,11 +63,6 @@ def clock_of(device: str) -> Clock:
     if torch.device(device).type == 'cuda':
         return _cuda_clock
     return lambda call, number: timeit(call, number=number) / number
-
-
-def cpu_clock(call: Call, number: int) -> float:
-    """CPU time of this process over all threads; with one thread, robust on a busy machine."""
-    return timeit(call, timer=time.process_time, number=number) / number
 
 
 def _cuda_clock(call: Call, number: int) -> float:

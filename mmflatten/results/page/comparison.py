@@ -88,17 +88,11 @@ def _metrics(run: TrainedRun) -> dict[str, float]:
 def config_difference(runs: Sequence[TrainedRun]) -> ResultTable:
     """Tabulate the fields in which the configs differ, except `work_dir`."""
     known = [run for run in runs if run.config is not None]
-    table = _table('Fields of the configs that differ', 'field', known,
-                   [dict(_fields(run.config.to_dict())) for run in known])
-    table.rows = [row for row in table.rows if len(set(row[1:])) > 1 and row[0] not in NOT_COMPARED]
-    return table
-
-
-def _table(title: str, corner: str, runs: Sequence[TrainedRun], columns: Sequence[dict]) -> ResultTable:
-    """Tabulate the values of dictionaries, one column for each run."""
-    keys = dict.fromkeys(key for column in columns for key in column)
-    return ResultTable(title, (corner, *(run.name for run in runs)),
-                       [(key, *(column.get(key) for column in columns)) for key in keys])
+    columns = [dict(_fields(run.config.to_dict())) for run in known]
+    keys = dict.fromkeys(key for column in columns for key in column if key not in NOT_COMPARED)
+    rows = [(key, *(column.get(key) for column in columns)) for key in keys]
+    return ResultTable('Fields of the configs that differ', ('field', *(run.name for run in known)),
+                       [row for row in rows if len(set(row[1:])) > 1])
 
 
 def _fields(value: Any, name: str = '') -> Iterator[tuple[str, str]]:
