@@ -5,8 +5,8 @@
 `fashion`: Fashion-MNIST as one file per image.
 `canvases`: images of 64 garments (8 x 8); the label is the class of the one on a red background.
 
-`mmflatten data shards` packs a data set into tar files, `mmflatten data index` indexes a large data set, and
-`mmflatten data convert` converts labels and 16-bit images; see their --help.
+`mmflatten data shards` packs a data set into tar files, and `mmflatten data index` indexes a large data set; see their
+--help.
 """
 import errno
 import math
@@ -23,7 +23,7 @@ from typing import Any, TextIO
 
 from mmengine.utils import ProgressBar
 
-from mmflatten.cli.common import fraction, non_negative, positive
+from mmflatten.cli.common import positive
 from mmflatten.console import explain
 from mmflatten.datasets import fashion
 from mmflatten.datasets.build import BuildOptions, is_finished
@@ -31,12 +31,11 @@ from mmflatten.datasets.packing import build_shards
 from mmflatten.datasets.shards import build_index, find_splits
 
 SOURCES = ('digits', 'garments', 'fashion', 'canvases')
-PACKING = ('shards', 'index', 'convert')
-PACKING_HELP = """Pack class folders into tar shards, index existing data, or convert labels.
+PACKING = ('shards', 'index')
+PACKING_HELP = """Pack class folders into tar shards, or index existing data.
 
 `shards`: pack SOURCE/{train,val}/<class>/*.JPEG into tar files (WebDataset) with an index.
 `index`: index a folder of class folders, a text file with lines such as `n01440764/n01440764_18.JPEG 0`, or tar files.
-`convert`: convert labels of COCO, YOLO, Pascal VOC and labelme to COCO or YOLO, and images of 16 bits to 8 bits.
 
 Configs read shards and indices through `mmflatten.IndexedImages`: docs/data_at_scale.md.
 """
@@ -81,19 +80,6 @@ def packing_parser() -> ArgumentParser:
     index.add_argument('source', type=Path, nargs='+', help='one folder, one .txt file, or tar files')
     index.add_argument('--out', type=Path, required=True,
                        help='index to create; shards are stored relative to its folder')
-    convert = words.add_parser('convert', help='convert labels, or images with 16 bits')
-    convert.add_argument('source', type=Path, nargs='+', help='COCO files, data.yaml, or folders of YOLO, '
-                         'Pascal VOC or labelme files; one, or training and validation; for 8bit a folder of images')
-    convert.add_argument('--to', required=True, choices=('coco', 'yolo', '8bit'), help='format to write')
-    convert.add_argument('--out', type=Path, required=True, help='folder to create')
-    convert.add_argument('--images', nargs='+', type=Path, default=[], metavar='DIR',
-                         help='folder of images, or two (default: that of SOURCE)')
-    convert.add_argument('--classes', nargs='+', metavar='NAME', help='order of the classes, if the labels hold names')
-    convert.add_argument('--val-share', type=fraction, default=0, metavar='S',
-                         help='fraction for validation of one part (default: 0)')
-    convert.add_argument('--boxes', action='store_true', help='yolo: write boxes also if there are polygons')
-    convert.add_argument('--range', nargs=2, type=non_negative, metavar=('LOW', 'HIGH'),
-                         help='8bit: values that become black and white')
     return parser
 
 
@@ -180,11 +166,6 @@ def pack(args: Namespace) -> str:
     if args.word == 'index':
         number = build_index(args.source, args.out)
         return f'{args.out}: {number} images indexed in {time.monotonic() - start:.0f} s.'
-    if args.word == 'convert':
-        from mmflatten.custom_data.convert import convert
-        from mmflatten.custom_data.reading import Request
-        return '\n'.join(convert(Request('det', args.images, '', args.out, args.source, args.classes, args.val_share),
-                                 args.to, args.range, args.boxes))
     if args.format != 'tar':
         raise ValueError(f'--format: expected tar, got {args.format}. Other formats were removed.')
     skipped: list[str] = []
@@ -206,7 +187,7 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _stop)
     argv = sys.argv[1:] if argv is None else argv
     source = argv[0] if argv else None
-    packing, resumes = source in PACKING, source == 'shards'
+    packing = source in PACKING
     args = (packing_parser() if packing else parser()).parse_args(argv)
     if args.out is None:
         args.out = Path('data', f'{args.source}_stereo' if args.stereo else args.source)
@@ -214,13 +195,11 @@ def main(argv: list[str] | None = None) -> int:
         print(pack(args) if packing else prepare(args))
     except Exception as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = 'Make room; the same command continues' if resumes else 'Make room or choose another disk'
-        reason = f'{error.strerror} while writing {args.out}. {advice}.' if full else explain(error)
+        reason = f'{error}. Make room or choose another disk.' if full else explain(error)
         print(f'mmflatten data: {reason}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f'mmflatten data: interrupted; {args.out} was not changed. The same command '
-              f'{"continues" if resumes else "starts again"}.', file=sys.stderr)
+        print(f'mmflatten data: interrupted; {args.out} was not changed.', file=sys.stderr)
         return 130
     return 0
 
