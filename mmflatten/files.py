@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from mmflatten.text import Escaped
@@ -177,29 +176,6 @@ def images_in(folder: Path, suffixes: tuple[str, ...], pattern: str = '*') -> li
     """
     return sorted(path for path in folder.glob(pattern) if path.suffix.lower() in suffixes and not path.is_dir()
                   and not any(part.startswith('.') for part in path.relative_to(folder).parts))
-
-
-def read_deep(path: str | os.PathLike) -> np.ndarray | None:
-    """Read an image with 16 bits as BGR pixels (H, W, 3) of dtype uint16; None for any other file."""
-    import cv2
-    if problem_of_image(path) is not None:
-        return None
-    try:
-        with open(path, 'rb') as file:
-            if (header := file.read(25)).startswith(b'\x89PNG') and header[24:] != b'\x10':
-                return None  # an ordinary PNG need not be decoded
-        pixels = cv2.imread(os.fsencode(path), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
-    except (OSError, cv2.error):  # reported when it is read as a picture
-        return None
-    return pixels if pixels is not None and pixels.dtype == np.uint16 else None
-
-
-def to_eight_bits(pixels: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Map the values from `low` to `high` to 0 to 255, as uint8; values outside become 0 or 255."""
-    if low >= high:
-        raise ValueError(f'--range: expected the lower value first, got {low} {high}.')
-    table = np.clip((np.arange(2**16, dtype=np.float32) - low) * (255 / (high - low)), 0, 255).round().astype(np.uint8)
-    return np.stack([table[row] for row in pixels])  # whole, the indices alone would take 8 bytes for each value
 
 
 @contextlib.contextmanager

@@ -7,14 +7,13 @@
 
     mmflatten init --task det --ann data.yaml --base CONFIG --out mine.py
 
-A single annotation file or folder is split into training and validation, or into folds: --folds 5 writes
-mine_fold1.py to mine_fold5.py. See docs/own_data.md.
+A single annotation file or folder is split into training and validation. See docs/own_data.md.
 """
 from argparse import ArgumentParser, Namespace
 from dataclasses import fields
 from pathlib import Path
 
-from mmflatten.cli.common import command, fraction, positive, seed
+from mmflatten.cli.common import command, fraction, positive
 
 
 def options(parser: ArgumentParser) -> None:
@@ -33,8 +32,6 @@ def options(parser: ArgumentParser) -> None:
                         help='det: categories to keep; seg: names of the values 0, 1, ...')
     parser.add_argument('--val-share', type=fraction, default=0.2, metavar='S',
                         help='fraction for validation if the data has one part (default: 0.2)')
-    parser.add_argument('--folds', type=positive, metavar='K', help='write a config for each of K stratified folds')
-    parser.add_argument('--seed', type=seed, default=0, metavar='N', help='seed of the folds (default: 0)')
     parser.add_argument('--batch', type=positive, metavar='N', help='batch size (default: as in the base)')
     parser.add_argument('--checkpoint', type=Path, metavar='FILE', help='initial weights')
     parser.add_argument('--force', action='store_true', help='replace FILE.py and its splits if they exist')

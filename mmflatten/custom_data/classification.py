@@ -6,7 +6,6 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmflatten.custom_data.images import (
-    divide,
     find_images,
     picture_problems,
     read_pictures,
@@ -40,7 +39,6 @@ def read(request: Request, base: Config) -> CustomData:
     else:
         roots = split_folders(request.images)
         parts = [_class_folders(root) for root in roots]
-    request.require_one_part(parts)
     names = sorted(parts[0])
     if sorted(parts[-1]) != names:
         kind = 'class' if request.ann else 'class folder'
@@ -53,8 +51,6 @@ def read(request: Request, base: Config) -> CustomData:
     pictures = read_pictures(labels, request.pictures)
     if len(parts) == 2:
         sides = [sum(part.values(), []) for part in parts]
-    elif request.folds:
-        sides = list(divide(request, pictures, {path: [name] for path, name in labels.items()}))
     else:
         halves = [split({path: pictures[path] for path in files}, request.val_share)
                   for files in parts[0].values() if files]

@@ -15,8 +15,6 @@ TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str)
 FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
               annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER), categories=dict(id=NUMBER, name=TEXT))
 LARGEST = 2**40  # number of pixels
-OTHER_FORMATS = dict(caption='image captions', segments_info='panoptic segmentation',
-                     shapes='a single image of labelme')
 
 
 @dataclass
@@ -57,13 +55,6 @@ class CocoFile:
         return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations']
                        if not is_tiny(annotation) and not annotation.get('iscrowd'))
 
-    def labels(self) -> dict[Path, set]:
-        """Return the category ids of the objects in each image."""
-        found: dict[Any, set] = {image['id']: set() for image in self.content['images']}
-        for annotation in self.content['annotations']:
-            found[annotation['image_id']].add(annotation['category_id'])
-        return {path: found[image['id']] for path, image in self.images.items()}
-
     def subset(self, paths: Sequence[Path], file: Path) -> 'CocoFile':
         """Return the part with these images, to be written to a file."""
         listed = self.images
@@ -84,13 +75,9 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     lists = content if isinstance(content, dict) else {}
     missing = [kind for kind in FIELDS
                if not isinstance(lists.get(kind), list) or (kind != 'annotations' and not lists[kind])]
-    annotations = [] if 'annotations' in missing else lists['annotations']
-    keys = {*lists, *next((entry for entry in annotations if isinstance(entry, dict)), {})}
-    other = [name for key, name in OTHER_FORMATS.items() if key in keys]
-    if other or missing:
-        problem = other[0] if other else f'a file without {", ".join(missing)}'
+    if missing:
         raise DataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
-                        f'categories, got {problem}.')
+                        f'categories, got a file without {", ".join(missing)}.')
     wrong = []
     for kind, fields in FIELDS.items():
         for number, entry in enumerate(lists[kind]):

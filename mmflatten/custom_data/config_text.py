@@ -1,5 +1,6 @@
 """Writing a short commented config for user data on top of a base config."""
 import colorsys
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +11,6 @@ from mmengine.config import Config
 
 from mmflatten.config import python_text
 from mmflatten.custom_data.reading import CustomData, DataError
-from mmflatten.custom_data.schedule import fitted_schedule, scaled_rate
 from mmflatten.engine.class_checks import HEADS
 from mmflatten.engine.recipe.settings import base_batch
 from mmflatten.tasks import Task, task_of
@@ -46,7 +46,7 @@ def custom_config_text(data: CustomData, base: Config, out: Path, batch: int, ch
     blocks = [_head(data, base, out, root)]
     if data.classes:
         blocks += [_classes(data), _model(base, checkpoint)]
-    blocks += [_loaders(data, base, batch, root), _schedule(base, data.counts[0], batch),
+    blocks += [_loaders(data, base, batch, root), _rate(base, batch),
                f'{start}  # initial weights; heads of other classes are new']
     return python_text('\n\n'.join(blocks) + '\n')
 
@@ -172,23 +172,22 @@ def _loaders(data: CustomData, base: Config, batch: int, root: str) -> str:
     return '\n'.join(texts)
 
 
-def _schedule(base: Config, images: int, batch: int) -> str:
-    """Write the learning rate, and what else the number of images changes."""
-    rate = scaled_rate(base, batch)
-    if rate is None:
-        text = '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
-    else:
-        lr, factor, rule = rate
-        text = (f'# Scaled from {lr} for a batch of {base_batch(base)} to {batch} on one GPU ({rule}). Use '
-                f'--auto-scale-lr on several.\noptim_wrapper = dict(optimizer=dict(lr={lr * factor:.3g}))\n'
-                f'auto_scale_lr = dict(base_batch_size={batch})')
-    changes = fitted_schedule(base, images, batch)
-    if changes:
-        text += f'\n\n# The schedule of the base, fitted to {images} images.'
-    for name, value in changes.items():
-        if isinstance(value, list):
-            items = ''.join(f'    {source(item)},\n' for item in value)
-            text += f'\n{name} = [\n{items}]'
-        else:
-            text += f'\n{name} = {source(value)}'
-    return text
+def default_batch(base: Config, images: int) -> int:
+    """Batch size of the base, or less if an epoch had fewer than ten iterations."""
+    return min(base.train_dataloader.batch_size, max(4, images // 10), images)
+
+
+def _rate(base: Config, batch: int) -> str:
+    """Write the learning rate for a batch size on one GPU.
+
+    SGD's rate is proportional to the batch (Goyal et al., arXiv 1706.02677), Adam's to its square root (Malladi et
+    al., arXiv 2205.10287).
+    """
+    optimizer, old = base.optim_wrapper.get('optimizer', {}), base_batch(base)
+    if not optimizer.get('lr') or not old:
+        return '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
+    adaptive = 'Adam' in optimizer.type
+    lr = optimizer.lr * (math.sqrt(batch / old) if adaptive else batch / old)
+    return (f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU '
+            f'({"square root" if adaptive else "linear"}). Use --auto-scale-lr on several.\n'
+            f'optim_wrapper = dict(optimizer=dict(lr={lr:.3g}))\nauto_scale_lr = dict(base_batch_size={batch})')

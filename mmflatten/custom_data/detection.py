@@ -8,7 +8,7 @@ from typing import Any
 from mmengine.config import Config
 
 from mmflatten.custom_data.coco import CocoFile, are_numbers, is_tiny
-from mmflatten.custom_data.images import Picture, divide, find_images, picture_problems, read_pictures, size_range
+from mmflatten.custom_data.images import Picture, picture_problems, read_pictures, size_range, split
 from mmflatten.custom_data.label_formats import read_labels
 from mmflatten.custom_data.labels import LABEL_PROBLEMS
 from mmflatten.custom_data.reading import CustomData, DataError, Problem, Request, problems_of
@@ -45,14 +45,13 @@ COCO_PROBLEMS = {
 def read(request: Request, base: Config) -> CustomData:
     """Read COCO files or labels of another format, in one part that is split, or in two."""
     parts, pictures, problems = read_checked(request)
-    request.require_one_part(parts)
     first = parts[0].names
     if any(problem.stops for problem in problems):  # the rest needs valid ids and names
         return CustomData(DATASET, {}, {}, (0, 0), problems=problems + picture_problems(pictures, pictures, []))
     names = _chosen(first, request.classes)
     sides = [list(part.images) for part in parts]
     if len(parts) == 1:
-        sides, parts = divide(request, pictures, parts[0].labels()), parts * 2
+        sides, parts = split(pictures, request.val_share), parts * 2
     if parts[0] is parts[1] or parts[0].converted:
         parts = [part.subset(side, request.split_file(name, '.json'))
                  for part, side, name in zip(parts, sides, ('train', 'val'))]
@@ -60,14 +59,12 @@ def read(request: Request, base: Config) -> CustomData:
     train, val = parts
     problems += picture_problems(pictures, train.images, val.images)
     problems += _empty_classes(request.ann[0], train, val, names)
-    order = [f'classes in the order of the file, not of --classes: {", ".join(names)}'] * (
-        names != list(request.classes or names))
     masks = all(annotation.get('segmentation') for part in parts for annotation in part.content['annotations'])
     masks = masks and not any(problem.name == UNUSABLE for problem in problems)
     arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
     arguments[0]['filter_cfg'] = dict(filter_empty_gt=True)
     return CustomData(DATASET, *arguments, (len(train.images), len(val.images)), tuple(names),
-                   _summary(train, val, names, pictures, masks) + order, problems, lists,
+                   _summary(train, val, names, pictures, masks), problems, lists,
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
 
 
@@ -156,10 +153,7 @@ def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
 def _empty_classes(file: Path, train: CocoFile, val: CocoFile, names: Sequence[str]) -> list[Problem]:
     empty = [[name for name in names if not part.objects()[name]] for part in (train, val)]
     if len(empty[0]) == len(names):
-        fix = f'add objects of {shorten(names, 5)}'
-        if train.path != file and len(empty[1]) < len(names):
-            fix = 'all are in validation: annotate more images, or give a file for each part'
-        return [Problem('no object for training', [f'annotations of {file}'], fix)]
+        return [Problem('no object for training', [f'annotations of {file}'], f'add objects of {shorten(names, 5)}')]
     effects = dict(training='it cannot be learned', validation='its AP is not counted')
     return [Problem(f'class without an object in {part}', labels, effect, stops=False)
             for (part, effect), labels in zip(effects.items(), empty) if labels]
@@ -171,10 +165,4 @@ def _summary(train: CocoFile, val: CocoFile, names: Sequence[str], pictures: Map
     counts = train.objects(), val.objects()
     facts += [f'class {name}: {counts[0][name]} objects for training, {counts[1][name]} for validation'
               for name in names]
-    ids = sorted(category['id'] for category in train.content['categories'])
-    if ids != list(range(1, len(ids) + 1)):
-        facts.append(f'category ids: {shorten([*map(str, ids)], 10)}; sparse ids are allowed, labels are 0, 1, ...')
-    unlisted = {*find_images(train.folder), *find_images(val.folder)} - {*train.images, *val.images}
-    if unlisted:
-        facts.append(f'{len(unlisted)} images in the folders are missing from the annotation files')
     return facts

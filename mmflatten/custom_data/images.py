@@ -4,8 +4,7 @@ import hashlib
 import os
 import sys
 import threading
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
@@ -16,8 +15,7 @@ import numpy as np
 from mmengine.utils import track_iter_progress
 from PIL import Image
 
-from mmflatten.custom_data.folds import stratified_folds
-from mmflatten.custom_data.reading import DataError, Problem, Request
+from mmflatten.custom_data.reading import DataError, Problem
 from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, quiet_decoders, read_bytes
 from mmflatten.text import shorten
@@ -25,7 +23,6 @@ from mmflatten.text import shorten
 PROGRESS_THRESHOLD = 1000  # images
 MANY_PIXELS = 2**24  # of an image
 _LARGE = threading.Lock()
-NEAR = 4  # of 64 bits: reached by 95 % of 300 scenes after JPEG of quality 50 or halving, and by no two of 420 scenes
 # Errors of Pillow and OpenCV for broken files and for images above the pixel limit.
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, cv2.error)
 
@@ -36,14 +33,10 @@ class Picture(NamedTuple):
     Attributes:
         size: (width, height) as in training, None if the file is broken.
         digest: SHA-1 of the bytes, or the path if the file cannot be opened.
-        look: difference hash of 64 bits (see `look_of`), 0 if the image is flat or broken.
-        peak: largest value of an image with 16 bits, else 0.
     """
 
     size: tuple[int, int] | None
     digest: str
-    look: int = 0
-    peak: int = 0
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -88,11 +81,8 @@ def _read(path: Path) -> Picture:
         with opened(content) as image:
             image.load()  # fails for a truncated file, which OpenCV fills with grey
             image.close()
-            pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
-            if pixels is None:
-                return Picture(None, digest)
-            peak = int(pixels.max()) if pixels.dtype == np.uint16 else 0
-            return Picture(pixels.shape[1::-1], digest, look_of(pixels), peak)
+            pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+            return Picture(None if pixels is None else pixels.shape[1::-1], digest)
     except UNREADABLE:
         return Picture(None, digest)
 
@@ -106,29 +96,6 @@ def opened(content: bytes) -> Iterator[Image.Image]:
     with (Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image,
           _LARGE if image.width * image.height > MANY_PIXELS else contextlib.nullcontext()):
         yield image
-
-
-def look_of(pixels: np.ndarray) -> int:
-    """Return 64 bits that barely change if an image is resized or compressed again; 0 for a flat image.
-
-    Each bit says if a pixel of the grey image of 9 x 8 pixels is darker than the next one in its row (dHash).
-    """
-    small = cv2.resize(cv2.cvtColor(pixels, cv2.COLOR_BGR2GRAY), (9, 8), interpolation=cv2.INTER_AREA)
-    return int.from_bytes(np.packbits(small[:, 1:] > small[:, :-1]).tobytes())
-
-
-def near_twins(pictures: Mapping[Path, Picture], first: Iterable[Path], second: Iterable[Path]) -> list[str]:
-    """List images of `second` that look like one of `first`, which is at most `NEAR` bits away and has other bytes."""
-    others = [path for path in first if path in pictures and pictures[path].look]
-    looks = np.array([pictures[path].look for path in others], np.uint64)
-    found = []
-    for path in second if others else ():
-        if path in pictures and pictures[path].look:
-            bits = np.bitwise_count(looks ^ np.uint64(pictures[path].look))
-            twin = others[int(bits.argmin())]
-            if bits.min() <= NEAR and pictures[twin].digest != pictures[path].digest:
-                found.append(f'{twin} ~ {path}')
-    return found
 
 
 def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -> list[Problem]:
@@ -146,18 +113,12 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
     training, validation = firsts
     shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
     broken = [str(path) for path, picture in pictures.items() if picture.size is None]
-    peak = max((picture.peak for picture in pictures.values()), default=0)
-    deep = [f'{path} (values up to {picture.peak})' for path, picture in pictures.items() if picture.peak]
     problems = [
         Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, not an '
                 'image, a broken link, a pipe or device, not readable, or above the pixel limit of Pillow'),
         Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
                 'annotation file or folder that --val-share splits'),
-        Problem('same image twice', repeated, 'it counts twice', stops=False),
-        Problem('near-duplicate in training and validation', near_twins(pictures, *sides), 'the metrics may be too '
-                'good: put images of one scene or film into one part', stops=False),
-        Problem('image with 16 bits', deep, f'training uses the upper 8 bits, here 0 to {peak >> 8} of 255: '
-                f'write others with `mmflatten data convert FOLDER --to 8bit --range 0 {peak}`', stops=False)]
+        Problem('same image twice', repeated, 'it counts twice', stops=False)]
     return [problem for problem in problems if problem.where]
 
 
@@ -170,19 +131,6 @@ def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[P
     chosen = set(digests[:min(max(round(val_fraction * len(digests)), 1), len(digests) - 1)])
     return ([path for path, picture in pictures.items() if picture.digest not in chosen],
             [path for path, picture in pictures.items() if picture.digest in chosen])
-
-
-def divide(request: Request, pictures: Mapping[Path, Picture],
-           labels: Mapping[Path, Iterable[Hashable]]) -> tuple[list[Path], list[Path]]:
-    """Split files into training and validation by `--val-share`, or into a fold of `--folds` by their labels."""
-    if not request.folds:
-        return split(pictures, request.val_share)
-    groups: dict[str, set] = defaultdict(set)  # copies of an image stay together
-    for path, picture in pictures.items():
-        groups[picture.digest].update(labels.get(path, ()))
-    folds = stratified_folds(groups, request.folds, request.seed)
-    return ([path for path, picture in pictures.items() if folds[picture.digest] != request.fold],
-            [path for path, picture in pictures.items() if folds[picture.digest] == request.fold])
 
 
 def size_range(pictures: Mapping[Path, Picture]) -> str:

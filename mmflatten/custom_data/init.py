@@ -9,91 +9,49 @@ from mmengine.config import Config
 
 from mmflatten.checkpoints.run_files import require_whole
 from mmflatten.console import quiet_libraries
-from mmflatten.custom_data.config_text import custom_config_text, require_base
+from mmflatten.custom_data.config_text import custom_config_text, default_batch, require_base
 from mmflatten.custom_data.reading import CustomData, DataError, Request
-from mmflatten.custom_data.schedule import default_batch
-from mmflatten.engine.recipe.checks import warnings_of
-from mmflatten.engine.recipe.training import Training
 from mmflatten.engine.setup import load_config
 from mmflatten.text import shorten
 
 
 def initialise(request: Request) -> Iterator[str]:
-    """Read and check the data, write the config, or one for each fold, and yield lines for the user.
-
-    An error writes nothing.
-    """
+    """Read and check the data, write the config, and yield lines for the user. An error writes nothing."""
     _check_options(request)
     base = load_config(request.base)
-    requests = request.each_fold()
-    _require_free(request, base, [item.out for item in requests])
+    _require_free(request, base, [request.out])
     require_base(base, request.spec)
     if request.checkpoint is not None:
         require_whole(request.checkpoint)
-    folds = []
-    for item in requests:
-        data = request.spec.part('custom_data').read(item, base)
-        yield from _news(data, f'fold {item.fold + 1}: ' if request.folds else '', folds)
-        data.require_usable()
-        folds.append(data)
-    files: dict[Path, bytes] = {}
-    batches = []
-    for item, data in zip(requests, folds):
-        _require_free(request, base, data.lists)
-        require_base(base, request.spec, data)
-        batches.append(min(request.batch, data.counts[0]) if request.batch else default_batch(base, data.counts[0]))
-        text = custom_config_text(data, base, item.out, batches[-1], request.checkpoint)
-        files |= {path: content.encode() for path, content in {**data.lists, item.out: text}.items()}
+    data = request.spec.part('custom_data').read(request, base)
+    yield from data.facts
+    yield from (('error: ' if problem.stops else 'warning: ') + str(problem) for problem in data.problems)
+    data.require_usable()
+    _require_free(request, base, data.lists)
+    require_base(base, request.spec, data)
+    images = data.counts[0]
+    batch = min(request.batch, images) if request.batch else default_batch(base, images)
+    text = custom_config_text(data, base, request.out, batch, request.checkpoint)
+    files = {path: content.encode() for path, content in {**data.lists, request.out: text}.items()}
     request.out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix='.init-', dir=request.out.parent) as folder:  # on the disk of the config
         written = {path: Path(folder, path.name) for path in files}
         for path, content in files.items():
             written[path].write_bytes(content)
-        configs = [_read_back(written[item.out], data) for item, data in zip(requests, folds)]
-        lines = [*_checks(requests[0], configs[0], base, folds[0].counts, batches[0])]
+        _read_back(written[request.out], data)
         for path, part in written.items():
             part.replace(path)
-    yield from lines
-    yield f'written: {", ".join(map(str, files))}'
+    unit = 'pairs' if request.spec.pairs else 'images'
+    yield f'{images} {unit} for training, {data.counts[1]} for validation, in batches of {batch}'
+    yield f'written: {", ".join(map(str, files))}; next: mmflatten check {request.out}'
 
 
-def _read_back(path: Path, data: CustomData) -> Config:
-    """Read a written config. Raises DataError if its classes are not those of the data."""
+def _read_back(path: Path, data: CustomData) -> None:
+    """Raise DataError if the classes of a written config are not those of the data."""
     with quiet_libraries(logging.ERROR):
         cfg = load_config(str(path))
     if data.classes and tuple(cfg.classes) != data.classes:
         raise DataError(f'--out {path.name}: the config has other classes than the data. Rename the classes.')
-    return cfg
-
-
-def _news(data: CustomData, prefix: str, before: list[CustomData]) -> Iterator[str]:
-    """Yield the facts and problems of the data, without those of the folds before."""
-    told = {line for item in before for line in [*item.facts, *map(str, item.problems)]}
-    if prefix and any(data.counts):
-        yield f'{prefix}{data.counts[0]} for training, {data.counts[1]} for validation'
-    for line in data.facts:
-        if line not in told:
-            yield (prefix if 'validation' in line else '') + line
-    for problem in data.problems:
-        if str(problem) not in told:
-            yield ('error: ' if problem.stops else 'warning: ') + str(problem)
-
-
-def _checks(request: Request, cfg: Config, base: Config, counts: tuple[int, int], batch: int) -> Iterator[str]:
-    """Yield the length of the training, and what `mmflatten check` finds in the written config."""
-    train, val = counts
-    with quiet_libraries(logging.ERROR):
-        training = Training(cfg, gpus=1, images=train)
-        warnings = warnings_of(training)
-    unit = 'pairs' if request.spec.pairs else 'images'
-    passes = training.iterations / training.epoch_length
-    yield (f'{train} {unit} for training, {val} for validation; {training.iterations:,} iterations with a batch of '
-           f'{batch}, {passes:.0f} epochs')
-    yield from (f'warning: {text}' for _, text in warnings)
-    weights = (base.model.get('backbone', {}).get('init_cfg') or {}).get('checkpoint')
-    if weights and request.checkpoint is None and '://' not in weights and not Path(weights).exists():
-        yield (f'warning: the pretrained weights of the base, {weights}, do not exist. Download them, or start from '
-               'random weights with --cfg-options model.backbone.init_cfg=None')
 
 
 def _check_options(request: Request) -> None:
@@ -116,8 +74,6 @@ def _check_options(request: Request) -> None:
         if not request.ann:
             raise DataError('--images is missing: name the folder of the images.')
         request.images = [path if path.is_dir() else path.parent for path in request.ann]
-    if request.folds is not None and request.folds < 2:
-        raise DataError(f'--folds: expected at least 2, got {request.folds}.')
     if request.ann and len(request.images) > len(request.ann):
         raise DataError(f'--ann: expected annotations for each of {len(request.images)} folders, got '
                         f'{len(request.ann)}.')

@@ -1,6 +1,6 @@
 """User data as read for `mmflatten init`: options, data set arguments, summary and problems."""
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,6 @@ class Request:
     """Options of `mmflatten init`; see its help.
 
     Attributes:
-        fold: number of the fold, from 0, that is left for validation.
         pictures: images that have been read.
     """
 
@@ -92,21 +91,7 @@ class Request:
     batch: int | None = None
     checkpoint: Path | None = None
     force: bool = False
-    folds: int | None = None
-    seed: int = 0
-    fold: int = 0
     pictures: dict[Path, Any] = field(default_factory=dict)
-
-    def each_fold(self) -> list['Request']:
-        """Return the request for each fold, with a config and lists of its own, or this one."""
-        return [replace(self, fold=number, out=self.out.with_name(f'{self.out.stem}_fold{number + 1}{self.out.suffix}'))
-                for number in range(self.folds)] if self.folds else [self]
-
-    def require_one_part(self, parts: Collection) -> None:
-        """Raise DataError if data that are to be folded have two parts."""
-        if self.folds and len(parts) > 1:
-            raise DataError(f'--folds {self.folds}: expected one part, which is divided into folds, got training '
-                            'and validation. Give one folder or annotation file, or leave --folds out.')
 
     @property
     def spec(self) -> Task:

@@ -10,12 +10,12 @@ from mmengine.config import Config
 from mmflatten.custom_data.images import (
     UNREADABLE,
     Picture,
-    divide,
     find_images,
     opened,
     picture_problems,
     read_pictures,
     size_range,
+    split,
     split_folders,
 )
 from mmflatten.custom_data.reading import (
@@ -57,7 +57,6 @@ def read(request: Request, base: Config) -> CustomData:
                         f'{len(maps)} ({shorten([*map(str, maps)])}).')
     names = tuple(request.classes or _class_names(maps[0]))
     places: dict[str, list[str]] = defaultdict(list)
-    request.require_one_part(images)
     pairs = [_pairs(*folders, places) for folders in zip(images, maps)]
     label_maps = {image: label_map for part in pairs for image, label_map in part.items()}
     pictures = read_pictures(label_maps, request.pictures)
@@ -66,9 +65,8 @@ def read(request: Request, base: Config) -> CustomData:
         raise DataError('--images: expected one file suffix, which mmseg requires, got '
                         f'{", ".join(f"{count} {suffix}" for suffix, count in suffixes.items())}. Convert or rename '
                         'the images.')
-    labels: dict[Path, set[int]] = {}
-    facts = [f'image sizes: {size_range(pictures)}', *_check_maps(label_maps, pictures, names, places, labels)]
-    sides = [list(part) for part in pairs] if len(pairs) == 2 else divide(request, pictures, labels)
+    facts = [f'image sizes: {size_range(pictures)}', *_check_maps(label_maps, pictures, names, places)]
+    sides = [list(part) for part in pairs] if len(pairs) == 2 else split(pictures, request.val_share)
     lines = [[path.relative_to(root).with_suffix('').as_posix() for path in side]
              for side, root in zip(sides, (images[0], images[-1]))]
     arguments = [dict(data_prefix=dict(img_path=image, seg_map_path=label_map), img_suffix=[*suffixes][0],
@@ -98,11 +96,8 @@ def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path,
 
 
 def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, Picture], names: Sequence[str],
-                places: dict[str, list[str]], labels: dict[Path, set[int]]) -> list[str]:
-    """Check the label map of each image, and return a line for each class with its fraction of the pixels.
-
-    `labels` receives the classes in each image.
-    """
+                places: dict[str, list[str]]) -> list[str]:
+    """Check the label map of each image, and return a line for each class with its fraction of the pixels."""
     total: Counter = Counter()
     with ThreadPoolExecutor() as pool:
         for (image, path), (shape, counts) in zip(label_maps.items(), pool.map(_count, label_maps.values())):
@@ -117,7 +112,6 @@ def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, Picture
                 if unknown:
                     places['label value without a class'].append(f'{shorten(unknown, 5)} in {path}')
                 total.update(counts)
-                labels[image] = {*counts} - {IGNORE_INDEX}
     pixels = max(total.total(), 1)
     lines = [f'class {name} (value {value}): {total[value] / pixels:.1%} of the pixels'
              + ('' if total[value] else '; it cannot be learned') for value, name in enumerate(names)]

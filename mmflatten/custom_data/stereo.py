@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from mmengine.config import Config
 
-from mmflatten.custom_data.images import divide, find_images, picture_problems, read_pictures, size_range, split_folders
+from mmflatten.custom_data.images import find_images, picture_problems, read_pictures, size_range, split, split_folders
 from mmflatten.custom_data.reading import CustomData, DataError, Request, listed, problems_of
 from mmflatten.datasets.stereo import read_disparity
 from mmflatten.datasets.stereo.layouts import disparity_of
@@ -32,7 +32,6 @@ def read(request: Request, base: Config) -> CustomData:
                             'right/NAME.png and disparity/NAME.pfm.')
     lefts = [find_images(root / 'left') for root in roots]
     rights = {left: left.parent.parent / 'right' / left.name for part in lefts for left in part}
-    request.require_one_part(roots)
     pictures = read_pictures([*rights, *rights.values()], request.pictures)
     left_pictures = {path: pictures[path] for path in rights}
     places: dict[str, list[str]] = defaultdict(list)
@@ -44,7 +43,7 @@ def read(request: Request, base: Config) -> CustomData:
         elif len(sizes - {None}) > 1:
             places['image sizes of a pair differ'].append(str(left))
         largest = max(largest, _check_disparity(left, pictures[left].size, max_disp, places))
-    sides = lefts if len(roots) == 2 else divide(request, left_pictures, {})
+    sides = lefts if len(roots) == 2 else split(left_pictures, request.val_share)
     facts = [f'image sizes: {size_range(left_pictures)}',
              f'largest disparity: {largest:.1f} pixels; the model predicts up to {max_disp}']
     arguments = [dict(data_prefix={part: root / part for part in STEREO_FOLDERS}) for root in roots]

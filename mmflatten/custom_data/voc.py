@@ -23,11 +23,7 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     if len(parts) > 1 or not all(file.is_file() for file in lists):
         return parts
     whole, = parts
-    chosen = [{line.split()[0]: f'{file}:{number}' for number, line in enumerate(
-        read_text(file).splitlines(), 1) if line.strip()} for file in lists]
-    listed, labelled = {**chosen[0], **chosen[1]}, {path.stem: path for path in whole.images}
-    whole.faults['listed image without labels'] += [place for stem, place in listed.items() if stem not in labelled]
-    whole.faults['image in neither list'] += [str(path) for stem, path in labelled.items() if stem not in listed]
+    chosen = [{line.split()[0] for line in read_text(file).splitlines() if line.strip()} for file in lists]
     return [Labels(whole.source, {path: objects for path, objects in whole.images.items() if path.stem in stems},
                    whole.sizes, faults) for stems, faults in zip(chosen, (whole.faults, {}))]
 

@@ -40,7 +40,6 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
             if file.is_file() and pictures[image].size:
                 labels.images[image] = _read_file(file, pictures[image].size, labels)
         found.append(labels)
-    _check_ids(found)
     return found
 
 
@@ -149,13 +148,3 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
             outline = [values[0] - values[2] / 2, values[1] - values[3] / 2, *values[2:]] if box else box_of([values])
             objects.append(Labelled(labels.names[int(label)], outline, [] if box else [values], place))
     return objects
-
-
-def _check_ids(parts: list[Labels]) -> None:
-    """Say that ids count from 1 if the only unknown id is the number of names, and id 0 is unused."""
-    names = parts[0].names
-    used = {item.name for part in parts for objects in part.images.values() for item in objects}
-    unknown = [place for part in parts for place in part.faults['class id without a name']]
-    if unknown and names[0] not in used and all(f'({len(names)} of' in place for place in unknown):
-        for part in parts:
-            part.faults['class ids look 1-based'] = part.faults.pop('class id without a name')

@@ -39,15 +39,6 @@ def test_normalised_boxes_stop_init(photos, capsys):
     assert 'boxes look normalised' in line and 'all.json' in line and not Path('mine.py').exists()
 
 
-def test_init_states_schedule_and_order_of_classes(photos, capsys):
-    assert mmflatten('init', '--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out',
-                     'mine.py', '--classes', 3, 1) == 0
-    shown = capsys.readouterr().out
-    assert 'order of the file, not of --classes: 1, 3' in shown
-    number, = (line for line in shown.splitlines() if 'iterations with a batch' in line)
-    assert int(number.split(';')[1].split()[0].replace(',', '')) >= 1000
-
-
 def test_check_counts_the_images_of_class_folders(scenes, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for digit in range(10):

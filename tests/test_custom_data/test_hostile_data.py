@@ -9,15 +9,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-import yaml
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from mmflatten.cli import data as data_command
 from mmflatten.cli.init import main as init
 from mmflatten.custom_data import images
-from mmflatten.custom_data.coco import read_coco
-from mmflatten.custom_data.reading import CustomData, DataError
+from mmflatten.custom_data.label_formats import read_labels
+from mmflatten.custom_data.reading import CustomData, DataError, Request
 from mmflatten.datasets.image_index import Entry, ImageIndex, ImageIndexError, write_index
 from mmflatten.datasets.indexed_images import IndexedImages
 from mmflatten.datasets.masks import can_be_drawn, run_lengths
@@ -30,7 +28,6 @@ from mmflatten.files import (
     read_bytes,
     read_text,
     read_yaml,
-    to_eight_bits,
     walk_links,
 )
 
@@ -89,12 +86,13 @@ def give(data: Path, name: str, content: str) -> Path:
 def test_hostile_labels_are_refused_in_a_line_that_names_the_file(data, capfd, name, number):
     ann = give(data, name, HOSTILE[name][number])
     start = time.monotonic()
-    assert data_command.main(['convert', str(ann), '--images', 'photos', '--to', 'coco', '--out', 'out']) == 2
+    words = ['--task', 'det', '--images', 'photos', '--ann', str(ann), '--base', str(DETECTOR), '--out', 'mine.py']
+    assert init(words) == 1
     assert time.monotonic() - start < 20
     shown = capfd.readouterr().err
     assert any(file in shown.splitlines()[-1] for file in (Path(name).name, 'pipe.txt'))
     assert 'Traceback' not in shown and 'root:' not in shown
-    assert len(shown) < 5000 and not Path('out').exists()
+    assert len(shown) < 5000 and not Path('mine.py').exists()
 
 
 @pytest.mark.parametrize('name', ['labels.csv', *HOSTILE])
@@ -193,12 +191,6 @@ def test_large_images_are_decoded_one_at_a_time(tmp_path, monkeypatch):
     assert [picture.size for picture in read.values()] == [(40, 30 + number) for number in range(4)]
 
 
-def test_eight_bits_are_those_of_the_formula():
-    pixels = np.random.default_rng(0).integers(0, 2**16, (50, 40, 3)).astype(np.uint16)
-    expected = np.clip((pixels.astype(np.float32) - 700) * (255 / 40_000), 0, 255).round().astype(np.uint8)
-    assert (to_eight_bits(pixels, 700, 40_700) == expected).all()
-
-
 def test_folders_linked_in_a_circle_are_visited_once(tmp_path):
     (tmp_path / 'train' / 'a').mkdir(parents=True)
     (tmp_path / 'disk').mkdir()
@@ -283,9 +275,9 @@ def test_labels_of_one_group_take_time_in_proportion_to_their_number(data):
     shape = dict(label='a', shape_type='polygon', group_id=1, points=[[2, 2], [20, 2], [20, 20]])
     Path('labels/0.json').write_text(json.dumps(dict(shapes=[shape] * 20_000, imagePath='0.png')))
     start = time.monotonic()
-    assert data_command.main(['convert', 'labels', '--images', 'photos', '--to', 'coco', '--out', 'out']) == 0
+    part, = read_labels(Request('det', [Path('photos')], '', Path('mine.py'), [Path('labels')]))
     assert time.monotonic() - start < 10
-    assert len(json.loads(Path('out/train.json').read_text())['annotations'][0]['segmentation']) == 20_000
+    assert len(part.content['annotations'][0]['segmentation']) == 20_000
 
 
 def test_class_names_are_bounded():
@@ -293,18 +285,6 @@ def test_class_names_are_bounded():
     for names in (('a' * 1001,), ('a',) * 100_001):
         with pytest.raises(DataError, match='classes'):
             CustomData('', {}, {}, (1, 1), names).require_usable()
-
-
-def test_yolo_names_read_back_equal(data):
-    names = ['{{$HOME:x}}', 'a: b', ' é😀', '\udc80', '\x1b[2J', '\u2028', 'yes', '1', '#', "'", '"', '\\', '\x85',
-             '\ufeff', '']
-    content = json.loads(coco())
-    content['categories'] = [dict(id=number, name=name) for number, name in enumerate(names, 1)]
-    Path('all.json').write_text(json.dumps(content))
-    assert data_command.main(['convert', 'all.json', '--images', 'photos', '--to', 'yolo', '--out', 'out']) == 0
-    assert list(yaml.safe_load(Path('out/data.yaml').read_text())['names'].values()) == names
-    assert data_command.main(['convert', 'out/data.yaml', '--to', 'coco', '--out', 'back']) == 0
-    assert read_coco(Path('back/train.json'), Path('photos')).names == names
 
 
 def test_sixteen_bit_tiff_with_a_wrong_header_is_refused(tmp_path):

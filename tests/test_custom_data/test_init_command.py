@@ -60,7 +60,7 @@ def test_init_detector_from_one_annotation_file_trains(own, monkeypatch, capsys)
     assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', os.path.relpath(MASKS), '--out',
                'configs/mine.py', '--val-share', 0.25, '--batch', 2) == 0
     shown = capsys.readouterr().out
-    assert 'even' in shown and '7, 90' in shown and '3 images for training, 1 for validation' in shown
+    assert 'even' in shown and '3 images for training, 1 for validation' in shown
     monkeypatch.chdir('/')
     cfg, base = load_config(str(own / 'configs' / 'mine.py')), Config.fromfile(MASKS)
     assert cfg.train_dataloader.batch_size == 2 and cfg.optim_wrapper.optimizer.lr == pytest.approx(
@@ -195,12 +195,6 @@ def test_init_checkpoint_replaces_pretrained_weights(own):
     assert run(*arguments, '--checkpoint', 'start.pth') == 0
     cfg = Config.fromfile('mine.py')
     assert cfg.load_from == str(own / 'start.pth') and cfg.model.backbone.init_cfg is None
-
-
-def test_init_missing_pretrained_weights_are_a_warning(own, capsys):
-    base = CONFIGS / 'flatten_swin' / 'retinanet_flatten-swin-t_fpn_1x_coco.py'
-    assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', base, '--out', 'mine.py') == 0
-    assert 'warning' in (shown := capsys.readouterr().out) and 'checkpoints/flatten-swin-t_in1k.pth' in shown
 
 
 BASES = ['cascade-mask-rcnn_flatten-swin-t_fpn_ms-3x_coco', 'mask-rcnn_flatten-swin-t_fpn_1x_coco',
