@@ -78,7 +78,6 @@ DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS, 'mmflatten.datasets.sample
 TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = LazyRegistry(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')
-VISBACKENDS = LazyRegistry(_mmengine.VISBACKENDS, 'mmflatten.engine.tracking')
 HOOKS = LazyRegistry(_mmengine.HOOKS, 'mmflatten.engine.hooks')
 OPTIM_WRAPPERS = LazyRegistry(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.optim')
 OPTIM_WRAPPER_CONSTRUCTORS = LazyRegistry(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine.optim')
@@ -87,6 +86,6 @@ RUNNERS = LazyRegistry(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 # Empty, but a stereo config's default scope is `mmflatten`, and MMEngine warns whenever it builds from a registry
 # without a child of the default scope.
 for _parent in (_mmengine.EVALUATOR, _mmengine.FUNCTIONS, _mmengine.LOG_PROCESSORS, _mmengine.LOOPS,
-                _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.PARAM_SCHEDULERS,
+                _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.PARAM_SCHEDULERS, _mmengine.VISBACKENDS,
                 _mmengine.WEIGHT_INITIALIZERS):
     LazyRegistry(_parent)

@@ -102,22 +102,6 @@ def inspect(library: Library) -> Status:
     return Status('ok', version)
 
 
-def numpy_copies() -> Status:
-    """Look for a second NumPy on `sys.path`: `wrong` if the files of two are mixed in one folder, `untested` if not."""
-    found = {(os.path.realpath(copy.locate_file('')), copy.version) for copy in metadata.distributions(name='numpy')
-             if copy.read_text('METADATA')}
-    folders = sorted({folder for folder, _ in found})
-    if len(found) < 2:
-        return Status('ok')
-    fix = 'pip uninstall -y numpy && ' * len(found) + LIBRARIES['numpy'].install_command
-    if len(folders) < len(found):
-        versions = ' and '.join(sorted(version for _, version in found))
-        return Status('wrong', versions, f'numpy {versions} are mixed in {", ".join(folders)}', fix)
-    copies = '; '.join(f'{version} in {folder}' for folder, version in sorted(found))
-    return Status('untested', '', f'numpy is installed {len(found)} times: {copies}. Python imports '
-                  f"{_installed_version('numpy')}, and packages may be built for another one", fix)
-
-
 @cache
 def check_task(scope: str) -> None:
     """Check the libraries of a task once per process; versions above the tested range log one warning.

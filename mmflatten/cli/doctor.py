@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mmflatten.cli.common import command
 from mmflatten.data_folders import DATA_FOLDERS
-from mmflatten.requirements import CORE, LIBRARIES, MIXERS, Library, inspect, numpy_copies
+from mmflatten.requirements import CORE, LIBRARIES, MIXERS, Library, inspect
 from mmflatten.version import __version__
 
 OPENCV = Library('cv2', 'opencv-python-headless', '>=4.10', '4.14.0.94', 'reading images')
@@ -79,9 +79,6 @@ def report_libraries() -> tuple[list[str], list[str], list[str]]:
             broken.append(f'{library.name}: {remark}\n    fix it with: {fix or library.install_command}')
         elif status.state != 'ok':
             notes.append(status.message)
-    copies = numpy_copies()
-    if copies.state != 'ok':
-        (broken if copies.state == 'wrong' else notes).append(copies.message)
     failed, problem = _run('from mmflatten.requirements import gpu_problem; print(gpu_problem())')
     if problem and not failed:
         notes.append(problem)

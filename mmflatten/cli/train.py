@@ -14,7 +14,7 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
                         help="mixed precision (default type: the config's, or else float16 on GPUs, bfloat16 on CPUs)")
     parser.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch')
-    parser.add_argument('--track', choices=['tensorboard', 'mlflow', 'wandb'],
+    parser.add_argument('--track', choices=['tensorboard', 'wandb'],
                         help='also report scalars, validation drawings and the config to this tracker')
     parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
     parser.add_argument('--seed', type=seed, help='random seed of Python, NumPy, PyTorch, samplers and loaders')
