@@ -3,7 +3,7 @@
 The key table of a family (`rules`) is expanded to the stages and blocks of the state dict (`expansion`). If the state
 dict has exactly the names of the expanded table, each key maps its tensors from one name to the other.
 """
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor
@@ -11,7 +11,6 @@ from torch import Tensor
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.key_matching import expand, find_problems
 from mmflatten.checkpoints.key_tables import OFFICIAL, OURS, Family, Key
-from mmflatten.text import shorten
 
 PARALLEL, BACKBONE = 'module.', 'backbone.'
 CODE = {OFFICIAL: 'the official code', OURS: 'this project'}
@@ -49,31 +48,6 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
     return _translate(state_dict, family, OURS)
 
 
-def family_of(state_dict: Mapping[str, Tensor], among: Iterable[str] = FAMILIES) -> str:
-    """Find the family, one of `among`, whose official names a state dict has.
-
-    Raises:
-        ValueError: no family has these names, or several convert them in different ways.
-    """
-    names = list(without_parallel(state_dict))
-    named = [family for family in map(FAMILIES.__getitem__, among)
-             if not find_problems(expand(family, names, OFFICIAL), names, OFFICIAL)]
-    found = [family for family in named if _has_layouts(state_dict, family)]
-    if not found or any(family.parts != found[0].parts for family in found):
-        matching = f'the names of {", ".join(family.name for family in found)}' if found else shorten(names)
-        raise ValueError(f'--family auto: expected the official names of one family, got {matching}. Give --family.')
-    return found[0].name
-
-
-def _has_layouts(state_dict: Mapping[str, Tensor], family: Family) -> bool:
-    """Return True if the shapes allow the conversion; some families differ in them alone."""
-    try:
-        convert_state_dict({key: value.to('meta') for key, value in state_dict.items()}, family.name)
-    except ValueError:
-        return False
-    return True
-
-
 def without_parallel(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return a copy of the state dict without the prefix `module.`, if all names have it (`DataParallel`)."""
     start = len(PARALLEL) if all(name.startswith(PARALLEL) for name in state_dict) else 0
@@ -105,19 +79,17 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
     for key in (key for piece in pieces for key in piece.keys):
         old, new = key.names(source), key.names(target)  # empty for dropped tensors
         if old and new and old[0] in state:  # optional keys may be absent
-            context = [] if key.context is None else [state[key.context[0 if source == OFFICIAL else 1]]]
-            result.update(zip(new, _regroup({name: state[name] for name in old}, key, target, context)))
+            result.update(zip(new, _regroup({name: state[name] for name in old}, key, target)))
     _check_widths(result if target == OURS else state, family, max(piece.stage for piece in pieces))
     if others and target == OFFICIAL:
         result = {BACKBONE + name: value for name, value in result.items()}
     return {**result, **others}
 
 
-def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str, context: list[Tensor]) -> list[Tensor]:
+def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tensor]:
     """Concatenate or split tensors of a key that is several tensors in the official code and one here."""
     pieces = list(tensors.values())
     if key.layout is not None:
-        pieces += context
         try:
             return [key.layout.join(pieces)] if target == OURS else key.layout.split(pieces)
         except (ValueError, RuntimeError, IndexError) as error:

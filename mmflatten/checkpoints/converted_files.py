@@ -9,17 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, family_of, revert_state_dict, without_parallel
+from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.torch_file import MAX_BYTES, read_torch
 from mmflatten.files import problem_of
 from mmflatten.text import shorten
 from mmflatten.version import __version__
 
-# Families that are found by the names in the file: all, or those of timm.
-AUTO = 'auto'
-TIMM = 'timm'
-FOUND = {AUTO: tuple(FAMILIES), TIMM: ('deit', 'timm_pvt_v2', 'timm_swin')}
 HEAD = ('head.fc.weight', 'head.fc.bias')
 SAFETENSORS = '.safetensors'  # tensors by name, without code
 MAX_TENSORS = 50_000
@@ -37,8 +33,7 @@ class Weights:
     notes: tuple[str, ...]  # messages for the user about selected and ignored content
 
 
-def read_weights(path: str | Path, key: str | None = None,
-                 first: str = ENTRIES[0]) -> Weights:
+def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[0]) -> Weights:
     """Read the weights of a checkpoint, either a bare state dict or an entry of a nested file.
 
     Args:
@@ -68,16 +63,15 @@ def read_weights(path: str | Path, key: str | None = None,
 def read_safetensors(path: str | Path) -> dict[str, Tensor]:
     """Read a safetensors file onto the CPU; raise ValueError if it is damaged or has another format."""
     from safetensors import SafetensorError, safe_open
-    from safetensors.torch import load_file
 
     if (problem := problem_of(path, MAX_BYTES)) is not None:
         raise ValueError(f'{path}: {problem}. Expected a safetensors file.')
     try:
         with safe_open(path, 'pt') as file:
-            number = len(file.keys())
-        if number > MAX_TENSORS:
-            raise ValueError(f'{path}: expected at most {MAX_TENSORS} tensors, got {number}.')
-        return load_file(path)
+            names = file.keys()
+            if len(names) > MAX_TENSORS:
+                raise ValueError(f'{path}: expected at most {MAX_TENSORS} tensors, got {len(names)}.')
+            return {name: file.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise ValueError(f'{path}: expected a complete safetensors file, got an error: {str(error)[:200]}.') from error
 
@@ -106,8 +100,7 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
 
     Args:
         source: checkpoint file.
-        family: a key of `FAMILIES`; 'auto' or 'timm' for the one that has the names of the file; None for a checkpoint
-            of this project, whose names are kept.
+        family: a key of `FAMILIES`; None for a checkpoint of this project, whose names are kept.
         key: see `read_weights`.
         revert: convert to the official names.
         head_map: file that lists the classes of the new head, see `map_head`.
@@ -116,8 +109,6 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
     """
     first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
     weights = read_weights(source, key, first)
-    if family in FOUND:
-        return convert_file(source, family_of(weights.state_dict, FOUND[family]), key=key, head_map=head_map)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
                 source_sha256=_sha256(source), mmflatten_version=__version__)
     ours = weights.state_dict if revert or family is None else convert_state_dict(weights.state_dict, family)

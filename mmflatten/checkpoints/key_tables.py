@@ -10,7 +10,7 @@ OFFICIAL, OURS = 'official', 'ours'  # the two sides of a key
 
 
 class Layout(Protocol):
-    """How official tensors become one of this project, and back. The `context` of a key, if any, is the last piece.
+    """Conversion of official tensors to one of this project, and back.
 
     Both raise ValueError, RuntimeError or IndexError for shapes that they do not allow.
     """
@@ -84,26 +84,6 @@ class Halves:
 
 
 @dataclass(frozen=True)
-class HeadsFirst:
-    """Official rows lie as (h, [q, k, v], d), ours as ([q, k, v], h, d). The second tensor is as wide as a head.
-
-    The official tensor is a convolution; with `squeezed` ours is a linear weight.
-    """
-
-    squeezed: bool = False
-
-    def join(self, pieces: list[Tensor]) -> Tensor:
-        tensor, other = pieces
-        joined = tensor.unflatten(0, (-1, 3, other.shape[1])).transpose(0, 1).flatten(0, 2)
-        return joined.squeeze((2, 3)) if self.squeezed else joined
-
-    def split(self, pieces: list[Tensor]) -> list[Tensor]:
-        tensor, other = pieces
-        parted = tensor.unflatten(0, (3, -1, other.shape[1])).transpose(0, 1).flatten(0, 2)
-        return [parted[..., None, None] if self.squeezed else parted]
-
-
-@dataclass(frozen=True)
 class Counter:
     """Keep the first of two official counters; the second, which counts a warm-up, must be 0 and is restored as 0."""
 
@@ -128,7 +108,6 @@ class Key:
         option: name of an optional feature, such as a bias: a model has either all keys of an option or none. An
             option with `{i}` in its name applies per stage; if a stage has it, all earlier stages must have it.
         layout: how the tensors differ, if not only in their names.
-        context: official name and ours of a further tensor whose shape the layout reads.
     """
 
     official: tuple[str, ...]
@@ -136,7 +115,6 @@ class Key:
     ratio: tuple[int, ...] = (1,)
     option: str | None = None
     layout: Layout | None = None
-    context: tuple[str, str] | None = None
 
     def names(self, side: str) -> tuple[str, ...]:
         """Return the names on one side."""

@@ -1,6 +1,7 @@
 """Read checkpoints without running code from them, and load weights into a model; errors name the first keys."""
 import contextlib
 import logging
+import os
 import re
 import threading
 from collections import OrderedDict
@@ -24,7 +25,7 @@ from torch.utils._pytree import tree_leaves
 
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.placeholders import Inert
-from mmflatten.checkpoints.run_files import CheckpointError, require_whole
+from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.text import shorten
 
@@ -46,7 +47,7 @@ class _History(HistoryBuffer):
         if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (values, counts)):
             raise ValueError('expected arrays in the log of a value')
         self.__class__ = HistoryBuffer
-        self.__init__(values, counts, int(state['max_length']))
+        HistoryBuffer.__init__(self, values, counts, int(state['max_length']))
 
 
 # What checkpoints of MMEngine hold besides plain values. They use `getattr` for names of statistics alone.
@@ -81,13 +82,17 @@ def load_from_local(filename: str | Path, map_location: Any = 'cpu') -> Any:
 
     Raises:
         CheckpointError: the checkpoint is missing or damaged, or the address is unknown.
-        ValueError: the file cannot be read as a checkpoint.
     """
     path = _download(str(filename)) if '://' in str(filename) else Path(filename).expanduser()
-    require_whole(path)
-    if path.suffix == SAFETENSORS:
-        return read_safetensors(path)
-    content, replaced = read_torch(path, map_location, _KNOWN)
+    if not os.path.lexists(path):
+        raise CheckpointError(f'checkpoint {path} does not exist. Check the path.')
+    try:
+        if path.suffix == SAFETENSORS:
+            return read_safetensors(path)
+        content, replaced = read_torch(path, map_location, _KNOWN)
+    except ValueError as error:
+        reason = str(error).removeprefix(f'{path}: ').rstrip('.')
+        raise CheckpointError(f'checkpoint {path} cannot be read: {reason}. Name a complete file.') from error
     if replaced:
         print_log(f'{path}: left out objects of foreign classes, without running their code: {shorten(replaced, 5)}',
                   logger='current', level=logging.WARNING)
@@ -130,7 +135,8 @@ def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool 
     weights = OrderedDict(bare)
     for pattern, replacement in revise_keys:
         weights = OrderedDict((re.sub(pattern, replacement, key), value) for key, value in weights.items())
-    weights._metadata = getattr(bare, '_metadata', OrderedDict())  # versions of the modules
+    versions = getattr(bare, '_metadata', OrderedDict())  # of the modules
+    weights._metadata = versions  # type: ignore[attr-defined]
     if not any(key in expected for key in weights):
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '

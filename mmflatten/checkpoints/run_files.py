@@ -8,14 +8,13 @@ import re
 import shutil
 import socket
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from mmengine.logging import print_log
 
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.torch_file import MAX_BYTES, is_zip, require_stored
+from mmflatten.checkpoints.torch_file import MAX_BYTES, is_zip, whole_archive
 from mmflatten.console import OUT_OF_SPACE, space_hint
 from mmflatten.files import problem_of
 
@@ -32,7 +31,7 @@ class CheckpointWriteError(OSError):
     """A file could not be written. The previous content of the path is unchanged."""
 
     def __str__(self) -> str:
-        return self.strerror
+        return str(self.strerror)
 
 
 @contextlib.contextmanager
@@ -54,8 +53,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             partial = folder / path.name
             yield partial
             for part in partial.iterdir() if partial.is_dir() else [partial]:
-                with open(part, 'rb') as file:
-                    os.fsync(file.fileno())
+                if not part.is_dir():
+                    with open(part, 'rb') as file:
+                        os.fsync(file.fileno())
             if path.is_dir():
                 os.replace(path, folder / 'outdated')
             os.replace(partial, path)
@@ -134,23 +134,19 @@ def what_is_wrong(path: str | Path) -> str | None:
         except Exception as error:
             return f'it is incomplete ({type(error).__name__}: {" ".join(str(error)[:500].split())[:200]})'
         return None
-    if not is_zip(path):
-        with open(path, 'rb') as file:
-            start = file.read(1)
-        return None if start == b'\x80' else 'it is not a PyTorch checkpoint' if start else 'it is empty'
     try:
-        with zipfile.ZipFile(path) as archive:
-            require_stored(archive, path.stat().st_size)
-            damaged = archive.testzip()
-    except zipfile.BadZipFile:
-        return f'it is truncated ({path.stat().st_size} bytes)'
+        with open(path, 'rb') as file:
+            if is_zip(path):
+                with whole_archive(file):
+                    return None
+            start = file.read(1)
     except Exception as error:  # headers that lie
         return f'it is damaged: {str(error)[:200]}'
-    return None if damaged is None else f'its part {damaged[:80]} is damaged'
+    return None if start == b'\x80' else 'it is not a PyTorch checkpoint' if start else 'it is empty'
 
 
 def require_whole(path: str | Path) -> None:
-    """Raise CheckpointError if a checkpoint is missing or damaged. Addresses with a scheme are not checked."""
+    """Raise CheckpointError if a checkpoint that is not loaded yet is missing or damaged; addresses are not checked."""
     if '://' in str(path):
         return
     if not os.path.lexists(path):
@@ -175,10 +171,9 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
         last = Path(pointer.read_text(encoding='utf-8', errors='replace')[:4096])
         folders.add(last.parent.absolute())
         paths = [path for path in (work_dir / last.name, last.absolute()) if path.is_file()][:1]
-    others = [path for folder in folders if folder.is_dir() for path in folder.iterdir()
-              if _PERIODIC.fullmatch(path.name) and path.is_file()]
-    others.sort(key=lambda path: (path.stat().st_mtime_ns, int(_PERIODIC.fullmatch(path.name)[1])), reverse=True)
-    paths += [path for path in others if path not in paths]
+    others = [(path.stat().st_mtime_ns, int(match[1]), path) for folder in folders if folder.is_dir()
+              for path in folder.iterdir() if (match := _PERIODIC.fullmatch(path.name)) and path.is_file()]
+    paths += [path for *_, path in sorted(others, reverse=True) if path not in paths]
     for path in paths:
         if (problem := what_is_wrong(path)) is None:
             return path

@@ -87,17 +87,30 @@ def is_zip(path: str | Path) -> bool:
         return file.read(len(_ZIP)) == _ZIP
 
 
-def require_stored(archive: zipfile.ZipFile, size: int) -> None:
-    """Raise ValueError if the members of an archive have more bytes than its file, which has `size`.
+@contextlib.contextmanager
+def whole_archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
+    """Open an archive of PyTorch after a check of its members, whose checksums PyTorch itself does not compare.
 
     PyTorch stores its files without compression. A compressed member could expand to a thousand times its size, and
     several members could share the same bytes.
+
+    Raises:
+        ValueError: the archive is truncated or damaged, or has members of another kind.
     """
-    for member in archive.infolist():
-        if member.compress_type != zipfile.ZIP_STORED:
-            raise ValueError(f'its part {member.filename[:80]} is compressed, which PyTorch does not do')
-    if (total := sum(member.file_size for member in archive.infolist())) > size:
-        raise ValueError(f'its parts have {total} bytes, and the file has {size}')
+    size = file.seek(0, io.SEEK_END)
+    try:
+        archive = zipfile.ZipFile(file)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f'it is truncated ({size} bytes)') from error
+    with archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f'its part {member.filename[:80]} is compressed, which PyTorch does not do')
+        if (total := sum(member.file_size for member in archive.infolist())) > size:
+            raise ValueError(f'its parts have {total} bytes, and the file has {size}')
+        if (damaged := archive.testzip()) is not None:
+            raise ValueError(f'its part {damaged[:80]} is damaged')
+        yield archive
 
 
 def _read(file: BinaryIO, map_location: Any, known: Mapping[str, Any]) -> tuple[Any, list[str]]:
@@ -106,8 +119,7 @@ def _read(file: BinaryIO, map_location: Any, known: Mapping[str, Any]) -> tuple[
     start = file.read(len(_LEGACY))
     file.seek(0)
     if start.startswith(_ZIP):
-        with zipfile.ZipFile(file) as archive:
-            require_stored(archive, size)
+        with whole_archive(file) as archive:
             name, = (name for name in archive.namelist() if name.rpartition('/')[2] == 'data.pkl')
             pickled = archive.read(name)
         _require_small(io.BytesIO(pickled), size)

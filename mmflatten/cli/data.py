@@ -152,7 +152,7 @@ def interruptible(consequence: str):
 def pack(args: Namespace) -> None:
     start = time.monotonic()
     skipped: list[str] = []
-    with interruptible(f'The same command continues in {args.out}.'):
+    with interruptible(f'{args.out} was not written. The same command starts again.'):
         counts = build_shards(find_splits(args.source), args.out, args.shard_size * 2**20, not args.no_check,
                               skipped.append if args.skip_broken else None,
                               lambda shard, images: say(f'{shard}: {images} images'), args.processes)

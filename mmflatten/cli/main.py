@@ -19,7 +19,6 @@ COMMANDS = {
     'train': 'train a classifier, detector, segmentor or stereo model',
     'test': 'metrics of a checkpoint, optionally with predictions and drawings',
     'init': 'check your own data and write a config for them',
-    'browse': 'training images after augmentation',
     'check': 'a recipe before training: length, learning rates, weight decay, common errors',
     'schedule': 'learning rate, weight decay and momentum of a training, before it starts',
     'predict': 'predict from your own images or videos',

@@ -2,12 +2,12 @@
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from mmflatten.checkpoints.run_files import atomic_write
 
 SPLITS = ('train', 'val')
 MANIFEST = 'dataset.json'
@@ -79,7 +79,8 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Pa
     if is_finished(out, kind, options, force):
         return json.loads((out / MANIFEST).read_text(encoding='ascii'))
     objects = dict.fromkeys(SPLITS, 0)
-    with atomic_folder(out) as folder:
+    with atomic_write(out) as folder:
+        folder.mkdir()
         for split in SPLITS:
             for number in write_split(folder, split):
                 objects[split] += number
@@ -89,26 +90,3 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Pa
                         scenes={split: getattr(options, split) for split in SPLITS}, sha256=content_hash(folder))
         (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True, indent=2) + '\n', encoding='ascii')
     return manifest
-
-
-@contextmanager
-def atomic_folder(out: Path) -> Iterator[Path]:
-    """Yield a new folder beside `out` that replaces it on success and is deleted on failure."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    for folder in out.parent.glob(f'.{out.name}.partial-*'):  # left by killed processes
-        process = folder.name.rpartition('-')[2]
-        if process.isdigit() and not Path('/proc', process).exists() and Path('/proc/self').exists():
-            shutil.rmtree(folder, ignore_errors=True)
-    partial = out.with_name(f'.{out.name}.partial-{os.getpid()}')
-    replaced = out.with_name(f'.{out.name}.replaced-{os.getpid()}')
-    try:
-        partial.mkdir()
-        yield partial
-        if out.exists():
-            out.rename(replaced)
-        partial.rename(out)
-    finally:
-        if replaced.exists() and not out.exists():
-            replaced.rename(out)
-        for folder in (partial, replaced):
-            shutil.rmtree(folder, ignore_errors=True)

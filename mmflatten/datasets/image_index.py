@@ -12,7 +12,7 @@ import numpy as np
 
 from mmflatten.json_files import read_json
 
-FORMAT = 2  # format 1 had 32 bits for the end of a name, and can still be read
+FORMAT = 2
 # End of the name in `names.bin` and label; for members of shards also the shard and the byte range in it.
 _FILE = np.dtype([('name_end', '<u8'), ('label', '<i4')])
 _MEMBER = np.dtype([*_FILE.descr, ('shard', '<u4'), ('offset', '<u8'), ('size', '<u4')])
@@ -20,7 +20,7 @@ _IN_FOLDER = b'\0'  # replaces the folder of the label at the beginning of a nam
 
 
 class ImageIndexError(RuntimeError):
-    """Index that is missing or damaged, has LMDB files as shards, or does not match the config."""
+    """Index that is missing or damaged, or does not match the config."""
 
 
 def is_below(name: str) -> bool:
@@ -64,12 +64,12 @@ class ImageIndex:
                 raise FileNotFoundError(errno.ENOENT, 'no such file', 'index.json')
             self.shards, self.classes = about['shards'], tuple(about['classes'])
             self.folders = {int(label): os.fsencode(folder) for label, folder in about['folders'].items()}
-            row = np.dtype([('name_end', f'<u{4 * about["format"]}'), *(_MEMBER if self.shards else _FILE).descr[1:]])
+            row = _MEMBER if self.shards else _FILE
             self.rows = np.memmap(self.folder / 'rows.bin', row, 'r').view(np.ndarray)
             self.names = np.memmap(self.folder / 'names.bin', np.uint8, 'r').view(np.ndarray)
             sizes = about['images'], self.rows[-1]['name_end']
-            usable = all(is_below(shard) and not shard.endswith('.lmdb') for shard in self.shards)
-            if about['format'] not in (1, FORMAT) or (len(self.rows), len(self.names)) != sizes or not usable:
+            usable = about['format'] == FORMAT and all(map(is_below, self.shards))
+            if (len(self.rows), len(self.names)) != sizes or not usable:
                 raise ValueError(f'{len(self.rows)} rows, {len(self.names)} bytes of names, format {about["format"]}, '
                                  f'{about["images"]} images and shards {self.shards[:1]}')
         except FileNotFoundError as error:

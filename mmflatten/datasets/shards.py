@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
-from mmflatten.datasets.build import SPLITS, atomic_folder
+from mmflatten.checkpoints.run_files import atomic_write
+from mmflatten.datasets.build import SPLITS
 from mmflatten.datasets.image_index import Entry, is_below, write_index
 from mmflatten.files import problem_of, walk_links
 
@@ -182,5 +183,5 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
         entries = list_file(sources[0])
     else:
         entries, classes = list_folder(sources[0]), class_folders(sources[0])
-    with atomic_folder(out) as folder:
+    with atomic_write(out) as folder:
         return write_index(folder, entries, classes, shards)

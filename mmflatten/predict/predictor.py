@@ -58,8 +58,10 @@ class Predictor:
         self.task, self.scope = self.spec.name, self.spec.scope
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
-        require_same(_trained_classes(content), metainfo.get('classes'), f'checkpoint {checkpoint}', 'the config',
-                     'Use the config of the training.')
+        meta = content.get('meta') if isinstance(content, dict) else None
+        trained = meta.get('dataset_meta') if isinstance(meta, dict) else None
+        require_same(trained.get('classes') if isinstance(trained, dict) else (), metainfo.get('classes'),
+                     f'checkpoint {checkpoint}', 'the config', 'Use the config of the training.')
         # Otherwise the scope of an earlier predictor for another library remains.
         with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), None, self.device)
@@ -129,12 +131,6 @@ def check_device(device: str | None) -> str:
     return device or default
 
 
-def _trained_classes(checkpoint: Any) -> Sequence[str]:
-    meta = checkpoint.get('meta') if isinstance(checkpoint, dict) else None
-    trained = (meta or {}).get('dataset_meta')
-    return trained.get('classes') if isinstance(trained, dict) else ()
-
-
 def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
     if not isinstance(image, np.ndarray):
         if '://' not in str(image) and (problem := problem_of_image(image)) is not None:
@@ -152,17 +148,11 @@ def _failure(image: Image, error: Exception) -> PredictionError:
         return error
     parts = image if isinstance(image, (list, tuple)) else [image]
     names = [f'image of {part.shape}' if isinstance(part, np.ndarray) else str(part) for part in parts]
-    return PredictionError(f'{" and ".join(names)}: {_reason(image, error)}')
-
-
-def _reason(image: Image, error: Exception) -> str:
+    reason = f'{type(error).__name__}: {error_text(error)}'
     if isinstance(image, (str, Path)):
         try:
             with quiet_decoders():
-                image = read_rgb(str(image))
+                read_rgb(str(image))
         except (OSError, ValueError):  # a folder, or not an image
-            return 'cannot be decoded. The file may be damaged, or of a type or size that OpenCV does not support.'
-    if isinstance(image, np.ndarray) and getattr(error, 'func', '') == 'resize':  # OpenCV's
-        height, width = image.shape[:2]
-        return f'has {width} x {height} pixels, and the resize of the config gives a side of 0. Crop the image.'
-    return f'{type(error).__name__}: {error_text(error)}'
+            reason = 'cannot be decoded. The file may be damaged, or of a type or size that OpenCV does not support.'
+    return PredictionError(f'{" and ".join(names)}: {reason}')

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.console import explain
-from mmflatten.datasets.samples import write_contact_sheet
+from mmflatten.datasets.contact_sheet import write_contact_sheet
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.results.analysis import Analysis, plain

@@ -43,7 +43,6 @@ class Task:
     visualizer_type: str = 'Visualizer'  # draws predictions, as registered in the scope
     tta_model: Mapping[str, Any] | None = None  # config of the default model for test-time augmentation
     tta_scales: bool = False  # test-time augmentation also varies the scale
-    resizes_truth: bool = False  # a test keeps the labels in the size of the original image
     has_instances: bool = False  # predictions are instances with scores
     has_label_maps: bool = False  # predictions are maps of class labels
     trains_on_outputs: bool = True  # the gradient of the raw outputs times a training step fairly

@@ -27,7 +27,6 @@ class Detection(Task):
     tta_scales = True
     annotation_files = True
     has_instances = True
-    resizes_truth = True
     trains_on_outputs = False  # NMS is part of a step
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:

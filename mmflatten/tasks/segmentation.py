@@ -22,7 +22,6 @@ class Segmentation(Task):
     visualizer_type = 'SegLocalVisualizer'
     tta_model = dict(type='mmseg.SegTTAModel')
     tta_scales = True
-    resizes_truth = True
     annotation_files = True
     has_label_maps = True
     needs_classes = True

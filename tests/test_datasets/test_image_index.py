@@ -96,14 +96,3 @@ def test_names_beyond_4_gib_are_read(tmp_path):
     rows['name_end'] = start, start + 9
     rows.tofile(folder / 'rows.bin')
     assert ImageIndex(folder)[1].name == 'n03/3.jpg'
-
-
-def test_index_of_format_1_is_read(tmp_path):
-    folder = tmp_path / 'a.index'
-    write_index(folder, [Entry('n01/1.jpg', 0), Entry('n02/2.jpg', 1)], ['n01', 'n02'])
-    before = list(ImageIndex(folder))
-    rows = np.fromfile(folder / 'rows.bin', dtype=[('name_end', '<u8'), ('label', '<i4')])
-    rows.astype([('name_end', '<u4'), ('label', '<i4')]).tofile(folder / 'rows.bin')
-    about = folder / 'index.json'
-    about.write_text(about.read_text().replace('"format": 2', '"format": 1'))
-    assert list(ImageIndex(folder)) == before and len(before) == 2

@@ -122,7 +122,7 @@ def test_errors_name_damaged_and_narrow_images(detector, photos, tmp_path):
             predictor(tmp_path / name)
     cv2.imwrite(str(tmp_path / 'strip.png'), strip := np.zeros((2, 8000, 3), dtype=np.uint8))
     for read, image, name in ((predictor, tmp_path / 'strip.png', 'strip.png'), (predictor.prepare, strip, 'image of')):
-        with pytest.raises(PredictionError, match=f'{name}.* 8000 x 2 pixels.*resize'):
+        with pytest.raises(PredictionError, match=f'{name}.*resize'):
             read(image)
 
 

@@ -23,8 +23,8 @@ import cv2
 import numpy as np
 
 from mmflatten.datasets.build import SPLITS, build
-from mmflatten.datasets.stereo.files import read_image, read_mask, read_pfm, write_pfm
-from mmflatten.datasets.stereo.visualizer import colour_map, side_by_side
+from mmflatten.datasets.contact_sheet import write_contact_sheet
+from mmflatten.datasets.stereo.files import write_pfm
 
 from .build import SceneOptions, sample_scenes, write_png
 from .canvas import Canvas, Sprite
@@ -217,17 +217,7 @@ def _write_split(source: Source, options: StereoSceneOptions, root: Path, split:
 
 
 def _draw_sheet(root: Path) -> None:
-    """Draw the first scenes of both splits, one row each, read back from the files."""
-    rows = []
-    for split in SPLITS:
-        part = Path(SCENEFLOW_FOLDERS[split], SEQUENCE)
-        for path in sorted((root / 'frames_cleanpass' / part / 'left').iterdir())[:SHEET_SCENES]:
-            disparity = read_pfm(root / 'disparity' / part / 'left' / f'{path.stem}.pfm')
-            occluded = read_mask(root / 'disparity_occlusions' / part / 'left' / path.name)
-            top = max_disparity(len(disparity))
-            rows.append(side_by_side([
-                (f'{split} {path.stem}: left', read_image(path)[..., ::-1]),
-                ('right', read_image(path.parents[1] / 'right' / path.name)[..., ::-1]),
-                (f'disparity, 0 to {top:.0f} px', colour_map(disparity, top, cv2.COLORMAP_TURBO)),
-                ('occluded', np.repeat(occluded[..., None] * np.uint8(255), 3, axis=2))]))
-    write_png(root / 'contact_sheet.png', np.vstack(rows))
+    """Draw `contact_sheet.png`: the left images of the first scenes of both splits."""
+    folders = [root / 'frames_cleanpass' / SCENEFLOW_FOLDERS[split] / SEQUENCE / 'left' for split in SPLITS]
+    write_contact_sheet([path for folder in folders for path in sorted(folder.iterdir())[:SHEET_SCENES]],
+                        root / 'contact_sheet.png')

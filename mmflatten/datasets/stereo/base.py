@@ -58,8 +58,3 @@ def require_folder(folder: Path) -> Path:
         hint = missing_data_hint(folder) or 'Check data_root in the config.'
         raise FileNotFoundError(f'data not found: {folder} does not exist. {hint}')
     return folder
-
-
-def images_in(folder: Path, suffixes: tuple[str, ...] = ('.png', '.webp')) -> list[Path]:
-    """List the image files of a folder, sorted by name."""
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes)

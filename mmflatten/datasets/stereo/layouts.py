@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.data_folders import IMAGE_SUFFIXES
-from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_folder
-from mmflatten.files import read_text, walk_links
+from mmflatten.datasets.stereo.base import StereoDataset, require_folder
+from mmflatten.files import images_in, read_text, walk_links
 from mmflatten.registry import DATASETS
 
 FRAMES = {'clean': 'frames_cleanpass', 'final': 'frames_finalpass'}
@@ -55,7 +55,7 @@ class SceneFlowDataset(StereoDataset):
         # Scenes may be links to another disk, which `rglob` does not follow.
         for left in sorted(Path(folder) for folder, _ in walk_links(frames) if os.path.basename(folder) == 'left'):
             scene = left.relative_to(frames)
-            for image in images_in(left):
+            for image in images_in(left, ('.png', '.webp')):
                 entry = dict(
                     img_path=str(image),
                     right_path=str(left.parent / 'right' / image.name),
