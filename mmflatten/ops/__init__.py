@@ -7,7 +7,6 @@ from mmflatten.ops.block_heads import block_linear_attention
 from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
 from mmflatten.ops.feature_maps import (
     cosformer_map,
-    focused_features,
     focused_map,
     orthogonal_features,
     positive_power,
@@ -63,7 +62,7 @@ __all__ = [
     'agent_attention', 'angular_attention', 'block_linear_attention', 'cell_shares', 'circulant_attention',
     'concat_cost_volume', 'conv_test_time_training', 'conventional_dot_attention', 'conventional_gaussian_attention',
     'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention',
-    'focal_attention', 'focused_features', 'focused_map', 'full_precision', 'gated_test_time_training',
+    'focal_attention', 'focused_map', 'full_precision', 'gated_test_time_training',
     'global_key_weights', 'hydra_attention', 'inline_attention', 'kernel_product', 'linear_attention',
     'magnitude_aware_attention', 'manhattan_attention', 'merge_heads', 'neighbor_offsets', 'neighborhood_attention',
     'no_autocast', 'nystrom_attention', 'orthogonal_features', 'pad_and_roll', 'padded_window_mask', 'pool_cells',

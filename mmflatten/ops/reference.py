@@ -57,14 +57,6 @@ def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     return powered / powered.square().sum(-1, keepdim=True).sqrt() * x.square().sum(-1, keepdim=True).sqrt()
 
 
-def focused_features(x_BNC: Tensor, rescale_C: Tensor, num_heads: int, *, focusing_factor: float, floor: float,
-                     position_1NC: Tensor | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.focused_features`."""
-    placed_BNC = x_BNC if position_1NC is None else x_BNC + position_1NC
-    features_BNC = focused_map((placed_BNC.clamp(min=0) + floor) * rescale_C, focusing_factor)
-    return features_BNC.unflatten(-1, (num_heads, -1)).transpose(1, 2)
-
-
 def efficient_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
     """The implicit attention matrix of `mmflatten.ops.efficient_attention`, `(B, h, N, M)`."""
     return q_BhNd.softmax(-1) @ k_BhMd.softmax(-2).transpose(-2, -1)

@@ -17,6 +17,7 @@ from mmflatten.models.attention import (
 from mmflatten.models.attention.linear import FEATURE_MAPS
 from mmflatten.ops import merge_heads, split_heads
 from mmflatten.ops import reference as twins
+from mmflatten.ops.kernels.attention import ACTIVATIONS
 from mmflatten.registry import MODELS
 
 C, HEADS, HW = 12, 3, (5, 7)
@@ -48,7 +49,7 @@ def softmax(mixer, q, k, maps):
 
 
 def linear(mixer, q, k, maps):
-    return twins.linear_attention_matrix(mixer.feature_map(q), mixer.feature_map(k))
+    return twins.linear_attention_matrix(*(ACTIVATIONS[mixer.feature_map](x, 1e-6) for x in (q, k)))
 
 
 def efficient(mixer, q, k, maps):

@@ -1,7 +1,6 @@
 """Linear attentions with a feature map or normalisation each, as compared in FLatten (Table 3) and L2ViT (Table 8)."""
 from __future__ import annotations
 
-from functools import partial
 from math import log
 
 import torch
@@ -25,8 +24,7 @@ from mmflatten.ops import (
     split_heads,
     upcast,
 )
-from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
-from mmflatten.ops.kernels.closed_form import ACTIVATIONS, EPS
+from mmflatten.ops.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 FEATURE_MAPS = ('elu', 'leaky_relu', 'relu')
@@ -51,16 +49,11 @@ class LinearAttention(TokenMixer):
         if feature_map not in FEATURE_MAPS:
             raise ValueError(f'feature_map: expected one of {FEATURE_MAPS}, got {feature_map!r}. For the L1 '
                              "norm of L2ViT's Table 1 use dict(type='SimAAttention').")
-        self.map_name, self.feature_map = feature_map, partial(ACTIVATIONS[feature_map], floor=EPS)
-        self.min_denominator = min_denominator
+        self.feature_map, self.min_denominator = feature_map, min_denominator
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map=self.map_name):
-            return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.map_name, floor=EPS,
-                                          min_denominator=self.min_denominator, weight_WM=real_or_not(maps.mask))
-        q_BhNd, k_BhMd = (self.feature_map(x) for x in upcast(q_BhNd, k_BhMd))
-        k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
-        return linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.min_denominator)
+        return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.feature_map,
+                                      min_denominator=self.min_denominator, weight_WM=real_or_not(maps.mask))
 
 
 @MODELS.register_module()
@@ -126,7 +119,7 @@ class CosFormerAttention(TokenMixer):
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        q_BhNd, k_BhMd = (F.relu(x) + EPS for x in upcast(q_BhNd, k_BhMd))
+        q_BhNd, k_BhMd = (F.relu(x) + 1e-6 for x in upcast(q_BhNd, k_BhMd))
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
         return linear_attention(cosformer_map(q_BhNd, maps.hw), cosformer_map(k_BhMd, maps.kv_hw), v_BhMd)
 
