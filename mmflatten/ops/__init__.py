@@ -38,7 +38,7 @@ from mmflatten.ops.linear_variants import (
     sima_attention,
 )
 from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen
-from mmflatten.ops.resize import cell_shares, pool_cells, resize_grid, resize_relative_position_bias
+from mmflatten.ops.resize import cell_weights, pool_cells, resize_grid, resize_relative_position_bias
 from mmflatten.ops.rotary import rotary_1d, rotary_2d
 from mmflatten.ops.softmax import agent_attention, nystrom_attention, softmax_attention
 from mmflatten.ops.ttt import conv_test_time_training, gated_test_time_training
@@ -59,7 +59,7 @@ from mmflatten.ops.windows import (
 )
 
 __all__ = [
-    'agent_attention', 'angular_attention', 'block_linear_attention', 'cell_shares', 'circulant_attention',
+    'agent_attention', 'angular_attention', 'block_linear_attention', 'cell_weights', 'circulant_attention',
     'concat_cost_volume', 'conv_test_time_training', 'conventional_dot_attention', 'conventional_gaussian_attention',
     'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention',
     'focal_attention', 'focused_map', 'full_precision', 'gated_test_time_training',

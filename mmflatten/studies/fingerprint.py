@@ -18,7 +18,7 @@ from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import RunSettings
 from mmflatten.measure.speed.operators import SOFTMAX, mixer_config, operator_subject
 from mmflatten.measure.speed.timing import measure
-from mmflatten.models.attention import build_mixer
+from mmflatten.models.attention import LocalTerm, build_mixer
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.driver import Driver
 from mmflatten.studies.executors import LocalExecutor
@@ -28,6 +28,7 @@ from mmflatten.studies.statistics import ALPHA, Interval
 from mmflatten.studies.study import Study, StudyError
 from mmflatten.studies.study_file import read_study
 from mmflatten.text import align
+from mmflatten_lab.models.factors import gates_of
 
 REFERENCES = Path(__file__).with_name('references.csv')
 FIELD = 'model.backbone.linear_attention'
@@ -121,9 +122,10 @@ def chances(study: Study) -> dict[str, float]:
 
 
 def upper_line(mixer: str) -> str:
-    """The level of softmax that has the same helpers as an attention, a local term and a gate."""
+    """The level of softmax with a local term and a gate where the attention has them."""
     module = build_mixer(mixer_config(mixer), embed_dims=WIDTH, num_heads=HEADS, grid_size=(8, 8))
-    return SOFTMAX + '-local' * bool(module.local_convolutions()) + '-gate' * (module.gating != 'none')
+    local = any(isinstance(part, LocalTerm) for part in module.modules())
+    return SOFTMAX + '-local' * local + '-gate' * bool(gates_of(module))
 
 
 def intervals(values: pd.DataFrame) -> dict[tuple[str, str], Interval]:

@@ -6,6 +6,7 @@ _base_ = [
     '../../configs/_base_/models/classifier_cls_token.py', './fashion.py',
     './five_epochs.py', '../../configs/_base_/default_runtime.py'
 ]
+custom_imports = dict(imports=['mmflatten_lab.models'])
 model = dict(
     backbone=dict(
         type='mmflatten.FLattenDeiT',

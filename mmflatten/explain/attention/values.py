@@ -45,7 +45,7 @@ def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor
         return torch.cat([mix(branch, part, hw_shape, v, queries=queries, local=local, padding=padding) for
                           branch, part, v in zip(layer.branches, parts, v_BMC.split(layer.channels, -1))], dim=-1)
     if isinstance(layer, FocalAttention):
-        return _focal(layer, x, hw_shape, v_BMC, local, padding)[:, queries]
+        return _focal(layer, x, hw_shape, v_BMC, padding)[:, queries]
     return _tokens(layer, x, hw_shape, v_BMC, mask, queries, local)
 
 
@@ -59,15 +59,15 @@ def _tokens(mixer: TokenMixer, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: T
     if mixer.splits_heads:
         parts = tuple(split_heads(part, mixer.num_heads) for part in parts)
     with ExitStack() as hooks:
-        for convolution in () if local else mixer.local_convolutions().values():
-            hooks.enter_context(convolution.register_forward_hook(lambda module, args, out: torch.zeros_like(out)))
+        for term in () if local else mixer.local_terms().values():
+            hooks.enter_context(term.register_forward_hook(lambda module, args, out: torch.zeros_like(out)))
         if isinstance(mixer, LinearAngularAttention):
             y = _angular(mixer, *parts, maps)
         else:
             y = mixer.attend(*parts[:3], maps)
     y_BNC = merge_heads(y) if mixer.splits_heads else y
     if local_term:
-        y_BNC = y_BNC + mixer.lepe(values_at_queries(v_BMC, maps), maps.hw)
+        y_BNC = y_BNC + mixer.lepe(v_BMC, maps)
     return y_BNC if by_row else y_BNC[:, queries]
 
 
@@ -82,12 +82,11 @@ def _angular(mixer: LinearAngularAttention, q: Tensor, k: Tensor, v: Tensor, inp
     return y / input_y.norm(dim=-1, keepdim=True).clamp(min=1e-12) + mixer.dwc(v_at_queries)
 
 
-def _focal(mixer: FocalAttention, x: Tensor, hw_shape: Size, v_BNC: Tensor, local: bool, padding: float) -> Tensor:
+def _focal(mixer: FocalAttention, x: Tensor, hw_shape: Size, v_BNC: Tensor, padding: float) -> Tensor:
     with torch.no_grad():
         q, k, _, maps = mixer.projections(x, hw_shape)
     v = mixer.listed(v_BNC, hw_shape)  # includes the constant biases of the pooling
-    y_BNC = mixer.attend(q, k, torch.full_like(v, padding) if padding else v, maps)
-    return y_BNC + mixer.lepe(v_BNC, hw_shape) if local and mixer.lepe is not None else y_BNC
+    return mixer.attend(q, k, torch.full_like(v, padding) if padding else v, maps)
 
 
 class _ReplacedValues(nn.Module):

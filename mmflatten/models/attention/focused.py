@@ -6,8 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps, values_at_queries, weights_of_real
-from mmflatten.models.layers import GridTable, TokenConv
+from mmflatten.models.attention.local_term import ValueConv
+from mmflatten.models.attention.maps import Maps, weights_of_real
+from mmflatten.models.layers import GridTable
 from mmflatten.ops import merge_heads, split_heads, upcast
 from mmflatten.ops.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
@@ -45,14 +46,14 @@ class FocusedLinearAttention(TokenMixer):
         self.focusing_factor, self.feature_floor = focusing_factor, feature_floor
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims)) if focusing_factor else None
         self.positional_encoding = GridTable(embed_dims, grid_size) if kernel_size else None
-        self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
+        self.dwc = ValueConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         h, position_hMd, local_BhNd, rescale_hd = self.num_heads, None, None, None
         if self.positional_encoding is not None:
             position_hMd = split_heads(self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw), h)[0]
         if self.dwc is not None:
-            local_BhNd = split_heads(self.dwc(values_at_queries(v_BMC, maps), maps.hw), h)
+            local_BhNd = split_heads(self.dwc(v_BMC, maps), h)
         if self.scale is not None:
             rescale_hd = F.softplus(upcast(self.scale)[0]).reciprocal().view(h, -1)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, h) for x in (q_BNC, k_BMC, v_BMC))

@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.local_term import LocalTerm, ValueConv
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_or_not, real_tokens, values_at_queries
-from mmflatten.models.layers import TokenConv, check_odd
+from mmflatten.models.layers import check_odd
 from mmflatten.ops import (
     angular_attention,
     cosformer_map,
@@ -67,11 +68,11 @@ class EnhancedLinearAttention(LinearAttention):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,
                  **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.dwc = TokenConv(embed_dims, kernel_size)
+        self.dwc = ValueConv(embed_dims, kernel_size)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        local_BNC = self.dwc(values_at_queries(merge_heads(v_BhMd), maps), maps.hw)
-        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps) + split_heads(local_BNC, self.num_heads)
+        local_BhNd = split_heads(self.dwc(merge_heads(v_BhMd), maps), self.num_heads)
+        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps) + local_BhNd
 
 
 @MODELS.register_module()
@@ -124,6 +125,10 @@ class CosFormerAttention(TokenMixer):
         return linear_attention(cosformer_map(q_BhNd, maps.hw), cosformer_map(k_BhMd, maps.kv_hw), v_BhMd)
 
 
+class _SequenceConv(LocalTerm, nn.Conv2d):
+    """Convolution of the values `(B, h, N, d)` along the tokens."""
+
+
 @MODELS.register_module()
 class LinearAngularAttention(TokenMixer):
     """The linear part of the angular kernel, plus a convolution of the values along the flattened map.
@@ -140,8 +145,8 @@ class LinearAngularAttention(TokenMixer):
                  **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_odd(kernel_size)
-        self.dwc = nn.Conv2d(num_heads, num_heads, (kernel_size, 1), padding=(kernel_size // 2, 0), groups=num_heads,
-                             bias=False)
+        self.dwc = _SequenceConv(num_heads, num_heads, (kernel_size, 1), padding=(kernel_size // 2, 0),
+                                 groups=num_heads, bias=False)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)

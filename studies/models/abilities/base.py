@@ -5,6 +5,7 @@ The files beside this one name the ability.
 Run by this project in studies alone: docs/fingerprint.md.
 """
 default_scope = 'mmpretrain'
+custom_imports = dict(imports=['mmflatten_lab.models'])
 dataset_type = 'mmflatten.AbilityGrids'
 data_preprocessor = dict(mean=[0.0] * 3, std=[64.0] * 3, to_rgb=False)
 model = dict(

@@ -1,0 +1,1 @@
+"""Studies of attentions, with what only they need."""
