@@ -35,7 +35,7 @@ TYPES = {scope: {name: frozenset(classes.split()) for name, classes in arguments
     mmflatten=dict(model='mmflatten.PSMNet')).items()}
 # Arguments that hold a word, such as `arch='tiny'`. All others hold numbers.
 WORDS = frozenset((
-    'add_extra_convs', 'aggregation', 'arch', 'attn_types', 'block_order', 'conv_stem', 'feature_map', 'gating', 'mlp',
+    'add_extra_convs', 'aggregation', 'arch', 'attn_types', 'block_order', 'conv_stem', 'feature_map', 'mlp',
     'mode', 'neighbor_boundary', 'normalization', 'out_type'))
 
 

@@ -7,7 +7,6 @@ from mmflatten.ops.block_heads import block_linear_attention
 from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
 from mmflatten.ops.feature_maps import (
     cosformer_map,
-    focused_features,
     focused_map,
     orthogonal_features,
     positive_power,
@@ -39,7 +38,7 @@ from mmflatten.ops.linear_variants import (
     sima_attention,
 )
 from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen
-from mmflatten.ops.resize import cell_shares, pool_cells, resize_grid, resize_relative_position_bias
+from mmflatten.ops.resize import cell_weights, pool_cells, resize_grid, resize_relative_position_bias
 from mmflatten.ops.rotary import rotary_1d, rotary_2d
 from mmflatten.ops.softmax import agent_attention, nystrom_attention, softmax_attention
 from mmflatten.ops.ttt import conv_test_time_training, gated_test_time_training
@@ -60,10 +59,10 @@ from mmflatten.ops.windows import (
 )
 
 __all__ = [
-    'agent_attention', 'angular_attention', 'block_linear_attention', 'cell_shares', 'circulant_attention',
+    'agent_attention', 'angular_attention', 'block_linear_attention', 'cell_weights', 'circulant_attention',
     'concat_cost_volume', 'conv_test_time_training', 'conventional_dot_attention', 'conventional_gaussian_attention',
     'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention',
-    'focal_attention', 'focused_features', 'focused_map', 'full_precision', 'gated_test_time_training',
+    'focal_attention', 'focused_map', 'full_precision', 'gated_test_time_training',
     'global_key_weights', 'hydra_attention', 'inline_attention', 'kernel_product', 'linear_attention',
     'magnitude_aware_attention', 'manhattan_attention', 'merge_heads', 'neighbor_offsets', 'neighborhood_attention',
     'no_autocast', 'nystrom_attention', 'orthogonal_features', 'pad_and_roll', 'padded_window_mask', 'pool_cells',

@@ -1,7 +1,7 @@
-"""The explicit O(N^2) twin of every operator, for tests and analysis.
+"""The explicit O(N^2) reference of every operator, for tests and analysis.
 
 Each function has the name of its operator and forms the whole attention matrix `(B, h, N, M)` by the textbook formula.
-`cosformer_scores` is the twin of products of `cosformer_map`. Newer attentions are in `reference_frontier`.
+`cosformer_scores` is the reference of products of `cosformer_map`. Newer attentions are in `reference_frontier`.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mmflatten.ops.reference_frontier import *  # noqa: F401,F403
 
 def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: Tensor | None = None,
                       scale: float | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.softmax_attention`."""
+    """Reference of `mmflatten.ops.softmax_attention`."""
     scale = q_BhNd.shape[-1] ** -0.5 if scale is None else scale
     logits = q_BhNd @ k_BhMd.transpose(-2, -1) * scale
     if bias is not None:
@@ -23,7 +23,7 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
 
 
 def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.) -> Tensor:
-    """Twin of `mmflatten.ops.kernel_product`."""
+    """Reference of `mmflatten.ops.kernel_product`."""
     return scale * torch.einsum('bhnd,bhmd,bhme->bhne', q_BhNd, k_BhMd, v_BhMe)
 
 
@@ -41,7 +41,7 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
                      min_denominator: float | None = None, scale: float | Tensor = 1.,
                      local_BhNe: Tensor | None = None, rotated_q_BhNd: Tensor | None = None,
                      rotated_k_BhMd: Tensor | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.linear_attention`."""
+    """Reference of `mmflatten.ops.linear_attention`."""
     matrix = linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator)
     if rotated_q_BhNd is not None and rotated_k_BhMd is not None:
         plain, rotated = (q @ k.transpose(-2, -1) for q, k in (
@@ -52,17 +52,9 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
 
 
 def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
-    """Twin of `mmflatten.ops.focused_map`."""
+    """Reference of `mmflatten.ops.focused_map`."""
     powered = x ** focusing_factor
     return powered / powered.square().sum(-1, keepdim=True).sqrt() * x.square().sum(-1, keepdim=True).sqrt()
-
-
-def focused_features(x_BNC: Tensor, rescale_C: Tensor, num_heads: int, *, focusing_factor: float, floor: float,
-                     position_1NC: Tensor | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.focused_features`."""
-    placed_BNC = x_BNC if position_1NC is None else x_BNC + position_1NC
-    features_BNC = focused_map((placed_BNC.clamp(min=0) + floor) * rescale_C, focusing_factor)
-    return features_BNC.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def efficient_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
@@ -71,7 +63,7 @@ def efficient_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
 
 
 def efficient_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.efficient_attention`."""
+    """Reference of `mmflatten.ops.efficient_attention`."""
     return efficient_attention_matrix(q_BhNd, k_BhMd) @ v_BhMe
 
 
@@ -80,20 +72,20 @@ def _unit(x: Tensor, dim: int = -1) -> Tensor:
 
 
 def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.hydra_attention`: one head and one `(N, M)` matrix per channel."""
+    """Reference of `mmflatten.ops.hydra_attention`: one head and one `(N, M)` matrix per channel."""
     matrix_BCNM = _unit(q_BNC).transpose(1, 2)[..., None] * _unit(k_BMC).transpose(1, 2)[:, :, None]
     return (matrix_BCNM @ v_BMC.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
 
 
 def angular_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, own_BhNe: Tensor | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.angular_attention`."""
+    """Reference of `mmflatten.ops.angular_attention`."""
     scores = _unit(q_BhNd) @ _unit(k_BhMd).transpose(-2, -1) / torch.pi
     return _unit((v_BhMe if own_BhNe is None else own_BhNe) / 2 + scores @ v_BhMe)
 
 
 def cross_covariance_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, *,
                                temperature: float | Tensor = 1.) -> Tensor:
-    """Twin of `mmflatten.ops.cross_covariance_attention`: every entry of the channel matrix."""
+    """Reference of `mmflatten.ops.cross_covariance_attention`: every entry of the channel matrix."""
     logits = torch.einsum('bhni,bhnj->bhij', _unit(q_BhNd, -2), _unit(k_BhNd, -2)) * temperature
     weights = logits.exp() / logits.exp().sum(-1, keepdim=True)
     return torch.einsum('bhij,bhnj->bhni', weights, v_BhNd)
@@ -113,7 +105,7 @@ def cosformer_scores(q_BhNd: Tensor, k_BhMd: Tensor, q_shape: tuple[int, int], k
 
 
 def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.sima_attention`."""
+    """Reference of `mmflatten.ops.sima_attention`."""
     q_BhNd, k_BhMd = (x / x.abs().sum(-2, keepdim=True) for x in (q_BhNd, k_BhMd))
     return (q_BhNd @ k_BhMd.transpose(-2, -1)) @ v_BhMe
 
@@ -124,7 +116,7 @@ def dot_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
 
 
 def factorized_dot_attention(c_BhNd: Tensor, b_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.factorized_dot_attention`, and of `conventional_dot_attention`."""
+    """Reference of `mmflatten.ops.factorized_dot_attention`, and of `conventional_dot_attention`."""
     return torch.einsum('bhnm,bhme->bhne', dot_attention_matrix(c_BhNd, b_BhMd), v_BhMe)
 
 
@@ -139,13 +131,13 @@ def conventional_gaussian_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
 
 
 def conventional_gaussian_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.conventional_gaussian_attention`."""
+    """Reference of `mmflatten.ops.conventional_gaussian_attention`."""
     return torch.einsum('bhnm,bhme->bhne', conventional_gaussian_matrix(q_BhNd, k_BhMd), v_BhMe)
 
 
 def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Tensor, *, bias_hnM: Tensor | None = None,
                     mask: Tensor | None = None, scale: float | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.focal_attention`: every query with every key, weighted by how often the key is listed.
+    """Reference of `mmflatten.ops.focal_attention`: every query with every key, as often as it is listed.
 
     A key listed with biases `b1` and `b2` has the weight `exp(q k * scale) (exp(b1) + exp(b2))`.
     """
@@ -163,7 +155,7 @@ def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Ten
 
 
 def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -> Tensor:
-    """Twin of `mmflatten.ops.concat_cost_volume`, column by column."""
+    """Reference of `mmflatten.ops.concat_cost_volume`, column by column."""
     zeros = left_BCHW.new_zeros(*left_BCHW.shape[:1], 2 * left_BCHW.shape[1], left_BCHW.shape[2])
     shifts = []
     for d in range(num_shifts):
@@ -174,6 +166,6 @@ def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -
 
 
 def soft_argmax_disparity(score_BDHW: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.soft_argmax_disparity`."""
+    """Reference of `mmflatten.ops.soft_argmax_disparity`."""
     weights = [score.exp() for score in (score_BDHW - score_BDHW.amax(1, keepdim=True)).unbind(1)]
     return torch.stack([d * weight for d, weight in enumerate(weights)]).sum(0) / torch.stack(weights).sum(0)

@@ -1,4 +1,4 @@
-"""Explicit twins of newer attentions, imported by `mmflatten.ops.reference`."""
+"""Explicit references of newer attentions, imported by `mmflatten.ops.reference`."""
 from __future__ import annotations
 
 import torch
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = True) -> Tensor:
-    """Twin of `mmflatten.ops.rotary_2d`: complex rotation, token by token."""
+    """Reference of `mmflatten.ops.rotary_2d`: complex rotation, token by token."""
     (H, W), half = hw_shape, x.shape[-1] // 2
     number = half // 2
     tokens = list(x.unbind(-2))
@@ -22,7 +22,7 @@ def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = Tr
 
 def agent_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, agents_Bhad: Tensor, *,
                     key_bias: Tensor | float | None = None, query_bias: Tensor | float | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.agent_attention`: the product of two attention matrices, `(B, h, N, M)`."""
+    """Reference of `mmflatten.ops.agent_attention`: the product of two attention matrices, `(B, h, N, M)`."""
     key_bias, query_bias = (0. if bias is None else bias for bias in (key_bias, query_bias))
     scale = q_BhNd.shape[-1] ** -.5
     left = (q_BhNd @ agents_Bhad.transpose(-2, -1) * scale + query_bias).softmax(-1)
@@ -31,7 +31,7 @@ def agent_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, agents_Bhad:
 
 
 def inline_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mean_v_Bh1e: Tensor | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.inline_attention`."""
+    """Reference of `mmflatten.ops.inline_attention`."""
     scores = q_BhNd @ k_BhMd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5
     rest = 1 - scores.mean(-1, keepdim=True)
     if mean_v_Bh1e is None:
@@ -42,7 +42,7 @@ def inline_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mean_v_B
 def magnitude_aware_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, rotated_q_BhNd: Tensor | None = None,
                               rotated_k_BhMd: Tensor | None = None, mean_v_Bh1e: Tensor | None = None,
                               eps: float = 1e-6) -> Tensor:
-    """Twin of `mmflatten.ops.magnitude_aware_attention`: weights `beta q . k - gamma`."""
+    """Reference of `mmflatten.ops.magnitude_aware_attention`: weights `beta q . k - gamma`."""
     M = k_BhMd.shape[-2]
     plain = q_BhNd @ k_BhMd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5
     total = plain.mean(-1, keepdim=True)
@@ -55,7 +55,7 @@ def magnitude_aware_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *,
 
 
 def circulant_attention(q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, *, hw_shape: tuple[int, int]) -> Tensor:
-    """Twin of `mmflatten.ops.circulant_attention`: one block-circulant matrix per channel, `(B, C, N, N)`."""
+    """Reference of `mmflatten.ops.circulant_attention`: one block-circulant matrix per channel, `(B, C, N, N)`."""
     H, W = hw_shape
     token = torch.arange(H * W)
     rows, cols = token // W, token % W
@@ -69,7 +69,7 @@ def circulant_attention(q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, *, hw_shape
 def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mixing_bb: Tensor,
                            hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6,
                            own_sum: bool = True) -> Tensor:
-    """Twin of `mmflatten.ops.block_linear_attention`: scores of token pairs times the weight of their blocks."""
+    """Reference of `mmflatten.ops.block_linear_attention`: scores of token pairs times the weight of their blocks."""
     side, M = round(mixing_bb.shape[0] ** .5), k_BhMd.shape[-2]
 
     def blocks(number: int, size: tuple[int, int]) -> Tensor:
@@ -100,7 +100,7 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
 
 def gated_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, value_hdd: Tensor,
                              gate_hdd: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.gated_test_time_training`: the inner step by autograd."""
+    """Reference of `mmflatten.ops.gated_test_time_training`: the inner step by autograd."""
     value, gate = (w.expand(k_BhMd.shape[0], -1, -1, -1) for w in (value_hdd, gate_hdd))
     with torch.enable_grad():
         loss = -(k_BhMd @ value * F.silu(k_BhMd @ gate) * v_BhMd).sum() / (3 * k_BhMd.shape[-2])
@@ -110,7 +110,7 @@ def gated_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, 
 
 
 def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, weight_C1yx: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.conv_test_time_training`: the inner step by autograd, image by image."""
+    """Reference of `mmflatten.ops.conv_test_time_training`: the inner step by autograd, image by image."""
     results = []
     for q, k, v in zip(q_BCHW, k_BCHW, v_BCHW):
         weight, pad = weight_C1yx.clone(), (weight_C1yx.shape[-2] // 2, weight_C1yx.shape[-1] // 2)
@@ -124,7 +124,7 @@ def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, w
 
 def nystrom_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, q_landmarks_Bhad: Tensor,
                       k_landmarks_Bhad: Tensor, bias: Tensor | float | None = None, iterations: int = 6) -> Tensor:
-    """Twin of `mmflatten.ops.nystrom_attention`: the product of three matrices, `(B, h, N, M)`."""
+    """Reference of `mmflatten.ops.nystrom_attention`: the product of three matrices, `(B, h, N, M)`."""
     scale = q_BhNd.shape[-1] ** -.5
     left = (scale * torch.einsum('bhnd,bhad->bhna', q_BhNd, k_landmarks_Bhad)).softmax(-1)
     middle = (scale * torch.einsum('bhad,bhcd->bhac', q_landmarks_Bhad, k_landmarks_Bhad)).softmax(-1)
@@ -139,7 +139,7 @@ def nystrom_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, q_landm
 
 def manhattan_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, decay_h: Tensor,
                         hw_shape: tuple[int, int]) -> Tensor:
-    """Twin of `mmflatten.ops.manhattan_attention`: the product of a matrix within rows and one within columns."""
+    """Reference of `mmflatten.ops.manhattan_attention`: the product of a matrix within rows and one within columns."""
     token = torch.arange(hw_shape[0] * hw_shape[1])
     rows, cols = token // hw_shape[1], token % hw_shape[1]
     logits = q_BhNd @ k_BhNd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5
@@ -153,7 +153,7 @@ def manhattan_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, decay
 
 def neighborhood_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, hw_shape: tuple[int, int],
                            kernel_size: int = 7, dilation: int = 1, bias: Tensor | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.neighborhood_attention`: all logits, masked one by one outside the neighbourhood."""
+    """Reference of `mmflatten.ops.neighborhood_attention`: all logits, masked one by one outside the neighbourhood."""
     (H, W), N = hw_shape, hw_shape[0] * hw_shape[1]
     logits = (q_BhNd @ k_BhNd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5).clone()
     for n in range(N):

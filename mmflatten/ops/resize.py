@@ -36,15 +36,15 @@ def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new
 def pool_cells(x_BCHW: Tensor, side: int) -> Tensor:
     """Average the map over a grid of `side x side` cells, `(B, C, side, side)`, as adaptive average pooling does.
 
-    Adaptive pooling does not support symbolic sizes. They are pooled by two products with `cell_shares`.
+    Adaptive pooling does not support symbolic sizes. They are pooled by two products with `cell_weights`.
     """
     if not is_open(*x_BCHW.shape[-2:]):
         return F.adaptive_avg_pool2d(x_BCHW, (side, side))
-    rows_sH, cols_sW = (cell_shares(length, side, x_BCHW) for length in x_BCHW.shape[-2:])
+    rows_sH, cols_sW = (cell_weights(length, side, x_BCHW) for length in x_BCHW.shape[-2:])
     return rows_sH @ x_BCHW @ cols_sW.transpose(0, 1)
 
 
-def cell_shares(length: int, side: int, like: Tensor) -> Tensor:
+def cell_weights(length: int, side: int, like: Tensor) -> Tensor:
     """Averaging weights of the cells along one axis, `(side, length)`, in the type of `like`."""
     cell, position = (torch.arange(number, device=like.device) for number in (side, length))
     first = cell * operand(length) // side

@@ -1,4 +1,4 @@
-"""Attention weights of every mixer against explicit twins."""
+"""Attention weights of every mixer against explicit references."""
 import itertools
 
 import pytest
@@ -10,13 +10,15 @@ from mmflatten.models.attention import (
     CrossShapedAttention,
     FactorizedAttention,
     TokenMixer,
+    ValueConv,
     Windowed,
     build_mixer,
     values_at_queries,
 )
 from mmflatten.models.attention.linear import FEATURE_MAPS
-from mmflatten.ops import merge_heads, split_heads
-from mmflatten.ops import reference as twins
+from mmflatten.models.layers import join_prefix
+from mmflatten.ops import merge_heads, reference, split_heads
+from mmflatten.ops.kernels.attention import ACTIVATIONS
 from mmflatten.registry import MODELS
 
 C, HEADS, HW = 12, 3, (5, 7)
@@ -44,15 +46,15 @@ def layer_of(mixer, hw=HW, prefix=0):
 
 
 def softmax(mixer, q, k, maps):
-    return twins.conventional_gaussian_matrix(q * q.shape[-1] ** -.5, k)
+    return reference.conventional_gaussian_matrix(q * q.shape[-1] ** -.5, k)
 
 
 def linear(mixer, q, k, maps):
-    return twins.linear_attention_matrix(mixer.feature_map(q), mixer.feature_map(k))
+    return reference.linear_attention_matrix(*(ACTIVATIONS[mixer.feature_map](x, 1e-6) for x in (q, k)))
 
 
 def efficient(mixer, q, k, maps):
-    return twins.efficient_attention_matrix(q, k)
+    return reference.efficient_attention_matrix(q, k)
 
 
 def enhanced(mixer, q, k, maps):
@@ -60,12 +62,12 @@ def enhanced(mixer, q, k, maps):
 
 
 def clamped(mixer, q, k, maps):
-    return mixer.temperature * twins.linear_attention_matrix(q.relu(), k.relu(), min_denominator=5.)
+    return mixer.temperature * reference.linear_attention_matrix(q.relu(), k.relu(), min_denominator=5.)
 
 
 def cosformer(mixer, q, k, maps):
     q, k = q.relu() + 1e-6, k.relu() + 1e-6
-    scores = twins.cosformer_scores(q, k, maps.hw, maps.kv_hw)
+    scores = reference.cosformer_scores(q, k, maps.hw, maps.kv_hw)
     return scores / (scores.sum(-1, keepdim=True) + 1e-6 * k.shape[-2])
 
 
@@ -80,8 +82,8 @@ def xca(mixer, q, k, maps):
 def focused(mixer, q, k, maps):
     q, k = merge_heads(q), mixer.positional_encoding(merge_heads(k), maps.kv_hw)
     scale = torch.nn.functional.softplus(mixer.scale)
-    q, k = (split_heads(twins.focused_map((x.relu() + 1e-6) / scale, 3), HEADS) for x in (q, k))
-    return twins.linear_attention_matrix(q, k)
+    q, k = (split_heads(reference.focused_map((x.relu() + 1e-6) / scale, 3), HEADS) for x in (q, k))
+    return reference.linear_attention_matrix(q, k)
 
 
 def hydra(mixer, q, k, maps):
@@ -89,7 +91,7 @@ def hydra(mixer, q, k, maps):
     return torch.einsum('bnc,bmc->bcnm', q, k)
 
 
-TWINS = {
+REFERENCES = {
     'SoftmaxAttention': (softmax, {}), 'EfficientAttention': (efficient, {}), 'EnhancedLinearAttention': (enhanced, {}),
     **{f'LinearAttention-{name}': (linear, dict(feature_map=name)) for name in FEATURE_MAPS},
     'ClampedLinearAttention': (clamped, dict(min_denominator=5.)), 'CosFormerAttention': (cosformer, {}),
@@ -105,33 +107,33 @@ FRONTIER = {  # in test_frontier_probe.py
     'NeighborhoodAttention', 'NystromAttention', 'PerformerAttention', 'VisualContrastAttention'}
 
 
-@pytest.mark.parametrize(('name', 'sr_ratio'), [(name, ratio) for name in TWINS for ratio in (1, 2)
+@pytest.mark.parametrize(('name', 'sr_ratio'), [(name, ratio) for name in REFERENCES for ratio in (1, 2)
                                                 if (name, ratio) != ('CrossCovarianceAttention', 2)])
-def test_weights_equal_the_explicit_twin(name, sr_ratio):
-    twin, more = TWINS[name]
+def test_weights_equal_the_explicit_reference(name, sr_ratio):
+    matrix, more = REFERENCES[name]
     mixer = mixer_of(name.partition('-')[0], sr_ratio=sr_ratio, **more)
     layer = layer_of(mixer)
     q, k, _, maps = mixer.projections(layer.x, HW)
-    expected = twin(mixer, split_heads(q, HEADS), split_heads(k, HEADS), maps)[0]
+    expected = matrix(mixer, split_heads(q, HEADS), split_heads(k, HEADS), maps)[0]
     assert layer.kv_hw == ((3, 4) if sr_ratio == 2 else HW)
     torch.testing.assert_close(layer.matrix(), expected, rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
-def test_every_mixer_has_a_twin():
+def test_every_mixer_has_a_reference():
     mixers = {name for name, cls in MODELS.module_dict.items()
               if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')}
-    assert mixers == {name.partition('-')[0] for name in TWINS} | ELSEWHERE | FRONTIER
+    assert mixers == {name.partition('-')[0] for name in REFERENCES} | ELSEWHERE | FRONTIER
 
 
 @pytest.mark.parametrize('sr_ratio', [1, 2])
 def test_angular_attention_divides_by_the_length_of_its_result(sr_ratio):
-    """Weights times input values equal the output of the twin, and weights are proportional to the kernel."""
+    """Weights times input values equal the output of the reference, and weights are proportional to the kernel."""
     mixer = mixer_of('LinearAngularAttention', sr_ratio=sr_ratio)
     layer = layer_of(mixer)
     q, k, v, maps = mixer.projections(layer.x, HW)
     own = split_heads(values_at_queries(v, maps), HEADS)
     q, k, v = (split_heads(x, HEADS) for x in (q, k, v))
-    expected = twins.angular_attention(q, k, v, own_BhNe=own)[0]
+    expected = reference.angular_attention(q, k, v, own_BhNe=own)[0]
     torch.testing.assert_close(layer.matrix() @ v[0], expected, rtol=0, atol=1e-6)
     if sr_ratio == 1:
         scores = torch.einsum('hnd,hmd->hnm', *(x[0] / x[0].norm(dim=-1, keepdim=True) for x in (q, k))) / torch.pi
@@ -143,7 +145,7 @@ def test_angular_attention_divides_by_the_length_of_its_result(sr_ratio):
 
 @pytest.mark.parametrize(('shift', 'levels', 'boundary', 'hw'), [
     (False, 2, 'wrap', (6, 9)), (False, 3, 'wrap', (5, 7)), (True, 2, 'mask', (5, 7)), (False, 2, 'mask', (4, 8))])
-def test_focal_weights_equal_the_explicit_twin(shift, levels, boundary, hw):
+def test_focal_weights_equal_the_explicit_reference(shift, levels, boundary, hw):
     mixer = randomised(build_mixer(dict(
         type='FocalAttention', embed_dims=C, num_heads=HEADS, grid_size=(6, 9), window_size=3, focal_window=3,
         focal_levels=levels, expand_size=1, shift=shift, neighbor_boundary=boundary)))
@@ -153,7 +155,7 @@ def test_focal_weights_equal_the_explicit_twin(shift, levels, boundary, hw):
     keys, visible = mixer._keys(grid, 0)
     one_hot = torch.eye(layer.num_keys, dtype=torch.float64)[None]  # values with one channel per token
     listed = mixer.listed(one_hot, hw) - mixer.listed(torch.zeros_like(one_hot), hw)  # pooling adds a bias
-    weights = twins.focal_attention(split_heads(q[:, :grid.num_tokens], HEADS), split_heads(k, HEADS),
+    weights = reference.focal_attention(split_heads(q[:, :grid.num_tokens], HEADS), split_heads(k, HEADS),
                                     listed[:, None].expand(-1, HEADS, -1, -1), keys, bias_hnM=mixer._bias(0),
                                     mask=visible)[0]
     expected = torch.stack([grid.reverse(head[None])[0] for head in weights])
@@ -162,9 +164,9 @@ def test_focal_weights_equal_the_explicit_twin(shift, levels, boundary, hw):
 
 @pytest.mark.parametrize('normalization', ['gaussian', 'dot'])
 def test_maps_of_factorized_and_conventional_attention(normalization):
-    twin = dict(gaussian=(twins.efficient_attention_matrix, twins.conventional_gaussian_matrix),
-                dot=(twins.dot_attention_matrix,) * 2)[normalization]
-    for kind, matrix in zip((FactorizedAttention, ConventionalAttention), twin):
+    matrices = dict(gaussian=(reference.efficient_attention_matrix, reference.conventional_gaussian_matrix),
+                dot=(reference.dot_attention_matrix,) * 2)[normalization]
+    for kind, matrix in zip((FactorizedAttention, ConventionalAttention), matrices):
         module = randomised(kind(6, 8, 4, num_heads=2, normalization=normalization))
         x = torch.randn(2, 6, 3, 5, dtype=torch.float64)
         with AttentionProbe(module) as probe, torch.inference_mode():
@@ -215,13 +217,15 @@ NOT_OFFERED = {('FocalAttention', arrangement) for arrangement in ARRANGEMENTS[2
 
 
 @pytest.mark.parametrize(('kind', 'arrangement'), [
-    pair for pair in itertools.product([*TWINS, *sorted(ELSEWHERE)], ARRANGEMENTS)
+    pair for pair in itertools.product([*REFERENCES, *sorted(ELSEWHERE)], ARRANGEMENTS)
     if pair not in NOT_OFFERED and pair[0] != 'CrossCovarianceAttention'])  # whose output is not a sum over tokens
 def test_weights_times_values_equal_the_output_of_the_mixer(kind, arrangement):
     """With local terms, without biases, and with one kernel for all channels."""
     more = dict(window_size=3, focal_window=3, expand_size=1) if kind == 'FocalAttention' else {}
-    mixer = mixer_of(kind.partition('-')[0], sr_ratio=2 if arrangement == 'reduced' else 1, lepe_kernel=3,
-                     **TWINS.get(kind, (None, more))[1])
+    mixer = mixer_of(kind.partition('-')[0], sr_ratio=2 if arrangement == 'reduced' else 1,
+                     **REFERENCES.get(kind, (None, more))[1])
+    if kind != 'FocalAttention':  # which has no local term
+        mixer.lepe = randomised(ValueConv(C, 3))
     mixer.qkv.bias.data.zero_()
     for name, part in mixer.named_modules():
         if isinstance(part, torch.nn.Conv2d) and name.startswith(('dwc', 'lepe')):
@@ -234,9 +238,11 @@ def test_weights_times_values_equal_the_output_of_the_mixer(kind, arrangement):
     module = Windowed(mixer, (3, 4)) if 'windows' in arrangement else mixer
     layer = layer_of(module, HW, prefix=1 if 'class token' in arrangement else 0)
     _, _, values, maps = mixer.projections(layer.x, HW)
-    values = mixer.values_on_map(values, maps) if kind == 'FocalAttention' else values  # without pooled keys
+    if kind == 'FocalAttention':  # without padding and pooled keys
+        grid = mixer._grid(HW)
+        values = join_prefix(values[:, values.shape[1] - maps.prefix:], grid.reverse(values[:, :grid.num_tokens]))
     values = split_heads(values, layer.num_heads)[0]
     both, parts = layer.matrix(part='both'), [layer.matrix(part=part) for part in ('attention', 'local')]
     torch.testing.assert_close(both, sum(parts))
-    assert parts[1].abs().max() > 0
+    assert (parts[1].abs().max() > 0) == (kind != 'FocalAttention')
     torch.testing.assert_close(merge_heads((both @ values)[None]), module(layer.x, HW), rtol=0, atol=1e-6)

@@ -5,8 +5,7 @@ import torch.nn.functional as F
 
 from mmflatten.explain.attention import AttentionProbe
 from mmflatten.models.attention import build_mixer
-from mmflatten.ops import merge_heads, split_heads
-from mmflatten.ops import reference as twins
+from mmflatten.ops import merge_heads, reference, split_heads
 
 C, HEADS, HW = 24, 3, (5, 7)
 
@@ -32,7 +31,7 @@ def scores(q, k):
 
 
 def rotated(q, k, maps, **options):
-    return twins.rotary_2d(q, maps.hw, **options), twins.rotary_2d(k, maps.kv_hw, **options)
+    return reference.rotary_2d(q, maps.hw, **options), reference.rotary_2d(k, maps.kv_hw, **options)
 
 
 def normalised(q, k, rotated_q, rotated_k):
@@ -118,8 +117,8 @@ def mhla(mixer, q, k, maps):
 
     q, k = features(q, mixer.q_norm), features(k, mixer.k_norm)
     one_hot = torch.eye(k.shape[-2], dtype=q.dtype).expand(*k.shape[:2], -1, -1)
-    return twins.block_linear_attention(q, k, one_hot, mixing_bb=mixer.mixing, hw_shape=maps.hw, kv_shape=maps.kv_hw,
-                                        own_sum=mixer.own_sum)
+    return reference.block_linear_attention(q, k, one_hot, mixing_bb=mixer.mixing, hw_shape=maps.hw,
+                                            kv_shape=maps.kv_hw, own_sum=mixer.own_sum)
 
 
 def mila(mixer, q, k, maps):
@@ -131,7 +130,7 @@ def mila(mixer, q, k, maps):
 def circulant(mixer, q, k, maps):
     q, k = merge_heads(q), merge_heads(k)
     N = q.shape[1]
-    columns = [twins.circulant_attention(q, k, one_hot.expand(1, N, C), hw_shape=maps.hw)
+    columns = [reference.circulant_attention(q, k, one_hot.expand(1, N, C), hw_shape=maps.hw)
                for one_hot in torch.eye(N, dtype=q.dtype)[:, :, None]]
     return torch.stack(columns, -1).permute(0, 2, 1, 3).unflatten(1, (HEADS, -1))
 
@@ -147,7 +146,7 @@ def cells(x, hw):
 
 
 def nystrom(mixer, q, k, maps):
-    return twins.nystrom_attention(q, k, one_hot(k), q_landmarks_Bhad=cells(q, maps.hw),
+    return reference.nystrom_attention(q, k, one_hot(k), q_landmarks_Bhad=cells(q, maps.hw),
                                    k_landmarks_Bhad=cells(k, maps.kv_hw))
 
 
@@ -178,11 +177,12 @@ def manhattan(mixer, q, k, maps):
     turned = (torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (width, 2)).contiguous()) * torch.polar(
         torch.ones_like(angles), angles)).flatten(-2) for x in (q, k))
     decay = (1 - 2 ** (-2 - 4 * torch.arange(HEADS) / HEADS)).log().to(q.dtype)  # a buffer in float32
-    return twins.manhattan_attention(*turned, one_hot(k), decay_h=decay, hw_shape=maps.hw)
+    return reference.manhattan_attention(*turned, one_hot(k), decay_h=decay, hw_shape=maps.hw)
 
 
 def neighborhood(mixer, q, k, maps):
-    return twins.neighborhood_attention(q, k, one_hot(k), hw_shape=maps.hw, kernel_size=3, dilation=2, bias=mixer.bias)
+    return reference.neighborhood_attention(q, k, one_hot(k), hw_shape=maps.hw, kernel_size=3, dilation=2,
+                                            bias=mixer.bias)
 
 
 def routing(mixer, q, k, maps):
@@ -196,7 +196,7 @@ def routing(mixer, q, k, maps):
 
 
 # Weights `(1, h, N, M)`, or `(1, h, p, N, M)` if `p` parts of the values of a head have different weights.
-TWINS = {
+REFERENCES = {
     'GatedSoftmaxAttention': (gated_softmax, {}), 'RankAugmentedLinearAttention': (rala, {}),
     'MagnitudeAwareLinearAttention': (mala, {}), 'PolarityAwareLinearAttention': (polaformer, {}),
     'ExponentialPolarityAttention': (polaformer_pp, {}), 'NormAwareLinearAttention': (nala, {}),
@@ -213,14 +213,15 @@ WHOLE_MAPS = ('MambaInspiredLinearAttention', 'CirculantAttention', 'ManhattanAt
 
 
 @pytest.mark.parametrize(('name', 'sr_ratio', 'prefix'), [
-    (name, *case) for name in TWINS for case in ((1, 0), (1, 1), (2, 0)) if case == (1, 0) or name not in WHOLE_MAPS])
+    (name, *case) for name in REFERENCES for case in ((1, 0), (1, 1), (2, 0))
+    if case == (1, 0) or name not in WHOLE_MAPS])
 def test_weights_equal_the_explicit_formula(name, sr_ratio, prefix):
-    twin, more = TWINS[name]
+    matrix, more = REFERENCES[name]
     mixer = mixer_of(name, **({} if name in WHOLE_MAPS else dict(sr_ratio=sr_ratio)), **more)
     layer = layer_of(mixer, prefix)
     q, k, _, maps = mixer.projections(layer.x, HW)
     with torch.no_grad():
-        expected = twin(mixer, split_heads(q, HEADS), split_heads(k, HEADS), maps)[0]
+        expected = matrix(mixer, split_heads(q, HEADS), split_heads(k, HEADS), maps)[0]
     expected = expected if expected.dim() == 3 else expected.mean(1)  # over the parts of the values
     torch.testing.assert_close(layer.matrix(), expected, rtol=0, atol=1e-6 * expected.abs().max().item())
 
@@ -240,10 +241,6 @@ def depthwise(conv, v, hw):
     return torch.cat((v[:, :prefix] * 0, result), 1)
 
 
-def gate(mixer, maps):
-    return maps.x @ mixer.qkv.weight[3 * C:].T + mixer.qkv.bias[3 * C:]
-
-
 def with_lepe(mixer, y, v, maps):
     return y + depthwise(mixer.lepe.conv, v, maps.hw)
 
@@ -253,28 +250,27 @@ def with_conv(mixer, y, v, maps):
 
 
 def times_gate(mixer, y, v, maps):
-    return with_lepe(mixer, y, v, maps) * gate(mixer, maps)
+    return with_lepe(mixer, y, v, maps) * maps.extra[0]
 
 
 def conv_times_gate(mixer, y, v, maps):
-    return with_conv(mixer, y, v, maps) * gate(mixer, maps)
+    return with_conv(mixer, y, v, maps) * maps.extra[0]
 
 
 def norm_times_gate(mixer, y, v, maps):
     y = with_lepe(mixer, y, v, maps)
     y = (y - y.mean(-1, keepdim=True)) / (y.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
-    return (y * mixer.norm.weight + mixer.norm.bias) * F.silu(gate(mixer, maps))
+    return (y * mixer.norm.weight + mixer.norm.bias) * F.silu(maps.extra[0])
 
 
-def times_own_gate(mixer, y, v, maps):
-    y = y if mixer.lepe is None else with_lepe(mixer, y, v, maps)
-    return y * F.silu(maps.x @ mixer.gate.weight.T + mixer.gate.bias)
+def times_circulant_gate(mixer, y, v, maps):
+    return y * F.silu(maps.extra[0] @ mixer.gate.weight.T + mixer.gate.bias)
 
 
 def with_image_conv(mixer, y, v, maps):
     """Gate of one image: its mean token after two grouped layers with one group per head."""
     first, _, second = mixer.dwc.weights
-    hidden = F.gelu(torch.block_diag(*first.weight[..., 0].chunk(HEADS)) @ maps.x.mean(1)[0] + first.bias)
+    hidden = F.gelu(torch.block_diag(*first.weight[..., 0].chunk(HEADS)) @ maps.extra[0].mean(1)[0] + first.bias)
     weight = (torch.block_diag(*second.weight[..., 0].chunk(HEADS)) @ hidden + second.bias).view(C, 1, 3, 3)
     prefix = v.shape[1] - HW[0] * HW[1]
     on_map = v[:, prefix:].transpose(1, 2).unflatten(-1, HW)
@@ -285,10 +281,10 @@ def with_image_conv(mixer, y, v, maps):
 # Operations between the weighted sum of the values and the last projection.
 TAILS = {
     **dict.fromkeys(('GatedSoftmaxAttention', 'RankAugmentedLinearAttention', 'MagnitudeAwareLinearAttention',
-                     'ExponentialPolarityAttention'), times_gate),
+                     'ExponentialPolarityAttention', 'MambaInspiredLinearAttention'), times_gate),
     **dict.fromkeys(('TokenLevelMultiHeadAttention', 'ManhattanAttention', 'BiLevelRoutingAttention'), with_lepe),
-    **dict.fromkeys(('MambaInspiredLinearAttention', 'CirculantAttention'), times_own_gate),
-    'PolarityAwareLinearAttention': conv_times_gate, 'NormAwareLinearAttention': norm_times_gate,
+    'CirculantAttention': times_circulant_gate, 'PolarityAwareLinearAttention': conv_times_gate,
+    'NormAwareLinearAttention': norm_times_gate,
     'AgentAttention': with_conv, 'InLineAttention': with_image_conv,
 }
 
@@ -296,7 +292,7 @@ TAILS = {
 def weighted_sum(mixer, q, k, v, maps):
     """Output of a mixer, computed from its `N x M` weights."""
     kind = type(mixer).__name__
-    weights = TWINS[kind][0](mixer, split_heads(q, HEADS), split_heads(k, HEADS), maps)
+    weights = REFERENCES[kind][0](mixer, split_heads(q, HEADS), split_heads(k, HEADS), maps)
     weights = weights if weights.dim() == 5 else weights[:, :, None]
     parts = split_heads(v, HEADS).unflatten(-1, (weights.shape[2], -1)).transpose(2, 3)
     y = merge_heads((weights @ parts).transpose(2, 3).flatten(3))
@@ -332,15 +328,16 @@ def multi_scale(mixer, q, k, v, maps):
 
 def ttt(mixer, q, k, v, maps):
     parts = (split_heads(x, HEADS) for x in (q, k, v))
-    y = merge_heads(twins.gated_test_time_training(*parts, value_hdd=mixer.value_weight, gate_hdd=mixer.gate_weight))
+    y = merge_heads(reference.gated_test_time_training(*parts, value_hdd=mixer.value_weight,
+                                                       gate_hdd=mixer.gate_weight))
     prefix = q.shape[1] - HW[0] * HW[1]
     on_map = [x[:, prefix:].transpose(1, 2).unflatten(-1, HW) for x in maps.extra]
-    local = twins.conv_test_time_training(*on_map, weight_C1yx=mixer.conv_weight).flatten(2).transpose(1, 2)
+    local = reference.conv_test_time_training(*on_map, weight_C1yx=mixer.conv_weight).flatten(2).transpose(1, 2)
     return torch.cat((y, torch.cat((local.new_zeros(len(y), prefix, C // HEADS), local), 1)), -1)
 
 
 FORMULAS = {
-    **{name: (weighted_sum, more) for name, (_, more) in TWINS.items()},
+    **{name: (weighted_sum, more) for name, (_, more) in REFERENCES.items()},
     'VisualContrastAttention': (visual_contrast, dict(num_agents=4)), 'MultiScaleLinearAttention': (multi_scale, {}),
     'TTTAttention': (ttt, {}),
 }

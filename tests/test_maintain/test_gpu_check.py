@@ -29,7 +29,7 @@ def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_pat
     done = {record['check']: record['rows'] for record in records if 'rows' in record}
     assert set(done) == set(tool.correctness_checks('cpu', True) | tool.speed_checks('cpu', True, tmp_path, 0.))
     assert set(done['attention focused bf16 (4, 3, 49, 32)'][0]['errors']) == {
-        'y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale'}
+        'y', 'grad_q', 'grad_k', 'grad_v', 'grad_position', 'grad_rescale'}
     assert {row['way'] for row in done['speed tiny']} == {'kernels', 'eager', 'softmax (SDPA)', 'compiled eager'}
     assert all(row['images_s'] > 0 for rows in done.values() for row in rows if 'model' in row)
     size = out.stat().st_size

@@ -51,7 +51,8 @@ ATTENTIONS = {
 ROWS_AND_COLUMNS = ('CirculantAttention', 'ManhattanAttention', 'BiLevelRoutingAttention', 'NeighborhoodAttention')
 WHOLE_MAPS = ('MambaInspiredLinearAttention', *ROWS_AND_COLUMNS)
 NO_PADDING = ('TTTAttention', *ROWS_AND_COLUMNS)
-OWN_PROJECTIONS = ('MambaInspiredLinearAttention', 'TTTAttention', 'MultiScaleLinearAttention')
+OWN_PROJECTIONS = ('FocalAttention', 'MambaInspiredLinearAttention', 'MultiScaleLinearAttention',
+                   'TokenLevelMultiHeadAttention', 'TTTAttention')
 # Loss scales for outputs that grow faster than the input, as a GradScaler would find. If only the numerator is rotated,
 # the denominator does not bound it.
 LOSS_SCALES = {'mala': 1e-9, 'inline': 1e-9, 'rala': 1e-20, 'polaformer++': 1e-20, **dict.fromkeys(
@@ -139,8 +140,9 @@ def test_attention_supports_half_precision_empty_batches_and_tracing(name):
 
 
 def test_routing_ignores_regions_of_padding():
-    mixer = build_mixer(dict(type='BiLevelRoutingAttention', num_regions=7, lepe_kernel=0), embed_dims=12, num_heads=3,
+    mixer = build_mixer(dict(type='BiLevelRoutingAttention', num_regions=7), embed_dims=12, num_heads=3,
                         grid_size=(8, 8))
+    mixer.lepe = None
     for weight in (mixer.qkv.weight, mixer.proj.bias):
         torch.nn.init.zeros_(weight)
     torch.nn.init.eye_(mixer.proj.weight)
@@ -185,7 +187,7 @@ def test_attention_ignores_masked_padding(name):
 @pytest.mark.parametrize('class_tokens', [0, 1])
 def test_attention_supports_reduced_keys(name, class_tokens):
     tokens = torch.randn(2, class_tokens + 35, 12)
-    settings = dict(embed_dims=12, num_heads=3, grid_size=(2, 2), sr_ratio=2, lepe_kernel=3)
+    settings = dict(embed_dims=12, num_heads=3, grid_size=(2, 2), sr_ratio=2)
     if ATTENTIONS[name]['type'] in (*WHOLE_MAPS, 'MultiScaleLinearAttention'):
         with pytest.raises(ValueError, match='sr_ratio'):
             build_mixer(ATTENTIONS[name], **settings)(tokens, (5, 7))

@@ -7,7 +7,7 @@ from mmflatten.models.attention import Maps, build_mixer
 
 LINEAR = {
     'focused': dict(type='FocusedLinearAttention'),
-    'focused-lepe': dict(type='FocusedLinearAttention', lepe_kernel=3),
+    'gated': dict(type='RankAugmentedLinearAttention'),
     'relu': dict(type='LinearAttention'),
     'elu': dict(type='LinearAttention', feature_map='elu'),
     'leaky-relu': dict(type='LinearAttention', feature_map='leaky_relu'),

@@ -1,4 +1,4 @@
-"""BiFPN: comparison with an explicit twin, sizes, extra levels, gradients, parameters."""
+"""BiFPN: comparison with an explicit reference, sizes, extra levels, gradients, parameters."""
 import pytest
 import torch
 from torch import nn
@@ -42,7 +42,7 @@ def fused(fusion: Fusion, *inputs: torch.Tensor) -> torch.Tensor:
     return fusion.conv.gn(fusion.conv.conv(total * torch.sigmoid(total)))
 
 
-def twin(neck: BiFPN, c3, c4, c5) -> tuple[torch.Tensor, ...]:
+def reference(neck: BiFPN, c3, c4, c5) -> tuple[torch.Tensor, ...]:
     """Explicit computation of four levels and one layer."""
     p3, p4, p5, p6 = (lateral.gn(lateral.conv(x)) for lateral, x in zip(neck.laterals, (c3, c4, c5, smaller(c5))))
     layer, = neck.layers
@@ -56,12 +56,12 @@ def twin(neck: BiFPN, c3, c4, c5) -> tuple[torch.Tensor, ...]:
 
 @torch.no_grad()
 @pytest.mark.parametrize('sizes', [((8, 12), (4, 6), (2, 3)), ((13, 7), (7, 4), (4, 2))])
-def test_bifpn_matches_explicit_twin(sizes):
+def test_bifpn_matches_explicit_reference(sizes):
     neck, inputs = build(num_outs=4, num_layers=1), maps(*sizes)
     for number, fusion in enumerate(module for module in neck.modules() if isinstance(module, Fusion)):
         fusion.weights.copy_(torch.tensor([0.5, 2., 1.2][:len(fusion.weights)]))
         fusion.weights[number % 2] *= -1  # a negative weight counts as zero
-    for output, expected in zip(neck(inputs), twin(neck, *inputs), strict=True):
+    for output, expected in zip(neck(inputs), reference(neck, *inputs), strict=True):
         torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
 
 

@@ -104,10 +104,10 @@ def test_focal_attention_equals_explicit_sum_over_keys(options, hw_shape):
     out = mixer(x, hw_shape)
     torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
     parameters = list(mixer.parameters())
-    ours, twins = (torch.autograd.grad(y.square().sum(), parameters, materialize_grads=True)
+    ours, references = (torch.autograd.grad(y.square().sum(), parameters, materialize_grads=True)
                     for y in (out, expected))
-    for gradient, twin in zip(ours, twins):
-        torch.testing.assert_close(gradient, twin, rtol=1e-9, atol=1e-9)
+    for gradient, reference in zip(ours, references):
+        torch.testing.assert_close(gradient, reference, rtol=1e-9, atol=1e-9)
 
 
 def test_focal_shift_equals_rolling_the_map():

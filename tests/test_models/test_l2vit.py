@@ -75,9 +75,9 @@ def test_clamped_linear_attention_matches_explicit_formula(hw_shape, min_denomin
     x = torch.randn(2, hw_shape[0] * hw_shape[1], 12, dtype=torch.float64)
     out, expected = mixer(x, hw_shape), explicit_clamped_attention(mixer, x)
     torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
-    ours, twins = (torch.autograd.grad(y.square().sum(), list(mixer.parameters())) for y in (out, expected))
-    for gradient, twin in zip(ours, twins):
-        torch.testing.assert_close(gradient, twin, rtol=1e-9, atol=1e-9)
+    ours, references = (torch.autograd.grad(y.square().sum(), list(mixer.parameters())) for y in (out, expected))
+    for gradient, reference in zip(ours, references):
+        torch.testing.assert_close(gradient, reference, rtol=1e-9, atol=1e-9)
 
 
 def test_clamped_linear_attention_bound_affects_only_small_maps():

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from mmflatten.models import FLattenDeiT
+from mmflatten.models.attention import CrossShapedAttention, Maps
 from mmflatten.models.layers import ProgressiveBatchNorm, Residual
 from mmflatten.registry import MODELS
 
@@ -97,8 +98,6 @@ def test_evaluation_uses_batch_norm_at_any_step():
 
 
 def test_image_convolution_of_inline_cswin_reads_the_input_before_the_norm():
-    from mmflatten.models.attention import CrossShapedAttention
-
     torch.manual_seed(0)
     mixer = CrossShapedAttention(24, 2, (4, 4), split=None, mixer=dict(type='InLineAttention'))
     block, x = Residual(mixer, nn.LayerNorm(24)).eval(), torch.randn(2, 16, 24)
@@ -119,31 +118,25 @@ def mixer_of(type, **kwargs):
     return mixer.eval()
 
 
-@pytest.mark.parametrize('gating, gate', [('plain', lambda x: x), ('silu', nn.functional.silu)])
-@pytest.mark.parametrize('type', ['SoftmaxAttention', 'AgentAttention', 'RankAugmentedLinearAttention'])
-def test_gating_multiplies_the_result_of_any_mixer(type, gating, gate):
-    settings = dict(num_agents=4) if type == 'AgentAttention' else {}
-    with_gate, without = mixer_of(type, gating=gating, **settings), mixer_of(type, gating='none', **settings)
-    state = with_gate.state_dict()
-    assert state['qkv.weight'].shape == (96, 24) and without.qkv.weight.shape == (72, 24)
-    without.load_state_dict({**state, 'qkv.weight': state['qkv.weight'][:72], 'qkv.bias': state['qkv.bias'][:72]})
+@pytest.mark.parametrize('type', ['RankAugmentedLinearAttention', 'PolarityAwareLinearAttention'])
+def test_gate_and_local_term_of_gated_mixers_can_be_left_out(type):
+    whole, bare = mixer_of(type), mixer_of(type, gated=False)
+    state = whole.state_dict()
+    assert state['qkv.weight'].shape == (96, 24) and bare.qkv.weight.shape == (72, 24) and bare.lepe is None
+    bare.load_state_dict({**{key: value for key, value in state.items() if 'lepe' not in key},
+                          'qkv.weight': state['qkv.weight'][:72], 'qkv.bias': state['qkv.bias'][:72]})
     x, ends = torch.randn(2, 20, 24), []
-    without.proj.register_forward_pre_hook(lambda _, inputs: ends.append(inputs[0]))
-    without(x, (4, 5))
-    expected = ends[0] * gate(x @ state['qkv.weight'][72:].T + state['qkv.bias'][72:])
-    torch.testing.assert_close(with_gate(x, (4, 5)), expected @ state['proj.weight'].T + state['proj.bias'])
-
-
-@pytest.mark.parametrize('type, gating', [('SoftmaxAttention', 'yes'), ('CirculantAttention', 'silu'),
-                                          ('TTTAttention', 'none'), ('MambaInspiredLinearAttention', 'plain')])
-def test_gating_is_checked(type, gating):
-    with pytest.raises(ValueError, match=f'gating.*{gating}'):
-        mixer_of(type, gating=gating)
+    bare.proj.register_forward_pre_hook(lambda _, inputs: ends.append(inputs[0]))
+    bare(x, (4, 5))
+    if whole.lepe is not None:
+        ends[0] = ends[0] + whole.lepe(bare.qkv(x)[..., 48:], Maps((4, 5), (4, 5)))
+    expected = ends[0] * (x @ state['qkv.weight'][72:].T + state['qkv.bias'][72:])
+    torch.testing.assert_close(whole(x, (4, 5)), expected @ state['proj.weight'].T + state['proj.bias'])
 
 
 @pytest.mark.parametrize('type, whole, bare', [
     ('InLineAttention', {}, dict(image_conv=False)),
-    ('PolarityAwareLinearAttention', dict(gating='none'), dict(gating='none', kernel_size=None))])
+    ('PolarityAwareLinearAttention', dict(gated=False), dict(gated=False, kernel_size=None))])
 def test_attentions_without_their_local_term(type, whole, bare):
     whole, bare = mixer_of(type, **whole), mixer_of(type, **bare)
     bare.load_state_dict({key: value for key, value in whole.state_dict().items() if not key.startswith('dwc')})
@@ -152,5 +145,6 @@ def test_attentions_without_their_local_term(type, whole, bare):
         mixer.proj.register_forward_pre_hook(lambda _, inputs: ends.append(inputs[0]))
         mixer(x, (4, 5))
     values = whole.qkv(x)[..., 48:72]
-    local = whole.dwc(values, x.mean(1), (4, 5)) if type == 'InLineAttention' else whole.dwc(values, (4, 5))
+    local = (whole.dwc(values, x.mean(1), (4, 5)) if type == 'InLineAttention'
+             else whole.dwc(values, Maps((4, 5), (4, 5))))
     torch.testing.assert_close(ends[0] - ends[1], local, rtol=1e-4, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Cost volumes and disparity regression against their explicit twins."""
+"""Cost volumes and disparity regression against their explicit references."""
 import pytest
 import torch
 
@@ -12,15 +12,15 @@ def maps(*shape: int, number: int = 2) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize('size', [(1, 1), (3, 7), (2, 63), (5, 4)])
 @pytest.mark.parametrize('num_shifts', [1, 4, 9])
-def test_concat_cost_volume_equals_twin(size, num_shifts):
+def test_concat_cost_volume_equals_reference(size, num_shifts):
     left, right = maps(2, 3, *size)
     volumes = [build(left, right, num_shifts) for build in (concat_cost_volume, reference.concat_cost_volume)]
     assert volumes[0].shape == (2, 6, num_shifts, *size)
     assert torch.equal(*volumes)
     weights = torch.randn_like(volumes[0])
     gradients = [torch.autograd.grad((volume * weights).sum(), (left, right)) for volume in volumes]
-    for ours, twin in zip(*gradients):
-        torch.testing.assert_close(ours, twin, rtol=1e-12, atol=1e-12)
+    for ours, expected in zip(*gradients):
+        torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_concat_cost_volume_halves_agree_at_true_disparity():
@@ -48,7 +48,7 @@ def test_concat_cost_volume_rejects_wrong_arguments(right, num_shifts, message):
 
 
 @pytest.mark.parametrize('num_disparities', [1, 7, 64])
-def test_soft_argmax_disparity_equals_twin(num_disparities):
+def test_soft_argmax_disparity_equals_reference(num_disparities):
     scores, = maps(2, num_disparities, 3, 5, number=1)
     results = [regress(scores * 9) for regress in (soft_argmax_disparity, reference.soft_argmax_disparity)]
     torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)

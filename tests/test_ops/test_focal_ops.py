@@ -1,4 +1,4 @@
-"""Focal attention against its explicit twin, and its key lists against rolled and unfolded maps."""
+"""Focal attention against its explicit reference, and its key lists against rolled and unfolded maps."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ CPU = torch.device('cpu')
        S=st.sampled_from([1, 7, 63]), M=st.sampled_from([1, 5, 30]), d=st.sampled_from([1, 8]),
        e=st.sampled_from([1, 4]), with_bias=st.booleans(), mask_rows=st.sampled_from([None, 'window', 'query']),
        strided=st.booleans())
-def test_focal_attention_equals_twin(B, h, W, n, S, M, d, e, with_bias, mask_rows, strided):
+def test_focal_attention_equals_reference(B, h, W, n, S, M, d, e, with_bias, mask_rows, strided):
     torch.manual_seed(0)
 
     def draw(N, width):

@@ -1,4 +1,4 @@
-"""Newer attention operators against their explicit twins: values and gradients in float64."""
+"""Newer attention operators against their explicit references: values and gradients in float64."""
 from types import SimpleNamespace
 
 import pytest
@@ -15,9 +15,9 @@ def leaves(*shapes, positive=False):
     return [(x.abs() + .1 if positive else x).requires_grad_() for x in tensors]
 
 
-def assert_same(function, twin, inputs):
+def assert_same(function, expected, inputs):
     results = []
-    for f in (function, twin):
+    for f in (function, expected):
         out = f(*inputs)
         weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
         results.append((out, *torch.autograd.grad((out * weights).sum(), inputs)))
@@ -34,7 +34,7 @@ def seed():
 @pytest.mark.parametrize('prefix', [0, 2])
 @pytest.mark.parametrize('last_frequency', [True, False])
 @pytest.mark.parametrize('width', [4, 12])
-def test_rotary_2d_equals_twin(hw_shape, prefix, last_frequency, width):
+def test_rotary_2d_equals_reference(hw_shape, prefix, last_frequency, width):
     inputs = leaves((2, 3, prefix + hw_shape[0] * hw_shape[1], width))
     assert_same(lambda x: ops.rotary_2d(x, hw_shape, last_frequency=last_frequency),
                 lambda x: reference.rotary_2d(x, hw_shape, last_frequency=last_frequency), inputs)
@@ -54,7 +54,7 @@ def test_rotary_2d_rejects_width_not_divisible_by_4():
 
 
 @pytest.mark.parametrize('hw_shape', MAPS)
-def test_circulant_attention_equals_twin(hw_shape):
+def test_circulant_attention_equals_reference(hw_shape):
     N = hw_shape[0] * hw_shape[1]
     assert_same(lambda *x: ops.circulant_attention(*x, hw_shape=hw_shape),
                 lambda *x: reference.circulant_attention(*x, hw_shape=hw_shape), leaves(*[(2, N, 3)] * 3))
@@ -65,7 +65,7 @@ def test_circulant_attention_equals_twin(hw_shape):
 @pytest.mark.parametrize('prefix', [0, 1])
 @pytest.mark.parametrize('blocks', [1, 9])
 @pytest.mark.parametrize('own_sum', [True, False])
-def test_block_linear_attention_equals_twin(hw_shape, kv_shape, prefix, blocks, own_sum):
+def test_block_linear_attention_equals_reference(hw_shape, kv_shape, prefix, blocks, own_sum):
     N, M = (prefix + H * W for H, W in (hw_shape, kv_shape))
     inputs = leaves((2, 3, N, 4), (2, 3, M, 4), (2, 3, M, 5), (blocks, blocks), positive=True)
 
@@ -76,7 +76,7 @@ def test_block_linear_attention_equals_twin(hw_shape, kv_shape, prefix, blocks, 
 
 
 @pytest.mark.parametrize('tokens', [1, 2, 63])
-def test_gated_test_time_training_equals_twin(tokens):
+def test_gated_test_time_training_equals_reference(tokens):
     inputs = leaves(*[(2, 3, tokens, 4)] * 3, *[(3, 4, 4)] * 2)
 
     def call(operator):
@@ -86,7 +86,7 @@ def test_gated_test_time_training_equals_twin(tokens):
 
 
 @pytest.mark.parametrize('hw_shape', MAPS)
-def test_conv_test_time_training_equals_twin(hw_shape):
+def test_conv_test_time_training_equals_reference(hw_shape):
     inputs = leaves(*[(2, 3, *hw_shape)] * 3, (3, 1, 3, 3))
 
     def call(operator):
@@ -125,7 +125,7 @@ def test_signed_parts_concatenates_positive_and_negative_part():
 
 
 @pytest.mark.parametrize('tokens', [(1, 1), (7, 5), (63, 63)])
-def test_nystrom_attention_equals_twin(tokens):
+def test_nystrom_attention_equals_reference(tokens):
     N, M = tokens
     inputs = leaves((2, 3, N, 4), (2, 3, M, 4), (2, 3, M, 5), (2, 3, 4, 4), (2, 3, 4, 4), (2, 1, 1, M))
 
@@ -143,7 +143,7 @@ def test_nystrom_attention_with_all_tokens_as_landmarks_equals_softmax():
 
 
 @pytest.mark.parametrize('hw_shape', MAPS)
-def test_manhattan_attention_equals_twin(hw_shape):
+def test_manhattan_attention_equals_reference(hw_shape):
     N = hw_shape[0] * hw_shape[1]
     inputs = leaves((2, 3, N, 4), (2, 3, N, 4), (2, 3, N, 5), (3,))
 
@@ -156,7 +156,7 @@ def test_manhattan_attention_equals_twin(hw_shape):
 @pytest.mark.parametrize('hw_shape', MAPS)
 @pytest.mark.parametrize('dilation', [1, 2])
 @pytest.mark.parametrize('biased', [True, False])
-def test_neighborhood_attention_equals_twin(hw_shape, dilation, biased):
+def test_neighborhood_attention_equals_reference(hw_shape, dilation, biased):
     N = hw_shape[0] * hw_shape[1]
     inputs = leaves((2, 3, N, 4), (2, 3, N, 4), (2, 3, N, 5), *[(3, 5, 5)] * biased)
 

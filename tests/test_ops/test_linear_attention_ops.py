@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mmflatten import ops
-from mmflatten.ops import feature_maps, reference
+from mmflatten.ops import reference
 
 TOLERANCE = dict(rtol=1e-10, atol=1e-10)
 
@@ -58,55 +58,3 @@ def test_factorized_dot_attention_sums_in_float32():
     assert N * 16 * 16 > torch.finfo(torch.float16).max
     out = ops.factorized_dot_attention(q, k, v)
     torch.testing.assert_close(out, torch.full_like(out, N * 2), rtol=1e-3, atol=0)
-
-
-def features(x, rescale, position, power=3):
-    return ops.focused_features(x, rescale, 2, focusing_factor=power, floor=1e-2, position_1NC=position)
-
-
-@pytest.fixture
-def tokens(monkeypatch):
-    """Tokens of three images, channel scales and positions, which make six blocks of two lengths."""
-    monkeypatch.setattr(feature_maps, 'BLOCK_ELEMENTS', 8)
-    torch.manual_seed(0)
-    x, position = torch.randn(3, 3, 8, dtype=torch.float64)[..., 4:], torch.randn(1, 3, 4, dtype=torch.float64)
-    assert len(list(feature_maps.token_blocks(x))) == 6 and len(list(feature_maps.token_blocks(x[:, :1]))) == 2
-    return [leaf.requires_grad_() for leaf in (x, torch.rand(4, dtype=torch.float64) + .5, position)]
-
-
-@pytest.mark.parametrize('power, positions', [(1, True), (2.5, True), (3, True), (8, True), (3, False)])
-def test_focused_features_in_blocks_equal_twin(tokens, power, positions):
-    x, rescale, position = tokens[0], tokens[1], tokens[2] if positions else None
-    options = dict(focusing_factor=power, floor=1e-2, position_1NC=position)
-    torch.testing.assert_close(ops.focused_features(x, rescale, 2, **options),
-                               reference.focused_features(x, rescale, 2, **options), rtol=1e-10, atol=1e-10)
-    inputs = (x, rescale, *([position] if positions else ()))
-    checks = [torch.autograd.gradcheck]
-    if power in (2.5, 3):  # the second derivative of other powers differs by constants
-        checks.append(torch.autograd.gradgradcheck)
-    for check in checks:
-        assert check(lambda x, rescale, position=None: features(x, rescale, position, power), inputs)
-
-
-def test_focused_features_support_function_transforms(tokens):
-    leaves = [leaf.detach() for leaf in tokens]
-    for index, leaf in enumerate(leaves):
-        def total(leaf: torch.Tensor, index: int = index) -> torch.Tensor:
-            return features(*leaves[:index], leaf, *leaves[index + 1:]).sin().sum()
-
-        y, tangent = torch.func.jvp(total, (leaf,), (torch.ones_like(leaf),))
-        torch.testing.assert_close(tangent, torch.func.grad(total)(leaf).sum())
-
-
-def test_focused_features_save_only_inputs_and_result(tokens):
-    saved = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor):
-        result = features(*tokens)
-    assert {tensor.data_ptr() for tensor in saved} == {tensor.data_ptr() for tensor in (*tokens, result)}
-    assert result.is_contiguous()  # so that matrix products of heads make no copy
-
-
-def test_focused_features_compile_to_one_graph(tokens):
-    compiled = torch.compile(features, backend='aot_eager', fullgraph=True)
-    expected, actual = (torch.autograd.grad(f(*tokens).cos().sum(), tokens) for f in (features, compiled))
-    torch.testing.assert_close(actual, expected)

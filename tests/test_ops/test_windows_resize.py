@@ -53,7 +53,7 @@ def test_resize_relative_position_bias_keeps_centre():
 
 @pytest.mark.parametrize('size', [(7, 7), (1, 3), (13, 5), (4, 8)])
 @pytest.mark.parametrize('side', [1, 3, 7])
-def test_cell_shares_equal_adaptive_pooling(size, side):
+def test_cell_weights_equal_adaptive_pooling(size, side):
     x = torch.randn(2, 3, *size, dtype=torch.float64)
-    rows, cols = (ops.cell_shares(length, side, x) for length in size)
+    rows, cols = (ops.cell_weights(length, side, x) for length in size)
     torch.testing.assert_close(rows @ x @ cols.T, ops.pool_cells(x, side))

@@ -29,7 +29,7 @@ from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.measure.speed.models import RunSettings
-from mmflatten.ops.kernels import closed_form
+from mmflatten.ops.kernels.attention import ACTIVATIONS
 
 # Sizes of --quick.
 TINY = speed.Case('tiny', 1, 49, 32, 2, 'aot_eager')
@@ -57,7 +57,7 @@ def correctness_checks(device: str, quick: bool) -> dict[str, Check]:
     sizes = correctness.SIZES[:1 if quick else None]
     for dtype in ('fp16', 'bf16'):
         for size in sizes:
-            for feature_map in closed_form.ACTIVATIONS if size in correctness.SIZES[:2] else ['focused']:
+            for feature_map in ACTIVATIONS if size in correctness.SIZES[:2] else ['focused']:
                 plan[f'attention {feature_map} {dtype} {size}'] = partial(
                     correctness.attention_rows, size, feature_map, dtype, device)
     plan['second device'] = partial(correctness.second_device_rows, device)

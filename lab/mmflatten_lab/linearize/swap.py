@@ -14,12 +14,12 @@ from torch import nn
 from mmflatten.config import build_model
 from mmflatten.console import quiet_libraries
 from mmflatten.measure.flops.model_cost import image_shape
-from mmflatten.models.attention import CrossShapedAttention, TokenMixer
+from mmflatten.models.attention import CrossShapedAttention, GatedMixer, TokenMixer
 from mmflatten.models.backbones.letters import block_letters, parse_attn_types
 from mmflatten.models.layers import Block
 
 RESERVED = 'LMS'  # of the families
-OPEN_GATE = {'plain': 1., 'silu': 1.2784645}  # biases with which a gate multiplies by 1
+OPEN_GATE, OPEN_SILU_GATE = 1., 1.2784645  # biases with which a gate, and its SiLU, multiplies by 1
 
 
 def blocks_of(model: nn.Module) -> dict[str, Block]:
@@ -116,16 +116,15 @@ def take_over(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) -> 
         block, module = blocks[number]
         for path, part in module.attn.named_modules(prefix=f'backbone.{block}.attn'):
             if isinstance(part, TokenMixer):
-                for name, convolution in part.local_convolutions().items():
+                for name, convolution in part.local_terms().items():
                     # A layer before one of zeros keeps its weights, without which neither would learn.
                     before = {id(parameter) for layers in convolution.modules() if isinstance(layers, nn.Sequential)
                               for parameter in layers[:-1].parameters()}
                     for kind, parameter in convolution.named_parameters(prefix=f'{path}.{name}'):
                         if kind in new and id(parameter) not in before:
                             parameter.zero_()
-            gating = part.branches[0].mixer.gating if isinstance(part, CrossShapedAttention) else getattr(
-                part, 'gating', None)
-            if gating in OPEN_GATE and f'{path}.qkv.bias' in new:
+            mixer = part.branches[0].mixer if isinstance(part, CrossShapedAttention) else part
+            if isinstance(mixer, GatedMixer) and mixer.gated and f'{path}.qkv.bias' in new:
                 part.qkv.weight[-part.qkv.in_features:].zero_()
-                part.qkv.bias[-part.qkv.in_features:].fill_(OPEN_GATE[gating])
+                part.qkv.bias[-part.qkv.in_features:].fill_(OPEN_GATE if mixer.norm is None else OPEN_SILU_GATE)
     return new

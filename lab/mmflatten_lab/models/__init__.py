@@ -1,5 +1,6 @@
-"""Models of the synthetic tasks and baselines, for `custom_imports` of configs."""
+"""Models of the synthetic tasks, baselines and parts of attentions, for `custom_imports` of configs."""
 from mmflatten_lab.models.baselines import Pixels, SmallCNN
+from mmflatten_lab.models.factors import WithLocalTermAndGate, gates_of
 from mmflatten_lab.models.synthetic_tasks import CellHead, MixerAlone
 
-__all__ = ['CellHead', 'MixerAlone', 'Pixels', 'SmallCNN']
+__all__ = ['CellHead', 'MixerAlone', 'Pixels', 'SmallCNN', 'WithLocalTermAndGate', 'gates_of']

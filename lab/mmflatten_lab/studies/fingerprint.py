@@ -16,9 +16,10 @@ from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import RunSettings
 from mmflatten.measure.speed.operators import SOFTMAX, mixer_config, operator_subject
 from mmflatten.measure.speed.timing import measure
-from mmflatten.models.attention import build_mixer
+from mmflatten.models.attention import LocalTerm, build_mixer
 from mmflatten.text import align
 from mmflatten_lab.datasets.synthetic_tasks import AbilityGrids
+from mmflatten_lab.models.factors import gates_of
 from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.driver import Driver
 from mmflatten_lab.studies.executors import LocalExecutor
@@ -121,9 +122,10 @@ def chances(study: Study) -> dict[str, float]:
 
 
 def upper_line(mixer: str) -> str:
-    """The level of softmax that has the same helpers as an attention, a local term and a gate."""
+    """The level of softmax with a local term and a gate where the attention has them."""
     module = build_mixer(mixer_config(mixer), embed_dims=WIDTH, num_heads=HEADS, grid_size=(8, 8))
-    return SOFTMAX + '-local' * bool(module.local_convolutions()) + '-gate' * (module.gating != 'none')
+    local = any(isinstance(part, LocalTerm) for part in module.modules())
+    return SOFTMAX + '-local' * local + '-gate' * bool(gates_of(module))
 
 
 def intervals(values: pd.DataFrame) -> dict[tuple[str, str], Interval]:

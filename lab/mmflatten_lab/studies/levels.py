@@ -16,6 +16,7 @@ from mmflatten.measure.flops.model_cost import image_shape
 from mmflatten.models.attention import TokenMixer
 from mmflatten.models.backbones.plain import PlainBackbone
 from mmflatten.text import align
+from mmflatten_lab.models.factors import gates_of
 from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.runs import GRID, StudyRun
 from mmflatten_lab.studies.study import Study
@@ -61,13 +62,9 @@ def inspect_level(cfg: Config) -> Level:
         model = MODELS.build(cfg.model)
     mixers = [module for module in model.modules() if isinstance(module, TokenMixer)]
     return Level(*_sees_order(getattr(model, 'backbone', None), image_shape(cfg)),
-                 _names(mixer.gating for mixer in mixers),
-                 _names(name for mixer in mixers for name in mixer.local_convolutions()),
+                 ', '.join(sorted(gates_of(model))),
+                 ', '.join(sorted({name for mixer in mixers for name in mixer.local_terms()})),
                  sum(parameter.numel() for parameter in model.parameters()))
-
-
-def _names(names: Iterable[str]) -> str:
-    return ', '.join(sorted(set(names) - {'none'}))
 
 
 def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str, str]:
@@ -98,7 +95,7 @@ def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str
 
 def _has_positions(mixer: TokenMixer, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> bool:
     """Return True if shuffled tokens do not give shuffled results when the local terms are 0."""
-    for convolution in mixer.local_convolutions().values():
+    for convolution in mixer.local_terms().values():
         for parameter in convolution.parameters():
             parameter.zero_()
     tokens = hw_shape[0] * hw_shape[1]

@@ -51,7 +51,7 @@ randomness = dict(seed=1)
 def run(teacher: tuple[str, str], out: Path, *words: str) -> int:
     for kind in (MMLogger, MessageHub, Visualizer):  # as in a new process
         kind._instance_dict.clear()
-    return linearize.main([*teacher, '--attention', 'LinearAttention:feature_map=elu,lepe_kernel=3', '--out', str(out),
+    return linearize.main([*teacher, '--attention', 'EnhancedLinearAttention:feature_map=elu', '--out', str(out),
                            '--epochs', '2', *words])
 
 

@@ -4,7 +4,7 @@ import torch
 from mmengine.config import Config
 
 from mmflatten.config import build_model
-from mmflatten.models.attention import TokenMixer
+from mmflatten.models.attention import GatedMixer, TokenMixer
 from mmflatten_lab.linearize.swap import blocks_of, build_swapped, letters_of, swapped_config
 
 DEIT = dict(type='mmflatten.FLattenDeiT', arch=dict(embed_dims=16, depth=3, num_heads=2), attn_types='S',
@@ -41,14 +41,13 @@ def outputs(model: torch.nn.Module, size: int) -> torch.Tensor:
         return model(image, mode='tensor')
 
 
-@pytest.mark.parametrize('helpers', [{}, dict(lepe_kernel=3, gating='plain'), dict(lepe_kernel=5, gating='silu')])
+@pytest.mark.parametrize('gated', [False, True])
 @pytest.mark.parametrize('family', ['deit', 'pvt', 'cswin'])
-def test_softmax_with_helpers_that_add_nothing_gives_the_outputs_of_the_teacher(family, helpers):
+def test_softmax_whose_gate_and_local_term_add_nothing_gives_the_outputs_of_the_teacher(family, gated, monkeypatch):
     cfg, teacher = taught(FAMILIES[family])
-    if family == 'cswin':  # whose own local term is that of the teacher
-        helpers = {name: value for name, value in helpers.items() if name != 'lepe_kernel'}
-    swapped = swapped_config(cfg, teacher, dict(type='SoftmaxAttention', **helpers), [0, 2])
-    student = build_swapped(swapped, teacher, [0, 2])
+    monkeypatch.setattr(GatedMixer, 'rotated', lambda self, q, k, maps: (q, k))  # which the teacher does not do
+    kind = 'GatedSoftmaxAttention' if gated else 'SoftmaxAttention'
+    student = build_swapped(swapped_config(cfg, teacher, dict(type=kind), [0, 2]), teacher, [0, 2])
     size = cfg.model.backbone.img_size
     torch.testing.assert_close(outputs(student, size), outputs(teacher, size), rtol=1e-4, atol=1e-5)
 

@@ -50,7 +50,7 @@ def test_every_task_is_taken_with_the_attention_of_a_user(own_module, tmp_path):
 
 @pytest.mark.parametrize('mixer, line', [
     ('SoftmaxAttention', 'softmax'), ('FocusedLinearAttention', 'softmax-local'),
-    ('SoftmaxAttention:gating=silu', 'softmax-gate'), ('MambaInspiredLinearAttention', 'softmax-local-gate')])
+    ('CirculantAttention', 'softmax-gate'), ('MambaInspiredLinearAttention', 'softmax-local-gate')])
 def test_the_line_to_compare_with_has_the_same_helpers(mixer, line):
     assert fingerprint.upper_line(mixer) == line
 
@@ -84,7 +84,7 @@ def test_page_has_intervals_places_and_costs(tmp_path, monkeypatch):
     ('FocussedAttention', 'FocussedAttention: expected one of'), ('no.such.Module', 'no.such.Module: expected'),
     ('own_attention.NoMixer', 'own_attention.NoMixer: expected'),
     ('own_attention.Other', 'own_attention.Other: expected'),
-    ('FocusedLinearAttention:colour=red', 'colour'), ('SoftmaxAttention:gating=loud', 'gating')])
+    ('FocusedLinearAttention:colour=red', 'colour'), ('LinearAttention:feature_map=loud', 'feature_map')])
 def test_attention_that_cannot_be_taken_is_named_in_a_line(own_module, mixer, words, tmp_path, capsys):
     assert command.main([mixer, '--out', str(tmp_path / 'out')]) == 1
     line, = [line for line in capsys.readouterr().err.splitlines() if words in line]

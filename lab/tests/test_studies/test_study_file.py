@@ -260,7 +260,9 @@ def plain(tmp_path):
                          head=dict(type='LinearClsHead', num_classes=10, in_channels=16, topk=(1,)),
                          backbone=dict(type='mmflatten.FLattenDeiT', arch=dict(embed_dims=16, depth=1, num_heads=2),
                                        img_size=28, patch_size=7, attn_types='L', with_cls_token=False,
-                                       out_type='avg_featmap', linear_attention=dict(type='SoftmaxAttention')))
+                                       out_type='avg_featmap', linear_attention=dict(
+                                           type='WithLocalTermAndGate', mixer=dict(type='SoftmaxAttention'))))
+            custom_imports = dict(imports=['mmflatten_lab.models'])
             data_preprocessor = dict(num_classes=10, mean=[0.] * 3, std=[255.] * 3)
             train_dataloader = dict(batch_size=8, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
                 dataset=dict(type='mmflatten.FashionTensors', split='train', folder='{folder}', indices=64))
@@ -290,7 +292,8 @@ def test_warm_up_keeps_its_share_of_the_steps(plain):
 
 
 def test_positions_inside_an_attention_are_told_from_its_local_term(plain):
-    options = dict(SoftmaxAttention=dict(lepe_kernel=5, gating='silu'), FocusedLinearAttention=dict(kernel_size=None),
+    wrapped = dict(mixer=dict(type='SoftmaxAttention'), local_kernel=5, gate='silu')
+    options = dict(WithLocalTermAndGate=wrapped, FocusedLinearAttention=dict(kernel_size=None),
                    InLineAttention={}, CrossCovarianceAttention={}, AgentAttention=dict(num_agents=4),
                    CosFormerAttention={}, RankAugmentedLinearAttention={}, PolarityAwareLinearAttention={})
     levels = {name: {'model.backbone.linear_attention': dict(_delete_=True, type=name, **more)}
@@ -302,11 +305,11 @@ def test_positions_inside_an_attention_are_told_from_its_local_term(plain):
 
 @pytest.mark.parametrize('option, words', [
     ('model.backbone.with_positions', ['order of the patches (no, yes in the reference)']),
-    ('model.backbone.linear_attention.gating', ['gate (silu, none in the reference)']),
-    ('model.backbone.linear_attention.lepe_kernel', ['local term (lepe, none in the reference)', 'parameters (+']),
+    ('model.backbone.linear_attention.gate', ['gate (silu, none in the reference)']),
+    ('model.backbone.linear_attention.local_kernel', ['local term (lepe, none in the reference)', 'parameters (+']),
     ('model.backbone.qkv_bias', [])])
 def test_dry_run_says_what_differs_beside_the_core(plain, capsys, option, words):
-    value = dict(with_positions=False, gating='silu', lepe_kernel=5, qkv_bias=False)[option.rpartition('.')[2]]
+    value = dict(with_positions=False, gate='silu', local_kernel=5, qkv_bias=False)[option.rpartition('.')[2]]
     path = plain(factors=dict(attention=dict(softmax={}, other={option: value}), seed=2), spread=.5)
     assert command.main([str(path), '--dry-run']) == 0
     out = capsys.readouterr().out

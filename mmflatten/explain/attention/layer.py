@@ -32,7 +32,7 @@ class AttentionLayer:
         hw, kv_hw: `(H, W)` of the query map and the key map.
         prefix: number of tokens before both maps, such as a class token.
         num_queries, num_keys: `N` and `M`, including prefix tokens.
-        local: names of the depthwise convolutions of the values.
+        local: names of the convolutions of the values that are added to the attention.
     """
 
     def __init__(self, name: str, module: nn.Module, x: Tensor, hw_shape: tuple[int, int]) -> None:
@@ -49,7 +49,7 @@ class AttentionLayer:
         self.prefix = 0 if isinstance(module, MapAttention) else x.shape[1] - hw_shape[0] * hw_shape[1]
         self.num_queries = self.prefix + hw_shape[0] * hw_shape[1]
         self.local = sorted({part for mixer in self.mixers if isinstance(mixer, TokenMixer)
-                             for part in mixer.local_convolutions()})
+                             for part in mixer.local_terms()})
 
     @cached_property
     def kv_hw(self) -> tuple[int, int]:
@@ -67,7 +67,7 @@ class AttentionLayer:
 
         Args:
             queries: token indices. Prefix tokens come first, then the map in row-major order.
-            part: 'attention', 'local' (the depthwise convolutions) or 'both'.
+            part: 'attention', 'local' (the convolutions of the values) or 'both'.
         """
         if part not in PARTS:
             raise ValueError(f'part: expected one of {", ".join(PARTS)}, got {part!r}.')

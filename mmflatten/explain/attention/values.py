@@ -47,8 +47,7 @@ def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor
         with torch.no_grad():
             q, k, _, maps = layer.projections(x, hw_shape)
         y_BNC = layer.attend(q, k, layer.listed(v_BMC, hw_shape), maps)  # with the constant biases of the pooling
-        local_term = layer.lepe(v_BMC, hw_shape) if local and layer.lepe is not None else 0
-        return (y_BNC + local_term)[:, queries]
+        return y_BNC[:, queries]
     return _tokens(layer, x, hw_shape, v_BMC, mask, queries, local)
 
 
@@ -62,15 +61,15 @@ def _tokens(mixer: TokenMixer, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: T
     if mixer.splits_heads:
         parts = tuple(split_heads(part, mixer.num_heads) for part in parts)
     with ExitStack() as hooks:
-        for convolution in () if local else mixer.local_convolutions().values():
-            hooks.enter_context(convolution.register_forward_hook(lambda module, args, out: torch.zeros_like(out)))
+        for term in () if local else mixer.local_terms().values():
+            hooks.enter_context(term.register_forward_hook(lambda module, args, out: torch.zeros_like(out)))
         if isinstance(mixer, LinearAngularAttention):
             y = _angular(mixer, *parts, maps)
         else:
             y = mixer.attend(*parts[:3], maps)
     y_BNC = merge_heads(y) if mixer.splits_heads else y
     if local_term:
-        y_BNC = y_BNC + mixer.lepe(values_at_queries(v_BMC, maps), maps.hw)
+        y_BNC = y_BNC + mixer.lepe(v_BMC, maps)
     return y_BNC if by_row else y_BNC[:, queries]
 
 

@@ -30,6 +30,7 @@ from mmflatten.models.attention.linear import (
     PerformerAttention,
     SimAAttention,
 )
+from mmflatten.models.attention.local_term import LocalTerm, ValueConv
 from mmflatten.models.attention.mamba_inspired import MambaInspiredLinearAttention
 from mmflatten.models.attention.map_attention import ConventionalAttention, FactorizedAttention, MapAttention
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_tokens, values_at_queries
@@ -50,10 +51,11 @@ __all__ = [
     'ConventionalAttention', 'CosFormerAttention', 'CrossCovarianceAttention', 'CrossShapedAttention',
     'EfficientAttention', 'EnhancedLinearAttention', 'ExponentialPolarityAttention', 'FactorizedAttention',
     'FocalAttention', 'FocusedLinearAttention', 'GatedMixer', 'GatedSoftmaxAttention', 'HydraAttention',
-    'InLineAttention', 'LinearAngularAttention', 'LinearAttention', 'LinformerAttention',
+    'InLineAttention', 'LinearAngularAttention', 'LinearAttention', 'LinformerAttention', 'LocalTerm',
     'MagnitudeAwareLinearAttention', 'MambaInspiredLinearAttention', 'ManhattanAttention', 'MapAttention', 'Maps',
     'MultiScaleLinearAttention', 'NeighborhoodAttention', 'NormAwareLinearAttention', 'NystromAttention',
     'PerformerAttention', 'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention', 'SimAAttention',
-    'SoftmaxAttention', 'TTTAttention', 'TokenLevelMultiHeadAttention', 'TokenMixer', 'VisualContrastAttention',
-    'Windowed', 'build_mixer', 'fill_masked', 'mean_of_real', 'real_tokens', 'values_at_queries',
+    'SoftmaxAttention', 'TTTAttention', 'TokenLevelMultiHeadAttention', 'TokenMixer', 'ValueConv',
+    'VisualContrastAttention', 'Windowed', 'build_mixer', 'fill_masked', 'mean_of_real', 'real_tokens',
+    'values_at_queries',
 ]

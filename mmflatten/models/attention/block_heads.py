@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer, square_side
+from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.maps import Maps, fill_masked
 from mmflatten.ops import block_linear_attention, merge_heads, no_autocast, split_heads, upcast
 from mmflatten.registry import MODELS
@@ -27,12 +28,12 @@ class TokenLevelMultiHeadAttention(TokenMixer):
     """
 
     splits_heads = False  # the norms run over all channels
-    default_lepe = 5
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_blocks: int = 16,
                  input_norm: bool = True, own_sum: bool = False, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.norm = nn.LayerNorm(embed_dims) if input_norm and self.qkv is not None else None
+        self.norm = nn.LayerNorm(embed_dims) if input_norm else None
+        self.lepe = ValueConv(embed_dims, 5)
         self.own_sum = own_sum
         self.q_norm, self.k_norm = (nn.Parameter(torch.ones(embed_dims)) for _ in range(2))
         self.mixing = nn.Parameter(_initial_mixing(square_side('num_blocks', num_blocks)))

@@ -2,14 +2,12 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps, fill_masked, real_or_not
 from mmflatten.models.layers import LocalConcentration
-from mmflatten.ops import linear_attention
-from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
+from mmflatten.ops.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 
@@ -47,11 +45,7 @@ class ClampedLinearAttention(TokenMixer):
         return y_BNC + self.lcm(fill_masked(self.lcm_norm(y_BNC), mask, 0.), hw_shape)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map='relu'):
-            return fused_linear_attention(
-                q_BhNd, k_BhMd, v_BhMd, floor=0., min_denominator=self.min_denominator,
-                temperature_h=None if self.temperature is None else self.temperature.flatten(),
-                weight_WM=real_or_not(maps.mask))
-        k_BhMd = fill_masked(F.relu(k_BhMd), maps.mask, 0.)
-        scale = 1. if self.temperature is None else self.temperature
-        return linear_attention(F.relu(q_BhNd), k_BhMd, v_BhMd, min_denominator=self.min_denominator, scale=scale)
+        return fused_linear_attention(
+            q_BhNd, k_BhMd, v_BhMd, floor=0., min_denominator=self.min_denominator,
+            temperature_h=None if self.temperature is None else self.temperature.flatten(),
+            weight_WM=real_or_not(maps.mask))

@@ -4,11 +4,13 @@ from __future__ import annotations
 import torch
 from einops import rearrange
 from mmengine.model import BaseModule, ModuleList
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmflatten.models.attention.base import build_mixer, check_heads
+from mmflatten.models.attention.base import TokenMixer, build_mixer, check_heads
+from mmflatten.models.attention.inline import InLineAttention
+from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.windowed import Windowed
-from mmflatten.models.layers import Linear
+from mmflatten.models.layers import FullRangeLinear, Linear
 from mmflatten.registry import MODELS
 
 
@@ -26,18 +28,18 @@ class CrossShapedAttention(BaseModule):
         num_heads: number of heads; must divide `C`.
         grid_size: `(H, W)` of the map in pre-training.
         split: width of the stripes; None for the whole map.
-        mixer: config of the mixer inside the stripes, a `TokenMixer` that is built with `project=False`.
-        lepe_kernel: kernel size of CSwin's depthwise convolution of the values inside the stripes; 0 for none.
+        mixer: config of the mixer inside the stripes, a `TokenMixer` with its usual projections, which are computed
+            here for all stripes at once.
+        lepe_kernel: kernel size of CSwin's depthwise convolution of the values inside the stripes (locally enhanced
+            positional encoding), in place of the mixer's own `lepe`; 0 for none.
         mask_padding: exclude padding from attention.
         qkv_bias: use a bias in the projections of queries, keys and values.
         sr_ratio: must be 1, because stripes of reduced maps are not defined.
-        project: False omits the projections, as in `TokenMixer`.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, split: int | None = 7,
                  mixer: dict = dict(type='SoftmaxAttention'), lepe_kernel: int = 3, mask_padding: bool = False,
-                 qkv_bias: bool = True, sr_ratio: int = 1, project: bool = True,
-                 init_cfg: dict | None = None) -> None:
+                 qkv_bias: bool = True, sr_ratio: int = 1, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         check_heads(embed_dims, num_heads)
         if split is not None and split < 1:
@@ -54,20 +56,26 @@ class CrossShapedAttention(BaseModule):
             stripes = [((None, cols), (H, cols)), ((rows, None), (rows, W))]
             heads = [num_heads - num_heads // 2, num_heads // 2]
         self.channels = [embed_dims // num_heads * number for number in heads if number]
-        mixers = [build_mixer(mixer, embed_dims=channels, num_heads=number, grid_size=size, lepe_kernel=lepe_kernel,
-                              project=False) for (_, size), number, channels in zip(stripes, heads, self.channels)]
-        self.extra_projections = mixers[0].extra_projections
-        self.needs_input = mixers[0].needs_input
-        self.needs_residual = self.stripes_need_residual = mixers[0].stripes_need_residual
-        self.num_projections = 3 + len(self.extra_projections)
-        self.qkv = Linear(embed_dims, self.num_projections * embed_dims, bias=qkv_bias) if project else None
+        mixers = []
+        for (_, size), number, channels in zip(stripes, heads, self.channels):
+            inner = build_mixer(mixer, embed_dims=channels, num_heads=number, grid_size=size)
+            if not isinstance(inner, TokenMixer):
+                raise ValueError(f'mixer: expected a TokenMixer inside the stripes, got {type(inner).__name__}.')
+            inner.remove_projections()
+            inner.lepe = ValueConv(channels, lepe_kernel) if lepe_kernel else None
+            mixers.append(inner)
+        self.needs_input = 'x' in mixers[0].extra_inputs
+        # Quirk of InLine's released code: in CSwin its convolution reads the tokens before the norm of the block.
+        self.needs_residual = isinstance(mixers[0], InLineAttention)
+        self.num_projections = 3 + len(mixers[0].extra_inputs) - self.needs_input
+        self.qkv = Linear(embed_dims, self.num_projections * embed_dims, bias=qkv_bias)
         self.branches = ModuleList(Windowed(inner, window, mask_padding=mask_padding)
                                    for inner, (window, _) in zip(mixers, stripes))
-        self.proj = Linear(embed_dims, embed_dims) if project else nn.Identity()
+        self.proj = FullRangeLinear(embed_dims, embed_dims)
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None,
                 residual: Tensor | None = None) -> Tensor:
-        """Mix the tokens of a map: `(B, N, C)`, or `(B, N, 3, C)` without projections, to `(B, N, C)`.
+        """Mix the tokens of a map, `(B, N, C)`, to the same shape.
 
         `residual` are the tokens before the norm of the block, which replace the input of a mixer that reads both.
 
@@ -80,8 +88,6 @@ class CrossShapedAttention(BaseModule):
 
     def parts(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """Input of the branches `(B, N, P, C)`: the projections, followed by the tokens if the mixer needs them."""
-        if self.qkv is None:
-            return x
         parts = rearrange(self.qkv(x), 'B N (P C) -> B N P C', P=self.num_projections)
         tokens = x if residual is None else residual.to(parts.dtype)
         return torch.cat((parts, tokens.unsqueeze(2)), dim=2) if self.needs_input else parts

@@ -97,11 +97,9 @@ class FocalAttention(TokenMixer):
         if mask is not None:
             raise ValueError('mask: FocalAttention already runs in windows and takes no mask, got one. Remove '
                              'linear_window.')
-        listed = self.listed(x.flatten(2), hw_shape)
-        q, k, v = (listed if self.qkv is None else self.qkv(listed)).chunk(3, dim=-1)
-        prefix = x.shape[1] - hw_shape[0] * hw_shape[1]
-        maps = Maps(hw_shape, hw_shape, prefix=prefix, x=None if self.qkv is None else x)
-        return q, k, v, maps
+        assert self.qkv is not None
+        q, k, v = self.qkv(self.listed(x, hw_shape)).chunk(3, dim=-1)
+        return q, k, v, Maps(hw_shape, hw_shape, prefix=x.shape[1] - hw_shape[0] * hw_shape[1])
 
     def listed(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         """Tokens in the order of the keys `(B, S, C)`: window by window, pooled tokens level by level, prefix tokens.
@@ -116,12 +114,6 @@ class FocalAttention(TokenMixer):
             cells = sub_windows(x_BHWC, grid.shape, level, grid.side // 2 ** level) if level else windows
             parts.append(pool(rearrange(cells, 'B (W n) C -> B W n C', n=pool.weight.shape[1])))
         return torch.cat((*parts, prefix), dim=1)
-
-    def values_on_map(self, v_BSC: Tensor, maps: Maps) -> Tensor:
-        """Prefix tokens and tokens of the map `(B, N, C)`, taken from tokens in the order of `listed`."""
-        grid = self._grid(maps.hw)
-        prefix = v_BSC[:, v_BSC.shape[1] - maps.prefix:]
-        return join_prefix(prefix, grid.reverse(v_BSC[:, :grid.num_tokens]))
 
     def attend(self, q_BSC: Tensor, k_BSC: Tensor, v_BSC: Tensor, maps: Maps) -> Tensor:
         """The attention operator, `(B, N, C)`, from queries, keys and values in the order of `listed`.

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_tokens
 from mmflatten.models.attention.softmax import SoftmaxAttention
 from mmflatten.ops import (
@@ -26,44 +27,37 @@ class GatedMixer(TokenMixer):
     """Mixer whose output, plus a depthwise convolution of the values, is multiplied by a projection of the input.
 
     Args:
-        normed: normalise the output first, and use SiLU of the projection by default (NaLaFormer).
+        normed: normalise the output first, and multiply by SiLU of the projection (NaLaFormer).
+        gated: False leaves out the gate and the convolution `lepe`, for comparisons of the operator alone.
     """
 
-    default_gating = 'plain'
-    default_lepe = 5
+    extra_inputs = ('C',)
+    lepe_kernel = 5
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, normed: bool = False,
-                 gating: str | None = None, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, gating='silu' if normed and gating is None else gating,
-                         **kwargs)
+                 gated: bool = True, **kwargs) -> None:
+        if not gated:
+            self.extra_inputs = ()
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.gated = gated
         self.norm = nn.LayerNorm(embed_dims) if normed else None
+        self.lepe = ValueConv(embed_dims, self.lepe_kernel) if gated and self.lepe_kernel else None
+
+    def rotated(self, q_BhNd: Tensor, k_BhMd: Tensor, maps: Maps) -> tuple[Tensor, Tensor]:
+        """Rotate queries and keys by their positions."""
+        return rotary_2d(q_BhNd, maps.hw), rotary_2d(k_BhMd, maps.kv_hw)
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
         if self.norm is not None:
             y_BNC = self.norm(y_BNC.to(next(self.norm.parameters()).dtype))
-        return super().finish(y_BNC, maps)
-
-
-class RotaryMixer(GatedMixer):
-    """Gated mixer that rotates queries and keys by their positions.
-
-    Args:
-        positions: False leaves the rotation out.
-    """
-
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, positions: bool = True,
-                 **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.positions = positions
-
-    def rotated(self, q_BhNd: Tensor, k_BhMd: Tensor, maps: Maps) -> tuple[Tensor, Tensor]:
-        if not self.positions:
-            return q_BhNd, k_BhMd
-        return rotary_2d(q_BhNd, maps.hw), rotary_2d(k_BhMd, maps.kv_hw)
+        if not self.gated:
+            return y_BNC
+        gate_BNC = maps.extra[0]
+        return widen(y_BNC) * (gate_BNC if self.norm is None else F.silu(gate_BNC))
 
 
 @MODELS.register_module()
-class GatedSoftmaxAttention(RotaryMixer, SoftmaxAttention):
+class GatedSoftmaxAttention(GatedMixer, SoftmaxAttention):
     """Softmax attention with rotary positions, a depthwise convolution of the values and a gate.
 
     Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT, and with `normed=True` in those of
@@ -76,7 +70,7 @@ class GatedSoftmaxAttention(RotaryMixer, SoftmaxAttention):
 
 
 @MODELS.register_module()
-class RankAugmentedLinearAttention(RotaryMixer):
+class RankAugmentedLinearAttention(GatedMixer):
     """Linear attention with keys weighted by similarity to the mean query, with rotary positions and a gate.
 
     Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator does not use positions.
@@ -91,7 +85,7 @@ class RankAugmentedLinearAttention(RotaryMixer):
 
 
 @MODELS.register_module()
-class MagnitudeAwareLinearAttention(RotaryMixer):
+class MagnitudeAwareLinearAttention(GatedMixer):
     """Linear attention whose weights sum to 1 and become sharper with larger queries, with rotary positions and a gate.
 
     Source: MALA (Fan et al., ICCV 2025). The feature map is ELU + 1.

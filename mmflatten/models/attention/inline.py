@@ -5,13 +5,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.local_term import LocalTerm
 from mmflatten.models.attention.maps import Maps, mean_of_real, values_at_queries
 from mmflatten.models.layers import on_map
 from mmflatten.ops import inline_attention, merge_heads, no_autocast, split_heads, widen
 from mmflatten.registry import MODELS
 
 
-class ImageConv(nn.Module):
+class ImageConv(LocalTerm):
     """Depthwise 3 x 3 convolution with weights predicted for each image, `(B, N, C) -> (B, N, C)`.
 
     Args:
@@ -49,7 +50,7 @@ class InLineAttention(TokenMixer):
     """
 
     splits_heads = False
-    multiplies = needs_input = stripes_need_residual = True
+    extra_inputs = ('x',)
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, image_conv: bool = True,
                  **kwargs) -> None:
@@ -62,6 +63,5 @@ class InLineAttention(TokenMixer):
         y_BhNd = inline_attention(q_BhNd, mean_of_real(k_BhMd, maps.mask), v_BhMd, mean_v_Bh1e=mean_v)
         if self.dwc is None:
             return merge_heads(y_BhNd)
-        assert maps.x is not None  # needs_input
-        mean_BC = mean_of_real(maps.x, maps.mask).mean(dim=1)
+        mean_BC = mean_of_real(maps.extra[0], maps.mask).mean(dim=1)
         return merge_heads(y_BhNd) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), mean_BC, maps.hw)

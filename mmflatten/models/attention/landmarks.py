@@ -6,8 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer, square_side
-from mmflatten.models.attention.maps import Maps, fill_masked, masked_logits, pool_real, values_at_queries
-from mmflatten.models.layers import AgentBias, GridTable, TokenConv
+from mmflatten.models.attention.local_term import ValueConv
+from mmflatten.models.attention.maps import Maps, fill_masked, masked_logits, pool_real
+from mmflatten.models.layers import AgentBias, GridTable
 from mmflatten.ops import (
     agent_attention,
     merge_heads,
@@ -43,7 +44,7 @@ class AgentAttention(TokenMixer):
         queries = grid_size[0] * sr_ratio, grid_size[1] * sr_ratio  # `grid_size` is the keys' map
         self.key_bias, self.query_bias = (AgentBias(num_heads, num_agents, size, num_prefix)
                                           for size in (grid_size, queries))
-        self.dwc = TokenConv(embed_dims, kernel_size) if kernel_size else None
+        self.dwc = ValueConv(embed_dims, kernel_size, bilinear=True) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         key_bias = self.key_bias(maps.kv_hw, maps.prefix).to(q_BNC.dtype)
@@ -53,9 +54,7 @@ class AgentAttention(TokenMixer):
         agents_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)
         parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC, agents_BaC))
         y_BNC = merge_heads(agent_attention(*parts, key_bias=key_bias, query_bias=query_bias))
-        if self.dwc is None:
-            return y_BNC
-        return y_BNC + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), maps.hw)
+        return y_BNC if self.dwc is None else y_BNC + self.dwc(v_BMC, maps)
 
 
 @MODELS.register_module()
@@ -82,7 +81,7 @@ class VisualContrastAttention(TokenMixer):
         self.agents = nn.Parameter(torch.empty(2, num_agents, embed_dims))
         self.shares = nn.Parameter(torch.empty(2, 4, embed_dims // num_heads))
         self.norm = nn.Parameter(torch.ones(embed_dims // num_heads))
-        self.dwc = TokenConv(embed_dims, kernel_size)
+        self.dwc = ValueConv(embed_dims, kernel_size, bilinear=True)
         self.reset_parameters()
 
     def init_weights(self) -> None:
@@ -104,7 +103,7 @@ class VisualContrastAttention(TokenMixer):
             gathered = softmax_attention(plus, k, v, bias=bias) - first * softmax_attention(minus, k, v, bias=bias)
             y = softmax_attention(q, plus, gathered) - second * softmax_attention(q, minus, gathered)
             y = F.rms_norm(y, self.norm.shape, self.norm, 1e-6) * (1 - second)
-        return merge_heads(y).to(v_BMC.dtype) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), maps.hw)
+        return merge_heads(y).to(v_BMC.dtype) + self.dwc(v_BMC, maps)
 
 
 @MODELS.register_module()

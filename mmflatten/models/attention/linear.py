@@ -1,7 +1,6 @@
 """Linear attentions with a feature map or normalisation each, as compared in FLatten (Table 3) and L2ViT (Table 8)."""
 from __future__ import annotations
 
-from functools import partial
 from math import log
 
 import torch
@@ -9,8 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.local_term import LocalTerm, ValueConv
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_or_not, real_tokens, values_at_queries
-from mmflatten.models.layers import TokenConv, check_odd
+from mmflatten.models.layers import check_odd
 from mmflatten.ops import (
     angular_attention,
     cosformer_map,
@@ -25,8 +25,7 @@ from mmflatten.ops import (
     split_heads,
     upcast,
 )
-from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
-from mmflatten.ops.kernels.closed_form import ACTIVATIONS, EPS
+from mmflatten.ops.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 FEATURE_MAPS = ('elu', 'leaky_relu', 'relu')
@@ -51,16 +50,11 @@ class LinearAttention(TokenMixer):
         if feature_map not in FEATURE_MAPS:
             raise ValueError(f'feature_map: expected one of {FEATURE_MAPS}, got {feature_map!r}. For the L1 '
                              "norm of L2ViT's Table 1 use dict(type='SimAAttention').")
-        self.map_name, self.feature_map = feature_map, partial(ACTIVATIONS[feature_map], floor=EPS)
-        self.min_denominator = min_denominator
+        self.feature_map, self.min_denominator = feature_map, min_denominator
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map=self.map_name):
-            return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.map_name, floor=EPS,
-                                          min_denominator=self.min_denominator, weight_WM=real_or_not(maps.mask))
-        q_BhNd, k_BhMd = (self.feature_map(x) for x in upcast(q_BhNd, k_BhMd))
-        k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
-        return linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.min_denominator)
+        return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.feature_map,
+                                      min_denominator=self.min_denominator, weight_WM=real_or_not(maps.mask))
 
 
 @MODELS.register_module()
@@ -74,11 +68,11 @@ class EnhancedLinearAttention(LinearAttention):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,
                  **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.dwc = TokenConv(embed_dims, kernel_size)
+        self.dwc = ValueConv(embed_dims, kernel_size)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        local_BNC = self.dwc(values_at_queries(merge_heads(v_BhMd), maps), maps.hw)
-        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps) + split_heads(local_BNC, self.num_heads)
+        local_BhNd = split_heads(self.dwc(merge_heads(v_BhMd), maps), self.num_heads)
+        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps) + local_BhNd
 
 
 @MODELS.register_module()
@@ -126,9 +120,13 @@ class CosFormerAttention(TokenMixer):
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        q_BhNd, k_BhMd = (F.relu(x) + EPS for x in upcast(q_BhNd, k_BhMd))
+        q_BhNd, k_BhMd = (F.relu(x) + 1e-6 for x in upcast(q_BhNd, k_BhMd))
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
         return linear_attention(cosformer_map(q_BhNd, maps.hw), cosformer_map(k_BhMd, maps.kv_hw), v_BhMd)
+
+
+class _SequenceConv(LocalTerm, nn.Conv2d):
+    """Convolution of the values `(B, h, N, d)` along the tokens."""
 
 
 @MODELS.register_module()
@@ -147,8 +145,8 @@ class LinearAngularAttention(TokenMixer):
                  **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_odd(kernel_size)
-        self.dwc = nn.Conv2d(num_heads, num_heads, (kernel_size, 1), padding=(kernel_size // 2, 0), groups=num_heads,
-                             bias=False)
+        self.dwc = _SequenceConv(num_heads, num_heads, (kernel_size, 1), padding=(kernel_size // 2, 0),
+                                 groups=num_heads, bias=False)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real
 from mmflatten.models.layers import Linear, TokenConv
 from mmflatten.ops import linear_attention, merge_heads, rotary_2d, split_heads, upcast, widen
@@ -20,23 +21,20 @@ class MambaInspiredLinearAttention(TokenMixer):
     Mamba in Vision (Han et al., NeurIPS 2024) and its code.
 
     Args:
-        sr_ratio, project: must be 1 and True, because the mixer projects differently.
+        sr_ratio: must be 1, because keys are not projected from the input.
 
     Raises:
-        ValueError: other values of these, or prefix tokens, which the convolution would drop.
+        ValueError: another `sr_ratio`, or prefix tokens, which the convolution would drop.
     """
 
-    default_gating = 'own'
     splits_heads = False
-    multiplies = True
-    default_lepe = 3
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 **kwargs) -> None:
+                 sr_ratio: int = 1, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, qkv_bias=qkv_bias, **kwargs)
-        if self.qkv is None or self.reduction is not None:
-            raise ValueError('project, sr_ratio: expected True and 1 in MambaInspiredLinearAttention, '
-                             f'got {kwargs.get("project", True)} and {kwargs.get("sr_ratio", 1)}.')
+        if sr_ratio != 1:
+            raise ValueError(f'sr_ratio: expected 1 in MambaInspiredLinearAttention, got {sr_ratio}.')
+        self.lepe = ValueConv(embed_dims, 3)
         self.qkv = Linear(embed_dims, 2 * embed_dims, bias=qkv_bias)
         self.input, self.gate = (Linear(embed_dims, embed_dims) for _ in range(2))
         self.conv = TokenConv(embed_dims, 3)
@@ -50,7 +48,7 @@ class MambaInspiredLinearAttention(TokenMixer):
         u_BNC = F.silu(self.conv(fill_masked(self.input(x), mask, 0.), hw_shape))
         assert self.qkv is not None
         q_BNC, k_BNC = self.qkv(u_BNC).chunk(2, dim=-1)
-        return q_BNC, k_BNC, u_BNC, Maps(hw_shape, hw_shape, mask, 0, x, (F.silu(self.gate(x)),))
+        return q_BNC, k_BNC, u_BNC, Maps(hw_shape, hw_shape, mask, 0, (F.silu(self.gate(x)),))
 
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
         q_BNC, k_BNC = (F.elu(x) + 1 for x in upcast(q_BNC, k_BNC))

@@ -1,4 +1,4 @@
-"""Information about tokens that attention receives: shapes of maps, padding masks, and the input of the mixer."""
+"""Information about tokens that attention receives: shapes of maps, padding masks and further inputs."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -22,15 +22,13 @@ class Maps:
         mask: boolean `(nW, N or 1, M)`, true for keys that a query may attend to; `B` is a multiple of `nW`. None
             allows all.
         prefix: number of tokens before both maps, such as a class token.
-        x: input of the mixer, `(B, N, C)`. None if another module projected it, unless the mixer `needs_input`.
-        extra: outputs of `extra_projections`, each `(B, N, ...)`.
+        extra: the `extra_inputs` of the mixer, each `(B, N, ...)`.
     """
 
     hw: tuple[int, int]
     kv_hw: tuple[int, int]
     mask: Tensor | None = None
     prefix: int = 0
-    x: Tensor | None = None
     extra: tuple[Tensor, ...] = ()
 
 

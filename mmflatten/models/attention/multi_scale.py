@@ -22,17 +22,16 @@ class MultiScaleLinearAttention(TokenMixer):
 
     Args:
         kernel_size: of the depthwise convolution, odd.
-        project, sr_ratio: must be True and 1, because the last projection takes both results, of one map.
+        sr_ratio: must be 1, because queries, keys and values are aggregated on one map.
     """
 
     splits_heads = False
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,
-                 **kwargs) -> None:
+                 sr_ratio: int = 1, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        if self.qkv is None or self.reduction is not None:
-            raise ValueError('project, sr_ratio: expected True and 1 in MultiScaleLinearAttention, '
-                             f'got {kwargs.get("project", True)} and {kwargs.get("sr_ratio", 1)}.')
+        if sr_ratio != 1:
+            raise ValueError(f'sr_ratio: expected 1 in MultiScaleLinearAttention, got {sr_ratio}.')
         check_odd(kernel_size)
         self.aggregate = nn.Sequential(
             nn.Conv2d(3 * embed_dims, 3 * embed_dims, kernel_size, padding=kernel_size // 2, groups=3 * embed_dims,

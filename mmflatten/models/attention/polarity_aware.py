@@ -6,8 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.gated import GatedMixer
-from mmflatten.models.attention.maps import Maps, mean_of_real, values_at_queries
-from mmflatten.models.layers import GridTable, TokenConv
+from mmflatten.models.attention.local_term import ValueConv
+from mmflatten.models.attention.maps import Maps, mean_of_real
+from mmflatten.models.layers import GridTable
 from mmflatten.ops import (
     linear_attention,
     merge_heads,
@@ -35,28 +36,26 @@ class PolarityAwareLinearAttention(GatedMixer):
     Args:
         alpha: range of the learned powers `p = 1 + alpha * sigmoid(w)`.
         kernel_size: of the convolution; all heads share its weights. None for none.
-        positions: False leaves the positional encoding of the keys out.
 
     Raises:
         ValueError: the width of a head is odd, so its values cannot be halved.
     """
 
     splits_heads = False
-    default_lepe = 0  # `dwc` is the convolution of the values
+    lepe_kernel = 0  # `dwc` is the convolution of the values
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, alpha: float = 4.,
-                 kernel_size: int | None = 5, positions: bool = True, **kwargs) -> None:
+                 kernel_size: int | None = 5, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_halves(embed_dims, num_heads)
         self.alpha = alpha
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims))
         self.power = nn.Parameter(torch.zeros(1, num_heads, 1, embed_dims // num_heads))
-        self.positional_encoding = GridTable(embed_dims, grid_size) if positions else None
-        self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
+        self.positional_encoding = GridTable(embed_dims, grid_size)
+        self.dwc = ValueConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        if self.positional_encoding is not None:
-            k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
+        k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
         with no_autocast(q_BNC):
             scaled = (split_heads(x / F.softplus(self.scale), self.num_heads) for x in upcast(q_BNC, k_BMC))
             power = (1 + self.alpha * self.power.sigmoid()).repeat(1, 1, 1, 2)
@@ -65,7 +64,7 @@ class PolarityAwareLinearAttention(GatedMixer):
         halves = zip((q_BhNf, swap(q_BhNf)), split_heads(v_BMC, self.num_heads).chunk(2, dim=-1))
         y_BhNd = torch.cat([linear_attention(q, k_BhMf, v) for q, v in halves], dim=-1)
         y_BNC = merge_heads(y_BhNd)
-        return y_BNC if self.dwc is None else y_BNC + self.dwc(values_at_queries(v_BMC, maps), maps.hw)
+        return y_BNC if self.dwc is None else y_BNC + self.dwc(v_BMC, maps)
 
 
 @MODELS.register_module()

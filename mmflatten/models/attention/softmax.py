@@ -7,9 +7,16 @@ from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps
-from mmflatten.models.layers import RelativePositionBias
+from mmflatten.models.layers import RelativePositionBias, TokenConv
 from mmflatten.ops import softmax_attention
 from mmflatten.registry import MODELS
+
+
+class InputConv(TokenConv):
+    """Depthwise convolution of the mixer's input, in the place of one of the values."""
+
+    def forward(self, v_BMC: Tensor, maps: Maps) -> Tensor:  # type: ignore[override]
+        return super().forward(maps.extra[-1], maps.hw)
 
 
 @MODELS.register_module()
@@ -19,24 +26,24 @@ class SoftmaxAttention(TokenMixer):
     Args:
         relative_position_bias: add a learned bias per head and offset. The size of the map must then be `grid_size`, as
             in the windows of `Windowed`.
-        lepe_of_input: let the convolution `lepe` read the input of the attention instead of the values (BiFormer).
+        input_kernel: kernel size of a depthwise convolution of the input that is added to the result (BiFormer); 0 for
+            none.
     """
 
     has_logits = True
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *,
-                 relative_position_bias: bool = False, lepe_of_input: bool = False, **kwargs) -> None:
+                 relative_position_bias: bool = False, input_kernel: int = 0, **kwargs) -> None:
+        if input_kernel:
+            self.extra_inputs = (*self.extra_inputs, 'x')
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.relative_position_bias = RelativePositionBias(grid_size, num_heads) if relative_position_bias else None
-        self.lepe_of_input = lepe_of_input
+        self.lepe = InputConv(embed_dims, input_kernel) if input_kernel else None
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         if self.relative_position_bias is not None:
             self._check_maps(maps, self.relative_position_bias.window_size)
         return softmax_attention(q_BhNd, k_BhMd, v_BhMd, bias=self._bias(q_BhNd, maps.mask))
-
-    def values_on_map(self, v_BMC: Tensor, maps: Maps) -> Tensor:
-        return maps.x if self.lepe_of_input and maps.x is not None else super().values_on_map(v_BMC, maps)
 
     @staticmethod
     def _check_maps(maps: Maps, window: tuple[int, int]) -> None:

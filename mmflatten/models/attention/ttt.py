@@ -33,9 +33,8 @@ class TTTAttention(TokenMixer):
         ValueError: padding is masked, because the convolution requires whole maps.
     """
 
-    default_gating = 'own'
     splits_heads = False
-    extra_projections = ('d', 'd', 'd')
+    extra_inputs = ('d', 'd', 'd')
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, rotary: bool = False,
                  **kwargs) -> None:

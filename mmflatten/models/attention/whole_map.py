@@ -7,6 +7,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.maps import Maps, require_whole_map
 from mmflatten.models.layers import Linear, check_odd
 from mmflatten.ops import (
@@ -31,9 +32,8 @@ class CirculantAttention(TokenMixer):
     projections of queries, keys and values have no bias (`qkv_bias=False`).
     """
 
-    default_gating = 'own'
     splits_heads = False
-    multiplies = needs_input = True
+    extra_inputs = ('x',)
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
@@ -44,7 +44,7 @@ class CirculantAttention(TokenMixer):
         return circulant_attention(q_BNC, k_BNC, v_BNC, hw_shape=maps.hw)
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        return widen(y_BNC) * F.silu(self.gate(maps.x))
+        return widen(y_BNC) * F.silu(self.gate(maps.extra[0]))
 
 
 @MODELS.register_module()
@@ -60,11 +60,10 @@ class ManhattanAttention(TokenMixer):
         first, span: parameters of the rates.
     """
 
-    default_lepe = 5
-
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, first: float = 2.,
                  span: float = 4., **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.lepe = ValueConv(embed_dims, 5)
         rates = 1 - 2 ** (-first - span * torch.arange(num_heads) / num_heads)
         self.register_buffer('decay', rates.log(), persistent=False)
 
@@ -120,7 +119,6 @@ class BiLevelRoutingAttention(TokenMixer):
     """
 
     splits_heads = False
-    default_lepe = 5
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_regions: int = 7,
                  topk: int = 4, **kwargs) -> None:
@@ -128,6 +126,7 @@ class BiLevelRoutingAttention(TokenMixer):
         if num_regions < 1 or topk < 1:
             raise ValueError(f'num_regions, topk: expected at least 1, got {num_regions} and {topk}.')
         self.num_regions, self.topk = num_regions, topk
+        self.lepe = ValueConv(embed_dims, 5)
 
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
         require_whole_map(self, maps)

@@ -15,7 +15,7 @@ from mmflatten.registry import MODELS
 ARCHS = {'tiny': dict(embed_dims=96, depths=(2, 2, 6, 2), num_heads=(3, 6, 12, 24), mlp_ratio=4.)}
 # A region of the map attends to 1, 4 and 16 of 7 x 7 regions in the first three stages, to all tokens in the last.
 MIXERS = {**{letter: dict(type='BiLevelRoutingAttention', topk=topk) for letter, topk in zip('ABC', (1, 4, 16))},
-          'S': dict(type='SoftmaxAttention', num_heads=8, qkv_bias=False, lepe_kernel=5, lepe_of_input=True)}
+          'S': dict(type='SoftmaxAttention', num_heads=8, qkv_bias=False, input_kernel=5)}
 
 
 @MODELS.register_module()

@@ -1,28 +1,71 @@
-"""Fused linear attention as a PyTorch operator, `mmflatten::linear_attention`, with an operator for its backward."""
+"""Linear attention with its feature map: fused kernels on a GPU, registered as `mmflatten::linear_attention`.
+
+Per head, with features `f` of queries and keys, weights `w` of the keys and the temperature `s`,
+
+    S = sum_m w_m f(k_m) v_m^T / M,   kbar = sum_m w_m f(k_m) / M,   y_n = s f(q_n) S / (f(q_n) . kbar + eps) + local_n
+
+and, for the focused map of `r = (relu(x) + floor) c` over the channels of all heads, `f = |r| u^p / |u^p|` of the unit
+vector `u = r / |r|`. With `g` the gradient of `y`, `z` the denominator, `e = f / |f|` and `a = e . df` over all heads:
+
+    df(q) = g (s S)^T / z + dz kbar,    dz = -f(q) . (g (s S)^T) / z^2,    dS = s f(q)^T (g / z),    dkbar = dz f(q)
+    df(k) = w (v dS^T + dkbar) / M,     dv = w f(k) dS / M
+    dr = a u + p u^(p - 1) (df - a e) / |u^p|,    dx = c dr [x > 0],    dc = sum dr r / c
+"""
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.ops.kernels import closed_form
-from mmflatten.ops.kernels.closed_form import Options
-from mmflatten.ops.kernels.pick import HIGHEST_POWER, TYPES, WIDEST_HEAD
+from mmflatten.ops.feature_maps import focused_map
+from mmflatten.ops.heads import split_heads
+from mmflatten.ops.kernels.pick import pick_kernel
+from mmflatten.ops.linear import linear_attention
+from mmflatten.ops.precision import no_autocast, upcast
+from mmflatten.ops.sizes import is_exporting
+
+EPS = 1e-6
+FOCUSED = 'focused'
+# `relu(x) + floor` is also the activation under the focused map.
+ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    'relu': lambda x, floor: F.relu(x) + floor,
+    FOCUSED: lambda x, floor: F.relu(x) + floor,
+    'elu': lambda x, floor: F.elu(x) + 1,
+    'leaky_relu': lambda x, floor: F.leaky_relu(x),
+}
+
+
+class Options(NamedTuple):
+    """Arguments of the kernels that are not tensors.
+
+    Attributes:
+        feature_map: a name in `ACTIVATIONS`.
+        power: power of the focused map.
+        floor: added to `relu(x)`.
+        min_denominator: lower bound of the summed denominator, instead of `EPS`; 0 for none.
+    """
+
+    feature_map: str
+    power: int
+    floor: float
+    min_denominator: float
 
 
 def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, feature_map: str = 'relu',
-                           rescale_hd: Tensor | None = None, power: int = 3, floor: float = closed_form.EPS,
+                           rescale_hd: Tensor | None = None, power: float = 3, floor: float = EPS,
                            position_hMd: Tensor | None = None, weight_WM: Tensor | None = None,
                            min_denominator: float | None = None, temperature_h: Tensor | None = None,
                            local_BhNd: Tensor | None = None) -> Tensor:
-    """Linear attention with feature map, positional encoding of the keys and local term in one operator.
+    """Linear attention with feature map, positional encoding of the keys and local term.
 
-    Queries, keys and values are read in place, as views of a projection's output with contiguous channels.
-    Half-precision inputs are computed in float32, also under autocast; on a GPU the factors of matrix products are
-    rounded to TF32. The backward pass saves only the inputs, `(d + 1) d` numbers per head
-    and, for the focused map, four numbers per token. There is no second derivative. Cost: as for
-    `linear_attention`; on a GPU each kernel reads and writes the tokens once.
+    Half-precision inputs are computed in float32, also under autocast. On a GPU, fused kernels compute it where
+    `pick_kernel` holds. They read queries, keys and values in place, as views of a projection's output with contiguous
+    channels, and round the factors of matrix products to TF32. Their backward pass saves only the inputs, `(d + 1) d`
+    numbers per head and, for the focused map, four numbers per token; there is no second derivative. Cost: as for
+    `linear_attention`; each kernel reads and writes the tokens once.
 
     Args:
         q_BhNd: queries `(B, h, N, d)`, without a feature map.
@@ -38,35 +81,48 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
         local_BhNd: a local term, added to the result.
 
     Returns:
-        `(B, h, N, d)` in the type of `v`, a view of `(B, N, h, d)` in memory.
+        `(B, h, N, d)` in the type of `v`.
 
     Raises:
-        ValueError: a shape is wrong; the feature map or its power is not supported; the feature map does not accept
-            `rescale_hd` or `min_denominator`, or requires a rescaling; on a GPU, the type or the head width is not
-            supported.
+        ValueError: a shape is wrong, the feature map is unknown, or it does not accept `rescale_hd` or
+            `min_denominator`, or requires a rescaling.
     """
-    _check_map(feature_map, rescale_hd, power, min_denominator)
-    _check_shapes(q_BhNd, k_BhMd, v_BhMd, weight_WM, position_hMd=position_hMd, rescale_hd=rescale_hd,
-                  temperature_h=temperature_h, local_BhNd=local_BhNd)
-    y_BNhd, *_ = _forward(q_BhNd, k_BhMd, v_BhMd, position_hMd, rescale_hd, weight_WM, temperature_h, local_BhNd,
-                         feature_map, power, floor, min_denominator or 0.)
-    return y_BNhd.transpose(1, 2)
+    _check_map(feature_map, rescale_hd, min_denominator)
+    if not is_exporting():  # which would fix symbolic sizes
+        _check_shapes(q_BhNd, k_BhMd, v_BhMd, weight_WM, position_hMd=position_hMd, rescale_hd=rescale_hd,
+                      temperature_h=temperature_h, local_BhNd=local_BhNd)
+    if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map=feature_map, power=power):
+        y_BNhd, *_ = _forward(q_BhNd, k_BhMd, v_BhMd, position_hMd, rescale_hd, weight_WM, temperature_h, local_BhNd,
+                              feature_map, int(power), floor, min_denominator or 0.)
+        return y_BNhd.transpose(1, 2)
+    with no_autocast(v_BhMd):
+        q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
+        k_BhMd = k_BhMd if position_hMd is None else k_BhMd + position_hMd
+        q_BhNd, k_BhMd = (_features(x, feature_map, rescale_hd, power, floor) for x in (q_BhNd, k_BhMd))
+        if weight_WM is not None:
+            k_BhMd = k_BhMd * weight_WM.repeat(k_BhMd.shape[0] // weight_WM.shape[0], 1)[:, None, :, None]
+        return linear_attention(q_BhNd, k_BhMd, v_BhMd, eps=EPS, min_denominator=min_denominator,
+                                scale=1. if temperature_h is None else temperature_h[:, None, None],
+                                local_BhNe=local_BhNd)
 
 
-def _check_map(feature_map: str, rescale_hd: Tensor | None, power: int, min_denominator: float | None) -> None:
-    if feature_map not in closed_form.ACTIVATIONS:
-        raise ValueError(f'feature_map: expected one of {sorted(closed_form.ACTIVATIONS)}, got {feature_map!r}.')
-    if feature_map != 'focused':
-        if rescale_hd is not None:
-            raise ValueError(f'rescale_hd: expected None for feature_map {feature_map!r}, got a tensor of shape '
-                             f'{tuple(rescale_hd.shape)}.')
-        return
+def _features(x_BhNd: Tensor, feature_map: str, rescale_hd: Tensor | None, power: float, floor: float) -> Tensor:
+    y_BhNd = ACTIVATIONS[feature_map](x_BhNd, floor)
     if rescale_hd is None:
-        raise ValueError("rescale_hd: expected a tensor of shape (h, d) for feature_map 'focused', got None.")
-    if min_denominator:
+        return y_BhNd
+    y_BNC = y_BhNd.transpose(1, 2).flatten(2) * rescale_hd.flatten()
+    return split_heads(focused_map(y_BNC, power), rescale_hd.shape[0])
+
+
+def _check_map(feature_map: str, rescale_hd: Tensor | None, min_denominator: float | None) -> None:
+    if feature_map not in ACTIVATIONS:
+        raise ValueError(f'feature_map: expected one of {sorted(ACTIVATIONS)}, got {feature_map!r}.')
+    if (feature_map == FOCUSED) != (rescale_hd is not None):
+        found = None if rescale_hd is None else tuple(rescale_hd.shape)
+        raise ValueError("rescale_hd: expected shape (h, d) for feature_map 'focused', and None for the others, "
+                         f'got {found} for {feature_map!r}.')
+    if feature_map == FOCUSED and min_denominator:
         raise ValueError(f"min_denominator: expected None for feature_map 'focused', got {min_denominator}.")
-    if power not in range(1, HIGHEST_POWER + 1):
-        raise ValueError(f'power: expected an integer from 1 to {HIGHEST_POWER}, got {power}.')
 
 
 def _check_shapes(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, weight_WM: Tensor | None,
@@ -81,42 +137,22 @@ def _check_shapes(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, weight_WM: Ten
     if weight_WM is not None and (weight_WM.dim() != 2 or weight_WM.shape[1] != M or B % weight_WM.shape[0]):
         raise ValueError(f'weight_WM: expected the shape (W, {M}) with a W that divides the batch size {B}, got '
                          f'{tuple(weight_WM.shape)}.')
-    if q_BhNd.is_cuda and (q_BhNd.dtype not in TYPES or d > WIDEST_HEAD):
-        raise ValueError(f'q_BhNd: on a GPU expected float16 or bfloat16 and heads of at most {WIDEST_HEAD} channels, '
-                         f' got {q_BhNd.dtype} and {d} channels.')
 
 
-@torch.library.custom_op('mmflatten::linear_attention', mutates_args=(), device_types='cpu')
+@torch.library.custom_op('mmflatten::linear_attention', mutates_args=(), device_types='cuda')
 def _forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
              temperature: Tensor | None, local: Tensor | None, feature_map: str, power: int, floor: float,
              min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    options = Options(feature_map, power, floor, min_denominator)
-    return closed_form.forward(q, k, v, position, rescale, weight, temperature, local, options)
-
-
-@torch.library.custom_op('mmflatten::linear_attention_backward', mutates_args=(), device_types='cpu')
-def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
-              weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor, norms_k: Tensor,
-              feature_map: str, power: int, floor: float,
-              min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    options = Options(feature_map, power, floor, min_denominator)
-    return closed_form.backward(grad, q, k, v, position, rescale, weight, temperature, state, norms_q, norms_k, options)
-
-
-@_forward.register_kernel('cuda')
-def _forward_on_gpu(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
-                    weight: Tensor | None, temperature: Tensor | None, local: Tensor | None, feature_map: str,
-                    power: int, floor: float, min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from mmflatten.ops.kernels import launch_attention  # requires Triton
     options = Options(feature_map, power, floor, min_denominator)
     return launch_attention.forward(q, k, v, position, rescale, weight, temperature, local, options)
 
 
-@_backward.register_kernel('cuda')
-def _backward_on_gpu(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
-                     weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor,
-                     norms_k: Tensor, feature_map: str, power: int, floor: float,
-                     min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+@torch.library.custom_op('mmflatten::linear_attention_backward', mutates_args=(), device_types='cuda')
+def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
+              weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor, norms_k: Tensor,
+              feature_map: str, power: int, floor: float,
+              min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     from mmflatten.ops.kernels import launch_attention
     options = Options(feature_map, power, floor, min_denominator)
     return launch_attention.backward(grad, q, k, v, position, rescale, weight, temperature, state, norms_q, norms_k,

@@ -3,7 +3,7 @@
 A program computes one head. Those of `norms_kernel` compute whole tokens instead, because the norms of the focused map
 run over all heads; the other kernels read them. A program loops over a chunk of tokens of one image, reads queries,
 keys and values in place, and accumulates float32 sums per chunk, which PyTorch then adds over the chunks, so results
-are deterministic. The formulas are those of `mmflatten.ops.kernels.closed_form`.
+are deterministic. The formulas are those of `mmflatten.ops.kernels.attention`.
 """
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mmflatten.ops.kernels import attention_kernels as kernels
 from mmflatten.ops.kernels import launch
-from mmflatten.ops.kernels.closed_form import EPS, Options
+from mmflatten.ops.kernels.attention import EPS, Options
 from mmflatten.ops.kernels.launch import chunks_of, contiguous, optional, precision_of, readable
 from mmflatten.ops.kernels.tile_table import tile_of
 
@@ -17,7 +17,11 @@ from mmflatten.ops.kernels.tile_table import tile_of
 def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
             temperature: Tensor | None, local: Tensor | None,
             options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Same as `closed_form.forward`, with kernels."""
+    """Return the result `(B, N, h, d)` and what the backward pass needs.
+
+    The state `(B, h, d + 1, d)` is `S`, with `kbar` in its last row. For the focused map, the norms of queries and keys
+    `(B, N, 2)` and `(B, M, 2)` are `1 / |r|` and `|r| / |u^p|`; for other maps they are empty.
+    """
     (B, h, N, d), M = q.shape, k.shape[2]
     q, k, v = readable(q, k, v)
     position, rescale, weight, temperature = contiguous(position, rescale, weight, temperature)
@@ -36,7 +40,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: T
 def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
              weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor, norms_k: Tensor,
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Same as `closed_form.backward`, with kernels."""
+    """Return gradients of queries, keys and values `(B, N, h, d)`, rescaling `(h, d)` and temperatures `(h,)`."""
     (B, h, N, d), M, focused = q.shape, k.shape[2], options.feature_map == 'focused'
     q, k, v = readable(q, k, v)
     position, rescale, weight, temperature = contiguous(position, rescale, weight, temperature)

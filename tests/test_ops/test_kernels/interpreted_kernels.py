@@ -9,10 +9,11 @@ import json
 import math
 import sys
 
+import closed_form
 import torch
 
-from mmflatten.ops.kernels import closed_form, launch_attention
-from mmflatten.ops.kernels.closed_form import Options
+from mmflatten.ops.kernels import launch_attention
+from mmflatten.ops.kernels.attention import Options
 
 MARGIN = 4096
 RESULTS = ('y', 'state', 'norms_q', 'norms_k', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale', 'grad_temperature')

@@ -12,8 +12,7 @@ if not has_triton():
 from gpu_sheet.compiled import attention_launches
 
 from mmflatten.measure.flops.rules import is_free
-from mmflatten.ops import focused_features, linear_attention, split_heads
-from mmflatten.ops.kernels import attention, launch
+from mmflatten.ops.kernels import attention, fused_linear_attention, launch, launch_attention
 from mmflatten.ops.kernels.tile_table import EAGER_BYTES
 
 FORWARD = ['norms_kernel', 'norms_kernel', 'state_kernel', 'output_kernel']
@@ -50,16 +49,11 @@ class Traffic(TorchDispatchMode):
 
 @pytest.mark.parametrize('feature_map', EAGER_BYTES)
 def test_eager_attention_moves_the_bytes_that_the_choice_assumes(feature_map):
-    q, k, v = (torch.empty(8, 784, 192, dtype=torch.bfloat16, device='meta').requires_grad_() for _ in range(3))
-    rescale = torch.empty(192, device='meta')
-
-    def features(x):
-        if feature_map == 'focused':
-            return focused_features(x.float(), rescale, 6, focusing_factor=3, floor=1e-6)
-        return split_heads(x.float().relu() + 1e-6, 6)
-
+    q, k, v = (torch.empty(8, 784, 6, 32, dtype=torch.bfloat16, device='meta').transpose(1, 2).requires_grad_()
+               for _ in range(3))
+    rescale = torch.empty(6, 32, device='meta') if feature_map == 'focused' else None
     with Traffic() as traffic:
-        y = linear_attention(features(q), features(k), split_heads(v, 6))
+        y = fused_linear_attention(q, k, v, feature_map=feature_map, rescale_hd=rescale)
         torch.autograd.grad(y, (q, k, v), torch.empty_like(y))
     assert EAGER_BYTES[feature_map] <= traffic.total / q.numel() < 1.1 * EAGER_BYTES[feature_map]
 
@@ -104,9 +98,9 @@ def test_kernels_return_the_shapes_of_the_operator(feature_map, N, M, monkeypatc
     q, k, v = (torch.empty(2, 3, tokens, 32, dtype=torch.bfloat16, device='meta') for tokens in (N, M, M))
     rescale = torch.empty(3, 32, device='meta') if feature_map == 'focused' else None
     inputs, options = (q, k, v, None, rescale, None, None), (feature_map, 3, 1e-6, 0.)
-    y, *saved = attention._forward_on_gpu(*inputs, None, *options)
+    y, *saved = launch_attention.forward(*inputs, None, attention.Options(*options))
     expected = attention._forward_shapes(*inputs, None, *options)
     assert [(x.shape, x.dtype) for x in (y, *saved)] == [(x.shape, x.dtype) for x in expected]
-    gradients = attention._backward_on_gpu(y, *inputs, *saved, *options)
+    gradients = launch_attention.backward(y, *inputs, *saved, attention.Options(*options))
     expected = attention._backward_shapes(y, q, k, v, *options)
     assert [(x.shape, x.dtype) for x in gradients] == [(x.shape, x.dtype) for x in expected]

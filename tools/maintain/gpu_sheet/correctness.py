@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.measure.speed.models import DTYPES, build_model
-from mmflatten.ops.kernels import closed_form, set_kernels_enabled
-from mmflatten.ops.kernels.attention import _backward, _forward
+from mmflatten.ops.kernels import fused_linear_attention, set_kernels_enabled
+from mmflatten.ops.kernels.attention import Options, _forward
+from mmflatten.ops.kernels.pick import TYPES
 
 # Largest allowed error relative to the largest value, by input type. TF32, in which the state is multiplied, rounds to
 # 5e-4, as float16 does.
@@ -36,26 +37,35 @@ def attention_rows(size: tuple[int, ...], feature_map: str, dtype: str, device: 
     temperature = None if focused else torch.rand(h, device=device) + .5
     local = torch.randn(B, h, N, d, device=device).to(DTYPES[dtype])
     grad = torch.randn(B, N, h, d, device=device).to(DTYPES[dtype])
-    options = closed_form.Options(feature_map, 3, 1e-6, 0. if feature_map in ('focused', 'elu') else .2 * N)
+    options = Options(feature_map, 3, 1e-6, 0. if feature_map in ('focused', 'elu') else .2 * N)
     weight = torch.rand(2, N, device=device) if N == 49 else None  # windows with padding
-    inputs = (q, k, v, position, rescale, weight, temperature)
-
-    def run() -> tuple[Tensor, ...]:
-        y, *saved = _forward(*inputs, local, *options)
-        return (y, *_backward(grad, *inputs, *saved, *options))
-
-    runs = [run() for _ in range(3)]
-    wide = tuple(x if x is None else x.double() for x in inputs)
-    y, *saved = closed_form.forward(*wide, local.double(), options)
-    expected = (y, *closed_form.backward(grad.double(), *wide, *saved, options))
-    names = ('y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale', 'grad_temperature')
+    inputs = dict(q=q, k=k, v=v, position=position, rescale=rescale, weight=weight, temperature=temperature)
+    runs = [_results(inputs, local, grad, options) for _ in range(3)]
+    wide = {name: x if x is None else x.double() for name, x in inputs.items()}
+    expected = _results(wide, local.double(), grad.double(), options)
+    errors = {name: _difference(runs[0][name], expected[name]) for name in expected}
     q[0, 0, 0, 0] = nan
-    nan_kept = bool(run()[0][0, 0, 0].isnan().all())
-    errors = {name: _difference(a, b) for name, a, b in zip(names, runs[0], expected) if bool(b.any())}
-    same = all(a.equal(b) for other in runs[1:] for a, b in zip(runs[0], other))
+    nan_kept = bool(_results(inputs, local, grad, options)['y'][0, 0, 0].isnan().all())
+    same = all(a.equal(b) for other in runs[1:] for a, b in zip(runs[0].values(), other.values()))
     ok = same and nan_kept and all(error < TOLERANCES[dtype] for error in errors.values())
     return [dict(size=list(size), feature_map=feature_map, dtype=dtype, errors=errors, same_bits=same,
                  nan_kept=nan_kept, ok=ok)]
+
+
+def _results(inputs: dict[str, Tensor | None], local: Tensor, grad: Tensor, options: Options) -> dict[str, Tensor]:
+    """Return the output and the gradients, from the kernels for half precision on a GPU, else from PyTorch."""
+    leaves = {name: x if x is None else x.detach().requires_grad_(name != 'weight') for name, x in inputs.items()}
+    if grad.is_cuda and grad.dtype in TYPES:
+        y_BNhd = _forward(*leaves.values(), local, *options)[0]
+    else:
+        y_BNhd = fused_linear_attention(
+            leaves['q'], leaves['k'], leaves['v'], feature_map=options.feature_map, rescale_hd=leaves['rescale'],
+            power=options.power, floor=options.floor, position_hMd=leaves['position'], weight_WM=leaves['weight'],
+            min_denominator=options.min_denominator or None, temperature_h=leaves['temperature'],
+            local_BhNd=local).transpose(1, 2)
+    wanted = {name: x for name, x in leaves.items() if x is not None and x.requires_grad}
+    gradients = torch.autograd.grad(y_BNhd, list(wanted.values()), grad)
+    return dict(y=y_BNhd.detach(), **{f'grad_{name}': x for name, x in zip(wanted, gradients)})
 
 
 def second_device_rows(device: str) -> list[dict]:

@@ -1,52 +1,18 @@
-"""Fused linear attention in PyTorch: the formulas of the kernels, with the backward pass in closed form.
-
-Per head, with features `f` of queries and keys, weights `w` of the keys and the temperature `s`,
-
-    S = sum_m w_m f(k_m) v_m^T / M,   kbar = sum_m w_m f(k_m) / M,   y_n = s f(q_n) S / (f(q_n) . kbar + eps) + local_n
-
-and, for the focused map of `r = (relu(x) + floor) c` over the channels of all heads, `f = |r| u^p / |u^p|` of the unit
-vector `u = r / |r|`. With `g` the gradient of `y`, `z` the denominator, `e = f / |f|` and `a = e . df` over all heads:
-
-    df(q) = g (s S)^T / z + dz kbar,    dz = -f(q) . (g (s S)^T) / z^2,    dS = s f(q)^T (g / z),    dkbar = dz f(q)
-    df(k) = w (v dS^T + dkbar) / M,     dv = w f(k) dS / M
-    dr = a u + p u^(p - 1) (df - a e) / |u^p|,    dx = c dr [x > 0],    dc = sum dr r / c
-"""
+"""Explicit reference of the kernels: the formulas of `mmflatten.ops.kernels.attention` with what the kernels save."""
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from mmflatten.ops.kernels.attention import ACTIVATIONS, EPS, Options, _backward, _forward
 from mmflatten.ops.linear import linear_attention
 from mmflatten.ops.precision import no_autocast, upcast
 
-EPS = 1e-6
-# `relu(x) + floor` for 'relu' and 'focused'.
-ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
-    'relu': lambda x, floor: F.relu(x) + floor,
-    'focused': lambda x, floor: F.relu(x) + floor,
-    'elu': lambda x, floor: F.elu(x) + 1,
-    'leaky_relu': lambda x, floor: F.leaky_relu(x),
-}
 
-
-class Options(NamedTuple):
-    """Arguments of the operator that are not tensors.
-
-    Attributes:
-        feature_map: a name in `ACTIVATIONS`.
-        power: power of the focused map.
-        floor: added to `relu(x)`.
-        min_denominator: lower bound of the summed denominator, instead of `EPS`; 0 for none.
-    """
-
-    feature_map: str
-    power: int
-    floor: float
-    min_denominator: float
+def register() -> None:
+    """Let the operators run on a CPU, with these formulas in place of the kernels."""
+    _forward.register_kernel('cpu', lambda *arguments: forward(*arguments[:8], Options(*arguments[8:])))
+    _backward.register_kernel('cpu', lambda *arguments: backward(*arguments[:11], Options(*arguments[11:])))
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,

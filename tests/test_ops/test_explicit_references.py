@@ -1,4 +1,4 @@
-"""Every operator against its explicit twin: values and gradients in float64, for any shape and memory layout."""
+"""Every operator against its explicit reference: values and gradients in float64, for any shape and memory layout."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -115,10 +115,10 @@ CASES = dict(
     magnitude_aware_attention=magnitude_aware_attention)
 
 
-def assert_same(function, twin, inputs):
+def assert_same(function, expected, inputs):
     """Equal values and gradients, to 1e-10 of the largest where that is more than 1."""
     results = []
-    for f in (function, twin):
+    for f in (function, expected):
         out = f(*inputs)
         weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
         results.append((out, *torch.autograd.grad((out * weights).sum(), inputs)))
@@ -131,7 +131,7 @@ def assert_same(function, twin, inputs):
 @pytest.mark.parametrize('name', CASES)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(shape=SHAPES, data=st.data())
-def test_operator_equals_twin(name, shape, data):
+def test_operator_equals_reference(name, shape, data):
     torch.manual_seed(0)
     inputs, named, options = CASES[name](shape, data.draw)
 
@@ -150,7 +150,7 @@ def test_factorized_dot_attention_equals_conventional(shape):
 
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(shape=SHAPES, sides=st.lists(st.integers(1, 7), min_size=4, max_size=4))
-def test_cosformer_map_products_equal_twin(shape, sides):
+def test_cosformer_map_products_equal_reference(shape, sides):
     torch.manual_seed(0)
     q_shape, k_shape = tuple(sides[:2]), tuple(sides[2:])
     inputs = [leaf(shape['layout'], shape['B'], shape['h'], H * W, shape['d'], positive=True)
@@ -159,9 +159,9 @@ def test_cosformer_map_products_equal_twin(shape, sides):
                 lambda q, k: reference.cosformer_scores(q, k, q_shape, k_shape), inputs)
 
 
-def test_every_operator_has_a_twin_and_a_test():
+def test_every_operator_has_a_reference_and_a_test():
     operators = {name for name in ops.__all__ if name.endswith(('_attention', '_product'))}
-    assert operators <= set(vars(reference)) | {'routing_attention'}  # whose test uses softmax_attention as its twin
+    assert operators <= set(vars(reference)) | {'routing_attention'}  # which is tested against softmax_attention
     # Tested in test_focal_ops.py and test_frontier_ops.py, because they need maps or lists of keys.
     elsewhere = {'focal_attention', 'circulant_attention', 'block_linear_attention', 'manhattan_attention',
                  'neighborhood_attention', 'nystrom_attention', 'routing_attention'}
