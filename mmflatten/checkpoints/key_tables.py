@@ -84,20 +84,6 @@ class Halves:
 
 
 @dataclass(frozen=True)
-class Counter:
-    """Keep the first of two official counters; the second, which counts a warm-up, must be 0 and is restored as 0."""
-
-    def join(self, pieces: list[Tensor]) -> Tensor:
-        count, warm = pieces
-        if warm.numel() != 1 or (not warm.is_meta and bool(warm)):
-            raise ValueError('expected a finished warm-up, which is 0')
-        return count
-
-    def split(self, pieces: list[Tensor]) -> list[Tensor]:
-        return [pieces[0].clamp(min=0), torch.zeros_like(pieces[0])]
-
-
-@dataclass(frozen=True)
 class Key:
     """Names of one tensor: suffixes in the table of a part, full names in the result of `Part.keys`.
 
@@ -154,10 +140,10 @@ class Part:
     def keys(self, kind: str, i: int, j: int, last: int) -> tuple[Key, ...]:
         """Return the keys of a kind and the dropped keys, with full names."""
         official, ours = (self.prefix(side, i, j, last) for side in (OFFICIAL, OURS))
-        kept = (replace(key, official=tuple(_join(official, suffix) for suffix in key.official),
-                        ours=None if self.ours is None else _join(ours, key.ours or ''))
+        kept = (replace(key, official=tuple(join(official, suffix) for suffix in key.official),
+                        ours=None if self.ours is None else join(ours, key.ours or ''))
                 for key in self.kinds[kind])
-        dropped = (Key((_join(official, suffix),), None, option=f'{official}.{suffix}') for suffix in self.dropped)
+        dropped = (Key((join(official, suffix),), None, option=f'{official}.{suffix}') for suffix in self.dropped)
         return *kept, *dropped
 
 
@@ -195,33 +181,33 @@ def single(official: str, ours: str, option: str | None = None, layout: Layout |
 def pointwise(names: Mapping[str, str]) -> tuple[Key, ...]:
     """Return keys for official 1x1 convolutions that are linear layers here."""
     return tuple(key for official, ours in names.items() for key in (
-        *single(_join(official, 'weight'), _join(ours, 'weight'), layout=Axes(4, (2, 3))),
-        *single(_join(official, 'bias'), _join(ours, 'bias'))))
+        *single(join(official, 'weight'), join(ours, 'weight'), layout=Axes(4, (2, 3))),
+        *single(join(official, 'bias'), join(ours, 'bias'))))
 
 
 def linear(names: Mapping[str, str]) -> tuple[Key, ...]:
     """Return keys for linear layers of a family that differs from another in these alone being no convolutions."""
     return tuple(key for official, ours in names.items() for key in (
-        *single(_join(official, 'weight'), _join(ours, 'weight'), layout=Axes(2)),
-        *single(_join(official, 'bias'), _join(ours, 'bias'))))
+        *single(join(official, 'weight'), join(ours, 'weight'), layout=Axes(2)),
+        *single(join(official, 'bias'), join(ours, 'bias'))))
 
 
 def affine(names: Mapping[str, str], bias_option: str | None = None) -> tuple[Key, ...]:
     """Return keys for `weight` and `bias` of modules: official name -> our name, '' for the part itself."""
-    return tuple(Key((_join(official, leaf),), _join(ours, leaf), option=bias_option if leaf == 'bias' else None)
+    return tuple(Key((join(official, leaf),), join(ours, leaf), option=bias_option if leaf == 'bias' else None)
                  for official, ours in names.items() for leaf in ('weight', 'bias'))
 
 
 def batch_norm(official: str, ours: str) -> tuple[Key, ...]:
     """Return the keys of a batch norm. `num_batches_tracked` is optional because old checkpoints do not have it."""
     options = dict(running_mean=None, running_var=None, num_batches_tracked='number of batches')
-    return (*affine({official: ours}), *(Key((_join(official, leaf),), _join(ours, leaf), option=option)
+    return (*affine({official: ours}), *(Key((join(official, leaf),), join(ours, leaf), option=option)
                                          for leaf, option in options.items()))
 
 
 def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_option: str) -> tuple[Key, ...]:
     """Return keys for several official linear layers of the same input that are one layer here."""
-    return tuple(Key(tuple(_join(name, leaf) for name in official), _join(ours, leaf), ratio,
+    return tuple(Key(tuple(join(name, leaf) for name in official), join(ours, leaf), ratio,
                      bias_option if leaf == 'bias' else None) for leaf in ('weight', 'bias'))
 
 
@@ -235,31 +221,6 @@ def dense(parts: Iterable[Part], norm: str | None = 'norm{i}') -> tuple[Part, ..
     return body if norm is None else (*body, Part(norm, 'backbone.norms.{i}', {'norm of the map': affine({'': ''})}))
 
 
-def progressive(family: Family, name: str) -> Family:
-    """Return a family whose norms are SLAB's, which hold a layer norm, a batch norm and counters."""
-    def norms(part: Part, key: Key) -> tuple[Key, ...]:
-        module, _, leaf = (key.ours or '').rpartition('.')
-        if not _join(part.ours or '', module).endswith(('.norm', '.norms.{last}', '.norms.{i}')) or leaf not in (
-                'weight', 'bias'):
-            return (key,)
-        official = key.official[0].rpartition('.')[0]
-        if leaf == 'bias':
-            return ()
-        return (*affine({_join(official, 'norm1'): _join(module, 'layer_norm')}),
-                *single(_join(official, 'norm2.alpha'), _join(module, 'alpha')),
-                *batch_norm(_join(official, 'norm2.bn'), _join(module, 'batch_norm')),
-                *single(_join(official, 'total_step'), _join(module, 'steps')),
-                Key((_join(official, 'iter'), _join(official, 'warm')), _join(module, 'remaining'), layout=Counter()))
-
-    def changed(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        return tuple(part if part.ours is None else replace(part, kinds={
-            kind: tuple(new for key in keys for new in norms(part, key)) for kind, keys in part.kinds.items()})
-            for part in parts)
-
-    widths = tuple(width.replace('norm.weight', 'norm.layer_norm.weight').replace(
-        'norms.{last}.weight', 'norms.{last}.layer_norm.weight') for width in family.widths)
-    return replace(family, name=name, parts=changed(family.parts), dense=changed(family.dense), widths=widths)
-
-
-def _join(prefix: str, suffix: str) -> str:
+def join(prefix: str, suffix: str) -> str:
+    """Join two parts of a name, either of which may be empty."""
     return '.'.join(part for part in (prefix, suffix) if part)

@@ -135,8 +135,7 @@ def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool 
     weights = OrderedDict(bare)
     for pattern, replacement in revise_keys:
         weights = OrderedDict((re.sub(pattern, replacement, key), value) for key, value in weights.items())
-    versions = getattr(bare, '_metadata', OrderedDict())  # of the modules
-    weights._metadata = versions  # type: ignore[attr-defined]
+    weights._metadata = getattr(bare, '_metadata', OrderedDict())  # type: ignore[attr-defined]
     if not any(key in expected for key in weights):
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '

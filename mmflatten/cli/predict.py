@@ -14,7 +14,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from mmflatten.cli.common import add_device, add_model, add_score, command, output_folder, positive
 from mmflatten.console import own_output
@@ -47,22 +47,26 @@ def main(args: Namespace) -> None:
         _predict(args, lines)
 
 
-def _predict(args: Namespace, lines: TextIO) -> None:
-    from mmengine.utils import ProgressBar
-
+def _load(args: Namespace) -> tuple[Any, Any]:
+    """Return the config, and the path of the checkpoint."""
     from mmflatten.engine.setup import load_config
     from mmflatten.hub.folder import read_published
     from mmflatten.hub.remote import is_published, locate
+    if is_published(args.config):
+        published = read_published(locate(args.config))
+        return published.config, published.weights
+    return load_config(args.config), args.checkpoint
+
+
+def _predict(args: Namespace, lines: TextIO) -> None:
+    from mmengine.utils import ProgressBar
+
     from mmflatten.predict.inputs import Input, Inputs
     from mmflatten.predict.predictor import PredictionError, Predictor
     from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
     from mmflatten.text import shorten
-    if is_published(args.config):
-        published = read_published(locate(args.config))
-        cfg, checkpoint = published.config, published.weights
-    else:
-        cfg, checkpoint = load_config(args.config), args.checkpoint
+    cfg, checkpoint = _load(args)
     inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs, frames=args.frames)
     inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
     predictor = Predictor(cfg, checkpoint, args.device)

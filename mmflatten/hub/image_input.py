@@ -39,10 +39,6 @@ def _are_sides(value: Any) -> bool:
     return all(type(side) is int and 0 < side <= 2**13 for side in sides)
 
 
-def _is_divisor(value: Any) -> bool:
-    return type(value) is int and 0 < value <= 2**10
-
-
 _WORDS = dict(edge=('short', 'long', 'width', 'height'), backend=('cv2', 'pillow'),
               interpolation=('area', 'bicubic', 'bilinear', 'lanczos', 'nearest'))
 _SWITCHES = ('keep_ratio', 'to_rgb', 'bgr_to_rgb')
@@ -51,7 +47,8 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = dict(
     scale=(_are_sides, 'sides from 1 to 8192'), crop_size=(_are_sides, 'sides from 1 to 8192'),
     pad_value=(_is_number, 'a number'), **{name: (words.__contains__, ', '.join(words)) for name, words in
                                            _WORDS.items()},
-    **dict.fromkeys(('size_divisor', 'pad_size_divisor', 'pad_divisor'), (_is_divisor, 'an integer from 1 to 1024')),
+    **dict.fromkeys(('size_divisor', 'pad_size_divisor', 'pad_divisor'), (
+        lambda value: type(value) is int and 0 < value <= 2**10, 'an integer from 1 to 1024')),
     **dict.fromkeys(_SWITCHES, (lambda value: isinstance(value, bool), 'true or false')))
 
 

@@ -52,18 +52,10 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
         raise HubError(f'config: there is none beside {checkpoint}. Name it with --config.')
     cfg = load_config(str(file))
     require_parts(cfg, 'model', 'test_dataloader')
-    weights = without_parallel(content.get('state_dict', content))
-    wrong = [key for key, value in weights.items() if not isinstance(value, Tensor)]
-    if wrong or not weights:
-        raise HubError(f'checkpoint {checkpoint}: expected tensors, got {shorten(wrong, 3) or "no weights"}.')
-    parts = {WEIGHTS: weights}
-    if backbone:
-        parts[BACKBONE] = {key: value for key, value in weights.items() if key.startswith('backbone.')}
-        if not parts[BACKBONE]:
-            raise HubError(f'--backbone: the model has no weights backbone.*, got {shorten(list(weights), 3)}.')
+    parts = _weights(content, checkpoint, backbone)
     data = dict(input=input_of(cfg, str(file)), model=to_data(cfg.model, f'{file}: model'))
     accepted(data['model'], cfg.default_scope, f'{file}: model')
-    facts = _facts(cfg, checkpoint, content, weights, name or out.name)
+    facts = _facts(cfg, checkpoint, content, parts[WEIGHTS], name or out.name)
     with atomic_write(out) as folder:
         folder.mkdir()
         for part, tensors in parts.items():
@@ -79,18 +71,32 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
             'them.']
 
 
+def _weights(content: Mapping[str, Any], checkpoint: Path, backbone: bool) -> dict[str, dict[str, Tensor]]:
+    """Return the weights of each file."""
+    weights = without_parallel(content.get('state_dict', content))
+    wrong = [key for key, value in weights.items() if not isinstance(value, Tensor)]
+    if wrong or not weights:
+        raise HubError(f'checkpoint {checkpoint}: expected tensors, got {shorten(wrong, 3) or "no weights"}.')
+    if not backbone:
+        return {WEIGHTS: weights}
+    part = {key: value for key, value in weights.items() if key.startswith('backbone.')}
+    if not part:
+        raise HubError(f'--backbone: the model has no weights backbone.*, got {shorten(list(weights), 3)}.')
+    return {WEIGHTS: weights, BACKBONE: part}
+
+
 def _facts(cfg: Config, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor],
            name: str) -> dict[str, Any]:
     metainfo, meta = read_metainfo(cfg), content['meta'] if isinstance(content.get('meta'), dict) else {}
     palette = metainfo.get('palette')
-    training = dict(seed=meta.get('seed'), epoch=meta.get('epoch'), iterations=meta.get('iter'))
+    training = {name: meta[key] for name, key in dict(seed='seed', epoch='epoch', iterations='iter').items()
+                if isinstance(meta.get(key), (int, float))}
     return dict(
         format=FORMAT, name=name, task=task_of(cfg).name, model=model_name(cfg),
         classes=list(metainfo.get('classes') or ()), palette=None if isinstance(palette, str) else palette,
         weights=dict(parameters=sum(value.numel() for value in weights.values()),
                      types=sorted({str(value.dtype).removeprefix('torch.') for value in weights.values()})),
-        metrics=_metrics(checkpoint, training['seed']),
-        training={key: value for key, value in training.items() if isinstance(value, (int, float))},
+        metrics=_metrics(checkpoint, training.get('seed')), training=training,
         environment={'mmflatten': __version__,
                      **{name: inspect(library).version for name, library in LIBRARIES.items()}})
 

@@ -51,13 +51,9 @@ def locate(name: str | Path) -> Path:
 
 
 def from_pretrained(name: str | Path, device: str | None = None) -> Predictor:
-    """Load a published model for predictions: `from_pretrained('garment-classifier')('shoe.png').pred_score`.
+    """Load a published model, named as in `locate`: `from_pretrained('garment-classifier')('shoe.png').pred_score`.
 
-    Args:
-        name: see `locate`; device: see `Predictor`.
-
-    Raises:
-        HubError: the model is missing, damaged or not accepted.
+    Raises HubError if the model is missing, damaged or not accepted.
     """
     published = read_published(locate(name))
     return Predictor(published.config, published.weights, device)
