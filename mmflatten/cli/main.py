@@ -26,7 +26,6 @@ COMMANDS = {
     'export': 'export a checkpoint to ONNX',
     'analyze': 'errors of a tested model: classes, confusion matrix, worst images',
     'attention': 'attention maps of an image, for each layer and head',
-    'cam': 'class activation maps of classes, boxes and regions',
     'receptive-field': 'effective receptive fields of each stage',
     'curves': 'losses and metrics of trainings, merged over resumed runs',
     'report': 'offline HTML report on one or more trainings',

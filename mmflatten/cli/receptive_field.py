@@ -5,7 +5,7 @@ It shows the pixels that the centre of a map depends on.
     mmflatten receptive-field CONFIG CHECKPOINT images/ --out receptive_field
     mmflatten receptive-field CONFIG CHECKPOINT images/ --layer 2 -1 --size 512 512
 
-See docs/class_activation.md.
+See docs/attention_maps.md.
 """
 import json
 from argparse import ArgumentParser, Namespace

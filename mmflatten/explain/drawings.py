@@ -1,15 +1,13 @@
-"""Figures of attention maps, class activation maps and effective receptive fields."""
+"""Figures of attention maps and effective receptive fields."""
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from mmflatten.text import figure_text
 
-DPI = 100
 OPACITY = .85  # of the largest value
 SMALLEST = 1e-4  # lower end of the colour scale of a receptive field, relative to its maximum
 
@@ -28,33 +26,10 @@ def attention_figure(picture: np.ndarray, maps: Mapping[str, np.ndarray], query:
         query: `(x, y)` in pixels. None for a token without a position, such as a class token.
     """
     figure, (first, *panels) = _grid(len(maps) + 1, 6, 2.4, picture.shape[:2], title)
-    _draw_attention(first, picture, None, query)
+    draw_attention(first, picture, None, query)
     for panel, (name, weights) in zip(panels, maps.items()):
-        _draw_attention(panel, picture, weights, query)
+        draw_attention(panel, picture, weights, query)
         panel.set_title(figure_text(f'{name}, max {np.abs(weights).max():.2g}'), fontsize='small')
-    return figure
-
-
-def attention_pixels(picture: np.ndarray, weights: np.ndarray | None, query: tuple[float, float] | None,
-                     side: int) -> np.ndarray:
-    """Draw one map of `attention_figure`, or the picture alone, as RGB pixels with `side` as the longer side."""
-    height, width = picture.shape[:2]
-    scale = side / max(height, width) / DPI
-    figure = Figure(figsize=(max(1 / DPI, width * scale), max(1 / DPI, height * scale)), dpi=DPI)
-    canvas = FigureCanvasAgg(figure)
-    panel = figure.add_axes((0, 0, 1, 1))
-    panel.axis('off')
-    _draw_attention(panel, picture, weights, query)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
-
-
-def class_activation_figure(picture: np.ndarray, heat: np.ndarray, title: str) -> Figure:
-    """Draw the picture, RGB 0 to 255, and beside it the heat `(H, W)`, 0 to 1, over it. Small values are transparent.
-    """
-    figure, panels = _grid(2, 2, 3.5, heat.shape, title)
-    panels[0].imshow(picture)
-    _draw_over(panels[1], picture, heat, 1., cmap='autumn', vmin=0)
     return figure
 
 
@@ -81,8 +56,9 @@ def _grid(number: int, columns: int, width: float, shape: Sequence[int], title: 
     return figure, panels
 
 
-def _draw_attention(panel: Axes, picture: np.ndarray, weights: np.ndarray | None,
-                    query: tuple[float, float] | None) -> None:
+def draw_attention(panel: Axes, picture: np.ndarray, weights: np.ndarray | None,
+                   query: tuple[float, float] | None) -> None:
+    """Draw a map of `attention_figure` into a panel, or the picture alone."""
     if weights is None:
         panel.imshow(picture)
     else:

@@ -3,7 +3,7 @@ import matplotlib.colors
 import numpy as np
 import pytest
 
-from mmflatten.explain.drawings import attention_figure, attention_pixels
+from mmflatten.explain.drawings import attention_figure
 
 PICTURE = np.full((40, 60, 3), 128, np.uint8)
 
@@ -44,15 +44,3 @@ def test_many_heads_take_several_rows():
     figure.canvas.draw()
     assert len(panels(figure)) == 14 and len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 3
     attention_figure(PICTURE, dict(mean=np.zeros((4, 6), np.float32)), None, 'no weight at all').canvas.draw()
-
-
-@pytest.mark.parametrize('size', [(40, 60), (100, 30)])
-def test_one_map_fills_the_pixels_of_its_drawing(size):
-    height, width = size
-    drawn = attention_pixels(np.full((*size, 3), 128, np.uint8), one_hot(1, 4), None, 120)
-    assert max(drawn.shape[:2]) == 120 and drawn.shape[2] == 3
-    assert drawn.shape[1] == pytest.approx(max(1, width * 120 / max(size)), abs=1)
-    coloured = np.argwhere(np.ptp(drawn.astype(int), axis=2) > 64)
-    rows, columns = coloured[:, 0] * 4 / drawn.shape[0], coloured[:, 1] * 6 / drawn.shape[1]
-    assert set(rows.astype(int)) == {1} and columns.mean() == pytest.approx(4.5, abs=.6)
-    assert set(attention_pixels(PICTURE, None, None, 60).flat) == {128}

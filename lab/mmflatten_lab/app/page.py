@@ -9,8 +9,7 @@ from typing import Any
 import gradio as gr
 
 from mmflatten.console import explain
-from mmflatten.explain.drawings import attention_pixels
-from mmflatten_lab.app.pictures import check_picture
+from mmflatten_lab.app.pictures import attention_pixels, check_picture
 from mmflatten_lab.app.trial import MEAN, SIDE, Trial, TriedModel, attention_view, cost_table, result_table
 
 # One event at a time, because hooks would record the calls of all threads.

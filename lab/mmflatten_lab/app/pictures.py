@@ -1,12 +1,16 @@
-"""Checks of uploaded images."""
+"""Checks of uploaded images, and drawings of maps."""
 from pathlib import Path
 
 import cv2
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 
+from mmflatten.explain.drawings import draw_attention
 from mmflatten.files import IMAGE_FORMATS, problem_of, quiet_decoders
 
+DPI = 100
 MIN_SIDE = 8
 MAX_PIXELS = 16_000_000  # larger images take minutes and gigabytes in a segmentor
 
@@ -43,3 +47,17 @@ def check_picture(file: str) -> list[str]:
     elif pixels.shape[2] == 4:
         notes.append(f'{name} has an alpha channel, which is ignored')
     return notes
+
+
+def attention_pixels(picture: np.ndarray, weights: np.ndarray | None, query: tuple[float, float] | None,
+                     side: int) -> np.ndarray:
+    """Draw one map of `attention_figure`, or the picture alone, as RGB pixels with `side` as the longer side."""
+    height, width = picture.shape[:2]
+    scale = side / max(height, width) / DPI
+    figure = Figure(figsize=(max(1 / DPI, width * scale), max(1 / DPI, height * scale)), dpi=DPI)
+    canvas = FigureCanvasAgg(figure)
+    panel = figure.add_axes((0, 0, 1, 1))
+    panel.axis('off')
+    draw_attention(panel, picture, weights, query)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

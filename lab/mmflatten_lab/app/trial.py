@@ -12,7 +12,6 @@ from mmengine.structures import BaseDataElement
 
 from mmflatten.config import model_config
 from mmflatten.explain.attention import AttentionLayer, AttentionProbe
-from mmflatten.explain.drawings import attention_pixels
 from mmflatten.explain.maps import network_picture, probe_image
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.flops.model_cost import ModelCost, count_model, count_parameters
@@ -21,6 +20,7 @@ from mmflatten.measure.speed.timing import clock_of
 from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import Predictor
 from mmflatten.predict.results import ResultFolder
+from mmflatten_lab.app.pictures import attention_pixels
 
 MEAN = -1  # head index that selects the mean over the heads
 SIDE = 640  # longer side of a displayed image

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmflatten_lab.app.pictures import MAX_PIXELS, check_picture
+from mmflatten_lab.app.pictures import MAX_PIXELS, attention_pixels, check_picture
 
 
 def test_common_image_has_no_note(picture):
@@ -51,3 +51,24 @@ def test_unusual_pixels_are_noted(tmp_path, shape, kind, word):
     cv2.imwrite(str(file), np.ones(shape, kind))
     note, = check_picture(str(file))
     assert Path(file).name in note and word in note
+
+
+PICTURE = np.full((40, 60, 3), 128, np.uint8)
+
+
+def one_hot(row, col, value=1.):
+    weights = np.zeros((4, 6), np.float32)
+    weights[row, col] = value
+    return weights
+
+
+@pytest.mark.parametrize('size', [(40, 60), (100, 30)])
+def test_one_map_fills_the_pixels_of_its_drawing(size):
+    height, width = size
+    drawn = attention_pixels(np.full((*size, 3), 128, np.uint8), one_hot(1, 4), None, 120)
+    assert max(drawn.shape[:2]) == 120 and drawn.shape[2] == 3
+    assert drawn.shape[1] == pytest.approx(max(1, width * 120 / max(size)), abs=1)
+    coloured = np.argwhere(np.ptp(drawn.astype(int), axis=2) > 64)
+    rows, columns = coloured[:, 0] * 4 / drawn.shape[0], coloured[:, 1] * 6 / drawn.shape[1]
+    assert set(rows.astype(int)) == {1} and columns.mean() == pytest.approx(4.5, abs=.6)
+    assert set(attention_pixels(PICTURE, None, None, 60).flat) == {128}
