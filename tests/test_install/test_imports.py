@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from layout import FILE, FLOORS, FUNCTION, LINES, MODEL_FLOORS
+from layout import FILE, LAYERS, FUNCTION, LINES, MODEL_LAYERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
@@ -66,9 +66,9 @@ def edges(folder: Path) -> list[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize('folder, floors', [(PACKAGE, FLOORS), (PACKAGE / 'models', MODEL_FLOORS)])
-def test_floor_imports_only_lower_floors(folder, floors):
-    level = {area: number for number, areas in enumerate(floors) for area in areas}
+@pytest.mark.parametrize('folder, layers', [(PACKAGE, LAYERS), (PACKAGE / 'models', MODEL_LAYERS)])
+def test_layer_imports_only_lower_layers(folder, layers):
+    level = {area: number for number, areas in enumerate(layers) for area in areas}
     assert [text for area, other, text in edges(folder) if level[other] > level[area]] == []
 
 

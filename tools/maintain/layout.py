@@ -1,9 +1,8 @@
-"""Layout of the package: floors, from the bottom up, and the maximum numbers of lines.
+"""Layout of the package: layers, from the bottom up, and the maximum numbers of lines.
 
-A module imports only from its own floor and the floors below. `tests/test_install/test_imports.py` checks both tables,
-and `floors.py` draws the floors.
+A module imports only from its own layer and the layers below. `tests/test_install/test_imports.py` checks both.
 """
-FLOORS = (
+LAYERS = (
     ('version', 'requirements', 'text', 'files', 'json_files', 'data_folders', 'ops', 'structures'),
     ('registry', 'config'),
     ('models', 'evaluation', 'console', 'checkpoints'),
@@ -19,8 +18,8 @@ FLOORS = (
     ('cli',),
     ('__main__',),
 )
-MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
+MODEL_LAYERS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python, JavaScript and HTML, at most: distribution -> folders and number. What is new pays by removing.
-LINES = {'mmflatten': (('mmflatten',), 30100), 'lab': (('lab/mmflatten_lab',), 5500),
+LINES = {'mmflatten': (('mmflatten',), 26300), 'lab': (('lab/mmflatten_lab',), 5500),
          'scripts': (('tools/maintain', 'lab/scripts'), 5700)}
 FILE, FUNCTION = 250, 40  # lines
