@@ -26,8 +26,8 @@ _TASKS: dict[str, Task] = {}
 class Task:
     """A task. Subclasses state its facts as class attributes and override the behaviour that differs.
 
-    Behaviour that belongs to one room of the package stands in the module `<package>.<room>.<name>`, for example
-    `mmflatten.export.detection`. A task without such a module does not offer what the room does. docs/architecture.md
+    Behaviour that belongs to one folder of the package stands in the module `<package>.<folder>.<name>`, for example
+    `mmflatten.export.detection`. A task without such a module does not offer what the folder does. docs/architecture.md
     lists the rooms and the names that they take from the module.
     """
 
@@ -56,21 +56,21 @@ class Task:
         """True if a sample is a pair of images."""
         return len(self.inputs) == 2
 
-    def part(self, room: str) -> ModuleType:
-        """Import the task's module of a room.
+    def part(self, folder: str) -> ModuleType:
+        """Import the task's module of a folder.
 
         Raises:
             ValueError: the task has none.
         """
-        module = f'{self.package}.{room}.{self.name}'
-        if not self.offers(room):
-            raise ValueError(f'{room}: not available for {self.name}. It needs the module {module}.')
+        module = f'{self.package}.{folder}.{self.name}'
+        if not self.offers(folder):
+            raise ValueError(f'{folder}: not available for {self.name}. It needs the module {module}.')
         return importlib.import_module(module)
 
-    def offers(self, room: str) -> bool:
-        """Return True if the task has a module of the room."""
-        return (importlib.util.find_spec(f'{self.package}.{room}') is not None
-                and importlib.util.find_spec(f'{self.package}.{room}.{self.name}') is not None)
+    def offers(self, folder: str) -> bool:
+        """Return True if the task has a module of the folder."""
+        return (importlib.util.find_spec(f'{self.package}.{folder}') is not None
+                and importlib.util.find_spec(f'{self.package}.{folder}.{self.name}') is not None)
 
     def visualizer(self, metainfo: dict, type: str | None = None) -> Any:
         """Build the visualizer, with classes and palette of `metainfo`; `type` replaces `visualizer_type`."""

@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from layout import FILE, LAYERS, FUNCTION, LINES, MODEL_LAYERS
+from layout import FILE, FUNCTION, LAYERS, LINES, MODEL_LAYERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
