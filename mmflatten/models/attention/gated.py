@@ -31,7 +31,7 @@ class GatedMixer(TokenMixer):
         gated: False leaves out the gate and the convolution `lepe`, for comparisons of the operator alone.
     """
 
-    extra_inputs = ('C',)
+    extra_inputs: tuple[str, ...] = ('C',)
     lepe_kernel = 5
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, normed: bool = False,

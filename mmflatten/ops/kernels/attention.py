@@ -13,45 +13,18 @@ vector `u = r / |r|`. With `g` the gradient of `y`, `z` the denominator, `e = f 
 """
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.ops.feature_maps import focused_map
 from mmflatten.ops.heads import split_heads
+from mmflatten.ops.kernels.options import ACTIVATIONS, EPS, FOCUSED, Options
 from mmflatten.ops.kernels.pick import pick_kernel
 from mmflatten.ops.linear import linear_attention
 from mmflatten.ops.precision import no_autocast, upcast
 from mmflatten.ops.sizes import is_exporting
-
-EPS = 1e-6
-FOCUSED = 'focused'
-# `relu(x) + floor` is also the activation under the focused map.
-ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
-    'relu': lambda x, floor: F.relu(x) + floor,
-    FOCUSED: lambda x, floor: F.relu(x) + floor,
-    'elu': lambda x, floor: F.elu(x) + 1,
-    'leaky_relu': lambda x, floor: F.leaky_relu(x),
-}
-
-
-class Options(NamedTuple):
-    """Arguments of the kernels that are not tensors.
-
-    Attributes:
-        feature_map: a name in `ACTIVATIONS`.
-        power: power of the focused map.
-        floor: added to `relu(x)`.
-        min_denominator: lower bound of the summed denominator, instead of `EPS`; 0 for none.
-    """
-
-    feature_map: str
-    power: int
-    floor: float
-    min_denominator: float
 
 
 def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, feature_map: str = 'relu',

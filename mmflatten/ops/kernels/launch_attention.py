@@ -9,8 +9,8 @@ from torch import Tensor
 
 from mmflatten.ops.kernels import attention_kernels as kernels
 from mmflatten.ops.kernels import launch
-from mmflatten.ops.kernels.attention import EPS, Options
 from mmflatten.ops.kernels.launch import chunks_of, contiguous, optional, precision_of, readable
+from mmflatten.ops.kernels.options import EPS, Options
 from mmflatten.ops.kernels.tile_table import tile_of
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmflatten.ops.kernels.attention import ACTIVATIONS, EPS, Options, _backward, _forward
+from mmflatten.ops.kernels.attention import _backward, _forward
+from mmflatten.ops.kernels.options import ACTIVATIONS, EPS, Options
 from mmflatten.ops.linear import linear_attention
 from mmflatten.ops.precision import no_autocast, upcast
 

@@ -13,7 +13,7 @@ import closed_form
 import torch
 
 from mmflatten.ops.kernels import launch_attention
-from mmflatten.ops.kernels.attention import Options
+from mmflatten.ops.kernels.options import Options
 
 MARGIN = 4096
 RESULTS = ('y', 'state', 'norms_q', 'norms_k', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale', 'grad_temperature')

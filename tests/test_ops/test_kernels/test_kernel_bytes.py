@@ -13,6 +13,7 @@ from gpu_sheet.compiled import attention_launches
 
 from mmflatten.measure.flops.rules import is_free
 from mmflatten.ops.kernels import attention, fused_linear_attention, launch, launch_attention
+from mmflatten.ops.kernels.options import Options
 from mmflatten.ops.kernels.tile_table import EAGER_BYTES
 
 FORWARD = ['norms_kernel', 'norms_kernel', 'state_kernel', 'output_kernel']
@@ -98,9 +99,9 @@ def test_kernels_return_the_shapes_of_the_operator(feature_map, N, M, monkeypatc
     q, k, v = (torch.empty(2, 3, tokens, 32, dtype=torch.bfloat16, device='meta') for tokens in (N, M, M))
     rescale = torch.empty(3, 32, device='meta') if feature_map == 'focused' else None
     inputs, options = (q, k, v, None, rescale, None, None), (feature_map, 3, 1e-6, 0.)
-    y, *saved = launch_attention.forward(*inputs, None, attention.Options(*options))
+    y, *saved = launch_attention.forward(*inputs, None, Options(*options))
     expected = attention._forward_shapes(*inputs, None, *options)
     assert [(x.shape, x.dtype) for x in (y, *saved)] == [(x.shape, x.dtype) for x in expected]
-    gradients = launch_attention.backward(y, *inputs, *saved, attention.Options(*options))
+    gradients = launch_attention.backward(y, *inputs, *saved, Options(*options))
     expected = attention._backward_shapes(y, q, k, v, *options)
     assert [(x.shape, x.dtype) for x in gradients] == [(x.shape, x.dtype) for x in expected]
