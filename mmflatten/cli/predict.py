@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from mmflatten.cli.common import add_device, add_model, add_score, command, output_folder, positive
 from mmflatten.console import own_output
+from mmflatten.text import shorten
 
 
 def options(parser: ArgumentParser) -> None:
@@ -65,7 +66,6 @@ def _predict(args: Namespace, lines: TextIO) -> None:
     from mmflatten.predict.predictor import PredictionError, Predictor
     from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
-    from mmflatten.text import shorten
     cfg, checkpoint = _load(args)
     inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs, frames=args.frames)
     inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
@@ -95,9 +95,12 @@ def _predict(args: Namespace, lines: TextIO) -> None:
                 failures.append(str(error) if item.video is None else f'{item.name}: {error}')
             progress.update()
     sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n')
-    failures += map(str, inputs.failures)
     if empty:
         sys.stderr.write(f'{empty} without instances of --score {args.score:g} or more\n')
+    _raise_failures([*failures, *map(str, inputs.failures)])
+
+
+def _raise_failures(failures: Sequence[str]) -> None:
     if failures:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
         raise ValueError(f'{len(failures)} failures: {shorten(failures, 3)}')

@@ -28,13 +28,13 @@ class Task:
 
     Behaviour that belongs to one folder of the package stands in the module `<package>.<folder>.<name>`, for example
     `mmflatten.export.detection`. A task without such a module does not offer what the folder does. docs/architecture.md
-    lists the rooms and the names that they take from the module.
+    lists the folders and the names that they take from the module.
     """
 
     name: str  # such as `detection`
     abbreviation: str = ''  # on the command line of `mmflatten init`
     scope: str  # `default_scope` of the task's configs, and first part of the module of its models
-    package: str = 'mmflatten'  # holds the modules of the rooms
+    package: str = 'mmflatten'  # holds the modules
     input_shape: tuple[int, int]  # usual (H, W) of an image
     fixed_size: bool = False  # models are trained and tested at one image size
     inputs: tuple[str, ...] = ('image',)  # names of the images that make one sample

@@ -22,4 +22,4 @@ MODEL_LAYERS = (('layers',), ('attention',), ('backbones',), ('detection', 'ster
 # Lines of Python, JavaScript and HTML, at most: distribution -> folders and number. What is new pays by removing.
 LINES = {'mmflatten': (('mmflatten',), 26410), 'lab': (('lab/mmflatten_lab',), 5500),
          'scripts': (('tools/maintain', 'lab/scripts'), 5700)}
-FILE, FUNCTION = 250, 40  # lines
+FILE, FUNCTION = 250, 40  # lines, of a function without its docstring
