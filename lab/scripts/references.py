@@ -1,6 +1,6 @@
-"""Write `synthetic_tasks/references.csv`, the results that fingerprints show, from a run of `battery.yaml` beside it.
+"""Write `synthetic_tasks/references.csv`, the results that fingerprints show, from a run of `suite.yaml` beside it.
 
-    python lab/scripts/references.py work_dirs/studies/battery
+    python lab/scripts/references.py work_dirs/studies/suite
 
 Rows of other runs stay; attentions of which a task is not finished there are left out.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from mmflatten_lab.studies.fingerprint import BATTERY, REFERENCES, accuracies
+from mmflatten_lab.studies.fingerprint import REFERENCES, SUITE, accuracies
 from mmflatten_lab.studies.folder import StudyFolder, collect_runs
 from mmflatten_lab.studies.study_file import read_study
 
@@ -23,7 +23,7 @@ def merge(stored: pd.DataFrame, new: pd.DataFrame, attentions: Sequence[str]) ->
 
 
 def main(folder: str) -> None:
-    study = read_study(BATTERY)
+    study = read_study(SUITE)
     table = accuracies(collect_runs(study, StudyFolder(Path(folder))))
     whole = table.groupby('attention').task.nunique()
     table = table[table.attention.isin(whole[whole == len(study.factors['task'])].index)]

@@ -5,7 +5,6 @@ copies.
 """
 import posixpath
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
-from recipe_page.page import read_recipes, render_page
-from recipe_page.sources import FILE as RECIPE_SOURCES
 from zoo.names import TASKS
 from zoo.page import TABLE, render_task_page
 from zoo.records import ZooEntry, from_csv
@@ -28,8 +25,7 @@ PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', '
 SOURCES = {page: source for source, page in PAGES.items()}
 OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the site has this link in its header
 TASK_PAGES = {task: f'model_zoo/{task}.md' for task in TASKS}
-# A link to this table becomes a link to the page that is generated from it.
-SHOWN_ON = {RECIPE_SOURCES.relative_to(ROOT).as_posix(): 'recipes.md'}
+GENERATED = {page: task for task, page in TASK_PAGES.items()}
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
 ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # makes browsers request a sitemap
 
@@ -37,17 +33,6 @@ ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # makes browsers request
 @cache
 def zoo_entries() -> list[ZooEntry]:
     return from_csv((ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8'))
-
-
-@cache
-def recipes_page() -> str:
-    return render_page(read_recipes(ROOT))
-
-
-GENERATED: dict[str, Callable[[], str]] = {
-    'recipes.md': recipes_page,
-    **{page: lambda task=task: render_task_page(zoo_entries(), task) for task, page in TASK_PAGES.items()},
-}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
@@ -66,7 +51,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     uri = page.file.src_uri
     if uri in GENERATED:
-        return GENERATED[uri]()
+        return render_task_page(zoo_entries(), GENERATED[uri])
     return (ROOT / SOURCES[uri]).read_text(encoding='utf-8') if uri in SOURCES else None
 
 
@@ -109,8 +94,8 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 def _uri_of(target: str, config: MkDocsConfig, files: Files) -> str:
     """Return the path in the site of a file of the repository: a page, or a copy as .txt, which browsers display."""
-    if target in PAGES or target in SHOWN_ON:
-        return PAGES.get(target) or SHOWN_ON[target]
+    if target in PAGES:
+        return PAGES[target]
     if target.startswith('docs/'):
         return target.removeprefix('docs/')
     if target.startswith('lab/docs/') and target.endswith('.png'):

@@ -10,7 +10,7 @@ import gradio as gr
 
 from mmflatten.console import explain
 from mmflatten_lab.app.pictures import attention_pixels, check_picture
-from mmflatten_lab.app.trial import MEAN, SIDE, Trial, TriedModel, attention_view, cost_table, result_table
+from mmflatten_lab.app.trial import MEAN, SIDE, Trial, TriedModel, attention_view, result_table
 
 # One event at a time, because hooks would record the calls of all threads.
 ALONE = dict(concurrency_id='models', concurrency_limit=1)
@@ -47,7 +47,6 @@ class Parts:
 
     drawing: gr.Image
     results: gr.HTML
-    cost: gr.HTML
     layer: gr.Dropdown | None = None
     head: gr.Dropdown | None = None
     map: gr.Image | None = None
@@ -58,7 +57,7 @@ class Page:
     """Page with one or two models for an uploaded image, or for a left and a right image for stereo.
 
     Event handlers return the new values of the components that change. `blocks` is the Gradio app. The session of a
-    browser tab is the trial of each model on its image. A prediction ends within `seconds`, those before it included.
+    browser tab is the trial of each model on its image. A prediction ends within `seconds`, with those before it.
     """
 
     def __init__(self, models: Sequence[TriedModel], seconds: float = 600.) -> None:
@@ -68,7 +67,7 @@ class Page:
         names = ', '.join(f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models)
         with gr.Blocks(title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)) as self.blocks:
             self.session = gr.State()
-            gr.HTML('<h1>mmflatten</h1><p>Predictions, attention and cost of a trained model for your image. The image '
+            gr.HTML('<h1>mmflatten</h1><p>Predictions and attention of a trained model for your image. The image '
                     f'stays on this computer.</p><p>Loaded: {names}</p>')
             with gr.Row(elem_id='inputs', equal_height=True):
                 self.files = [gr.File(label=side.capitalize(), height=110, min_width=260) for side in self.sides]
@@ -108,7 +107,7 @@ class Page:
         view = [self.message, self.picture, self.x, self.y]
         view += [part for parts in viewers for part in (parts.head, parts.map, parts.caption)]
         outputs = [self.session, self.results, *(part for parts in self.parts for part in (
-            parts.drawing, parts.results, parts.cost)), *(parts.layer for parts in viewers)]
+            parts.drawing, parts.results)), *(parts.layer for parts in viewers)]
         gr.on([self.button.click, self.score.release, *(file.change for file in self.files)], self.predict_in_time,
               [self.score, *self.files], outputs + view, api_name='predict', **ALONE)
         self.picture.select(self.click, [self.session, *chosen], view, api_name=False, show_progress='hidden', **ALONE)
@@ -117,7 +116,7 @@ class Page:
               trigger_mode='always_last', **ALONE)
 
     def predict_in_time(self, *inputs: Any) -> dict:
-        """Run `predict` after those that wait, or show a message after `seconds`."""
+        """Run `predict` after the waiting predictions, or show a message after `seconds`."""
         event = self._turns.submit(self.predict, *inputs)
         try:
             return event.result(self.seconds)
@@ -141,8 +140,7 @@ class Page:
             return {self.message: _message('alert', text), self.session: None, self.results: gr.Column(visible=False)}
         changed = {self.session: trials, self.results: gr.Column(visible=True)}
         for model, parts, trial in zip(self.models, self.parts, trials):
-            changed |= {parts.drawing: trial.drawing, parts.results: result_table(model, trial),
-                        parts.cost: cost_table(model, trial)}
+            changed |= {parts.drawing: trial.drawing, parts.results: result_table(model, trial)}
             if parts.layer:
                 names = [(f'{number}: {layer.name}'.replace(' backbone.', ' '), number)
                          for number, layer in enumerate(trial.layers)]
@@ -182,12 +180,8 @@ def _prediction(model: TriedModel) -> Parts:
     with gr.Column(min_width=280):
         gr.HTML(f'<h2>{escape(model.name)}</h2><p>{escape(model.weights)}, {model.task.name}</p>')
         drawing = _image(f'Prediction of {model.name}', elem_classes='drawing')
-        with gr.Row():
-            with gr.Column(min_width=240):
-                results = gr.HTML()
-            with gr.Column(min_width=240):
-                cost = gr.HTML()
-    return Parts(drawing, results, cost)
+        results = gr.HTML()
+    return Parts(drawing, results)
 
 
 def _add_viewer(model: TriedModel, parts: Parts) -> None:

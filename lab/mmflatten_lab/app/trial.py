@@ -1,8 +1,7 @@
-"""Results of one model on one image: drawing, tables, attention maps and cost."""
+"""Results of one model on one image: drawing, table and attention maps."""
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -10,13 +9,8 @@ import mmcv
 import numpy as np
 from mmengine.structures import BaseDataElement
 
-from mmflatten.config import model_config
 from mmflatten.explain.attention import AttentionLayer, AttentionProbe
 from mmflatten.explain.maps import network_picture, probe_image
-from mmflatten.measure.flops.meta import build_on_meta
-from mmflatten.measure.flops.model_cost import ModelCost, count_model, count_parameters
-from mmflatten.measure.speed.machine import describe_machine
-from mmflatten.measure.speed.timing import clock_of
 from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import Predictor
 from mmflatten.predict.results import ResultFolder
@@ -37,8 +31,6 @@ class Trial:
     sample: BaseDataElement  # the prediction
     network_input: np.ndarray  # RGB (H, W, 3), the image after the test pipeline
     layers: Sequence[AttentionLayer]  # in model order, possibly none
-    seconds: float  # from the file to the prediction
-    cost: ModelCost | str  # of a forward pass at the size of the network input, or why it cannot be counted
 
 
 class TriedModel:
@@ -48,18 +40,10 @@ class TriedModel:
         self.name, self.weights = Path(config).stem, Path(checkpoint).name
         self.predictor = Predictor(config, checkpoint, device)
         self.task, self.classes = self.predictor.spec, self.predictor.classes
-        self.params = count_parameters(self.predictor.model)
-        machine = describe_machine(self.predictor.device)
-        self.processor = machine['gpu']
-        if self.predictor.device == 'cpu':
-            threads = '1 thread' if machine['threads'] == 1 else f'{machine["threads"]} threads'
-            self.processor = f'{machine["processor"]}, {threads}'
         try:
             self.attends = bool(AttentionProbe(self.predictor.model).names)
         except ValueError:
             self.attends = False
-        self._on_meta = build_on_meta(model_config(self.predictor.cfg), self.predictor.scope)
-        self._cost = cache(self._count)
 
     def try_on(self, files: Sequence[str], score: float = 0.3) -> Trial:
         """Predict an image, or a left and a right image for stereo. Errors are those of `probe_image`.
@@ -67,46 +51,23 @@ class TriedModel:
         Instances with a score below `score` are skipped.
         """
         image = tuple(files) if self.task.pairs else files[0]
-        # The first run records the layers and serves as warm-up for the second one, which is timed.
         if self.attends:
             probe, network_input = probe_image(self.predictor, image)
             layers = probe.layers
         else:
             network_input, layers = network_picture(self.predictor, image), []
-        samples: list[BaseDataElement] = []
-        seconds = clock_of(self.predictor.device)(lambda: samples.append(self.predictor(image)), 1)
+        sample = self.predictor(image)
         with tempfile.TemporaryDirectory() as folder, ResultFolder(folder, self.predictor, score) as results:
-            record = results.add(Input('picture', files[0], image), samples[0])
+            record = results.add(Input('picture', files[0], image), sample)
             drawing = mmcv.imread(f'{folder}/drawings/picture.png', channel_order='rgb')
         picture = mmcv.imread(files[0], channel_order='rgb')
-        return Trial(picture.shape[1::-1], mmcv.imrescale(picture, (SIDE, SIDE)), drawing, record, samples[0],
-                     network_input, layers, seconds, self._cost(network_input.shape[:2]))
-
-    def _count(self, size: tuple[int, int]) -> ModelCost | str:
-        try:
-            return count_model(self._on_meta, size)
-        except ValueError as error:
-            return str(error)
+        return Trial(picture.shape[1::-1], mmcv.imrescale(picture, (SIDE, SIDE)), drawing, record, sample,
+                     network_input, layers)
 
 
 def result_table(model: TriedModel, trial: Trial) -> str:
     """Format the predictions of an image."""
     return _table(*model.task.part('predict').Writer.table(trial.record, model.classes))
-
-
-def cost_table(model: TriedModel, trial: Trial) -> str:
-    """Format parameters, operations at the size of the network input, and the time of the prediction."""
-    height, width = trial.network_input.shape[:2]
-    rows = [('parameters', f'{model.params / 1e6:.3f} M')]
-    if isinstance(trial.cost, str):
-        rows.append(('operations', f'not counted: {trial.cost}'))
-    else:
-        counts = trial.cost.counts
-        rows += [('MACs', f'{counts.macs / 1e9:.3f} G'),
-                 ("FLOPs, papers' convention", f'{counts.papers_convention() / 1e9:.3f} G')]
-    rows += [('network input', f'{width} × {height}'), ('this prediction', f'{trial.seconds * 1000:.0f} ms'),
-             ('processor', model.processor)]
-    return _table('Cost', (), rows)
 
 
 def _table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

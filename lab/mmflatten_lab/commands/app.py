@@ -1,4 +1,4 @@
-"""Serve a web page to try one or two models: predictions, attention and cost.
+"""Serve a web page to try one or two models: predictions and attention.
 
     mmflatten app CONFIG CHECKPOINT
     mmflatten app CONFIG CHECKPOINT OTHER_CONFIG OTHER_CHECKPOINT --port 8000

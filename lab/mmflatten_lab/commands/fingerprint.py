@@ -1,9 +1,9 @@
-"""Measure what one attention can do and what it costs, beside the stored results of all others.
+"""Measure which synthetic tasks one attention can learn, compared with the stored results of all others.
 
     mmflatten fingerprint FocusedLinearAttention:kernel_size=None
     mmflatten fingerprint my_attention.MyAttention:power=2
 
-Eleven tasks are learned by small models from generated grids, with two seeds each. The same command resumes after any
+Small models learn eleven tasks from generated grids, with two seeds each. The same command resumes after any
 interruption. See lab/docs/fingerprint.md.
 """
 import argparse
@@ -31,10 +31,9 @@ def main(args: argparse.Namespace) -> None:
     name = args.name or args.mixer
     out = args.out or Path('work_dirs', 'fingerprints', ''.join(letter if letter.isalnum() or letter in '-_.' else '_'
                                                                 for letter in name))
-    study = fingerprint.battery(args.mixer, name, args.seeds)
+    study = fingerprint.task_suite(args.mixer, name, args.seeds)
     out.mkdir(parents=True, exist_ok=True)
-    runs = fingerprint.take(study, out, args.workers, say)
+    runs = fingerprint.run_tasks(study, out, args.workers, say)
     page = out / 'fingerprint.md'
-    fingerprint.write_page(name, args.mixer, fingerprint.accuracies(runs), fingerprint.chances(study),
-                           fingerprint.costs(args.mixer, say), page)
+    fingerprint.write_page(name, args.mixer, fingerprint.accuracies(runs), fingerprint.chance_levels(study), page)
     print(page)

@@ -3,7 +3,6 @@
     mmflatten garments scenes             scenes of garments on photographs, as `mmflatten data digits` makes them
     mmflatten garments scenes --stereo    rectified pairs of them with disparity
     mmflatten garments images             Fashion-MNIST, one file per image
-    mmflatten garments canvases           64 garments (8 x 8); the label is the class of the one on a red background
 """
 from argparse import ArgumentParser, Namespace
 from functools import partial
@@ -21,10 +20,7 @@ def options(parser: ArgumentParser) -> None:
     add_scene_options(scenes)
     images = actions.add_parser('images', help='Fashion-MNIST, one file per image')
     add_build_options(images, 'default: all 60000', 'default: all 10000')
-    canvases = actions.add_parser('canvases', help='images of 64 garments, one of them marked')
-    add_build_options(canvases, 'default: 5000', 'default: 1000')
-    canvases.add_argument('--seed', type=int, help='the same seed gives the same bytes (default: 0)')
-    for part in (scenes, images, canvases):
+    for part in (scenes, images):
         part.add_argument('--files', type=Path, help=f'folder with the four files of Fashion-MNIST (default: '
                           f'{fashion.RAW_FOLDER}, or {fashion.DEBIAN_FOLDER} of the Debian package)')
         part.add_argument('--download', action='store_true',
@@ -38,9 +34,6 @@ def main(args: Namespace) -> None:
         from mmflatten_lab.garments.scenes import garments
         build(args, scene_builder(garments(files), args.stereo),
               args.out or Path('data', 'garments_stereo' if args.stereo else 'garments'))
-    elif args.action == 'images':
+    else:
         build(args, DataBuilder(fashion.FASHION_KIND, 'garments', fashion.FashionOptions,
                                 partial(fashion.build_fashion, folder=files)), args.out or Path('data', 'fashion'))
-    else:
-        build(args, DataBuilder(fashion.CANVAS_KIND, 'garments', fashion.CanvasOptions,
-                                partial(fashion.build_canvases, folder=files)), args.out or Path('data', 'canvases'))

@@ -74,7 +74,8 @@ def main(args: Namespace) -> None:
     from mmflatten.console import say
     from mmflatten.engine.setup import load_config
     from mmflatten.measure.speed.operators import mixer_config
-    from mmflatten_lab.linearize.steps import Linearization, Settings
+    from mmflatten_lab.linearize.step_configs import Settings
+    from mmflatten_lab.linearize.steps import Linearization
     if (args.blocks == 'auto') != (args.size is not None and args.budget is not None):
         main.parser().error('--size and --budget belong to --blocks auto, which needs both')
     out = args.out or Path('work_dirs', 'linearized', Path(args.config).stem)

@@ -7,7 +7,6 @@
 The same command resumes after any interruption. See lab/docs/studies.md.
 """
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,15 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
     parser.add_argument('--size', default='full', metavar='NAME', help='one of the sizes in the file (default: full)')
     parser.add_argument('--set', nargs='+', action=ConfigOptions, metavar='FIELD=VALUE',
-                        help='fields of the study file: budget.epochs=2, options.train_dataloader.batch_size=64')
-    parser.add_argument('--only', nargs='+', action=ConfigOptions, metavar='FACTOR=LEVEL,...',
-                        help='run these levels of a factor alone: attention=softmax,focused seed=[0]')
+                        help='fields of the study file, or levels that remain: budget.epochs=2, '
+                        'factors.attention=softmax,focused')
     parser.add_argument('--work-dir', type=Path, metavar='DIR',
                         help='folder of the results (default: work_dirs/studies/<name of the study>)')
     parser.add_argument('--from', dest='published', type=Path, metavar='DIR',
                         help='folder with the tables NAME.csv of an earlier report: report on them, or run only what '
                         'they lack')
     action = parser.add_mutually_exclusive_group()
-    action.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, hours and disk')
+    action.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, steps and disk')
     action.add_argument('--status', action='store_true', help='print the progress of the study')
     action.add_argument('--report', type=_page, nargs='?', const=Path('work_dirs', 'studies', 'report.md'),
                         metavar='PAGE.md', help='write a report on the results so far, and a folder beside it with its '
@@ -52,9 +50,9 @@ def main(args: argparse.Namespace) -> None:
     _refuse_unused(args)
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten_lab.studies.folder import StudyFolder, status_table
-    from mmflatten_lab.studies.study import StudyError
+    from mmflatten_lab.studies.study_fields import StudyError
     from mmflatten_lab.studies.study_file import read_study
-    studies = [read_study(path, args.size, args.set or {}, args.only or {}) for path in args.study]
+    studies = [read_study(path, args.size, args.set or {}) for path in args.study]
     if args.work_dir and len(studies) > 1:
         raise ValueError(f'--work-dir: expected one study, got {len(studies)}. Run them one by one.')
     folders = [StudyFolder(args.work_dir or Path('work_dirs', 'studies', study.name)) for study in studies]
@@ -68,7 +66,7 @@ def main(args: argparse.Namespace) -> None:
             if args.status:
                 print(status_table(study, folder))
             elif args.dry_run:
-                print(_dry_run(study, args))
+                print(_dry_run(study))
             else:
                 with folder.locked():
                     _run(study, folder, args)
@@ -96,49 +94,34 @@ def _refuse_unused(args: argparse.Namespace) -> None:
             raise ValueError(f'{option}: only for {where}, got {value:g}. Remove it.')
 
 
-def _dry_run(study: Any, args: argparse.Namespace) -> str:
-    from mmflatten.measure.speed.machine import available_cpus
-    from mmflatten_lab.studies.costs import check_runs, cost_table, seconds_per_run
-    from mmflatten_lab.studies.executors import LocalExecutor
-    from mmflatten_lab.studies.levels import level_tables
-    from mmflatten_lab.studies.runs import BEST, GRID, expand
+def _dry_run(study: Any) -> str:
+    from mmflatten_lab.studies.costs import check_runs, cost_table
+    from mmflatten_lab.studies.level_differences import level_tables
+    from mmflatten_lab.studies.runs import expand
     with own_output():
         runs = expand(study)
-        if study.tune:  # the runs with tuned settings cost as much
-            runs += [replace(run, name=f'best_{run.name}', mode=BEST) for run in runs if run.mode == GRID]
         check_runs(study, runs)
-        local = LocalExecutor(args.workers)
-        workers, cores = local.slots, len(local.free[-1][0])
-        if args.ray or args.slurm:
-            workers, cores = None, min(args.cores_per_run or 1, available_cpus())
-        table = cost_table(study, runs, seconds_per_run(study, runs, cores, say), workers)
-        return '\n\n'.join([table, *level_tables(study, runs)])
+        return '\n\n'.join([cost_table(study, runs), *level_tables(study, runs)])
 
 
 def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
+    from mmflatten_lab.studies.csv_tables import read_csv
     from mmflatten_lab.studies.driver import Driver
-    from mmflatten_lab.studies.published import read_csv
-    from mmflatten_lab.studies.runs import FAILED, FINISHED, TRIAL
-    from mmflatten_lab.studies.study import StudyError, counted
+    from mmflatten_lab.studies.runs import FAILED
+    from mmflatten_lab.studies.study_fields import StudyError, pluralize
     published = read_csv(args.published / f'{study.name}.csv') if args.published else {}
-    runs = Driver(study, folder, _executor(folder, args), say, published).go(args.changed, args.retry_failed)
+    runs = Driver(study, folder, _executor(folder, args), say, published).run(args.changed, args.retry_failed)
     failed = [run for run in runs if run.state == FAILED]
-    print(f'{len(runs) - len(failed)} of {counted(len(runs), "run")} ended well: {folder.path}')
+    print(f'{len(runs) - len(failed)} of {pluralize(len(runs), "run")} ended well: {folder.path}')
     if failed:
-        message = (f'{counted(len(failed), "run")} of {study.name} failed ({failed[0].name}: {failed[0].error}). '
-                   '--status lists all of them, --retry-failed repeats them.')
-        searched = [run.levels for run in runs if run.mode == TRIAL and run.state == FINISHED]
-        if any(run.mode != TRIAL or run.levels not in searched for run in failed):
-            raise StudyError(message)
-        say(message)  # settings with which a training diverges are part of a search
+        raise StudyError(f'{pluralize(len(failed), "run")} of {study.name} failed ({failed[0].name}: '
+                         f'{failed[0].error}). --status lists all of them, --retry-failed repeats them.')
 
 
 def _executor(folder: Any, args: argparse.Namespace) -> Any:
+    from mmflatten_lab.studies.executors import LocalExecutor, RayExecutor, SlurmExecutor
     if args.ray:
-        from mmflatten_lab.studies.ray_executor import RayExecutor
         return RayExecutor(args.ray, args.cores_per_run or 1, args.gpus_per_run or 0.)
     if args.slurm:
-        from mmflatten_lab.studies.slurm_executor import SlurmExecutor, read_options
-        return SlurmExecutor(folder.path / 'slurm', read_options(args.slurm), args.cores_per_run or 1)
-    from mmflatten_lab.studies.executors import LocalExecutor
+        return SlurmExecutor(folder.path / 'slurm', args.slurm, args.cores_per_run or 1)
     return LocalExecutor(args.workers)

@@ -11,7 +11,7 @@ from mmflatten.registry import METRICS
 
 @METRICS.register_module()
 class CellAccuracy(BaseMetric):
-    """Percentage of the labelled cells of all images whose class is right: `cells/accuracy`."""
+    """Percentage of correctly classified cells among the labelled cells of all images: `cells/accuracy`."""
 
     default_prefix = 'cells'
 

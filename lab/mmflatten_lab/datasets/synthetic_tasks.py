@@ -1,4 +1,4 @@
-"""Grids of digits that ask a token mixer for one ability each, generated from a seed."""
+"""Synthetic tasks that test one ability of a token mixer each, on grids of digits generated from a seed."""
 from __future__ import annotations
 
 import functools
@@ -27,7 +27,7 @@ Cells = tuple[np.ndarray, np.ndarray]  # symbols (n, cells, 3), 0 for none, and 
 
 
 def recall(rng: np.random.Generator, number: int, size: int, pairs: int) -> Cells:
-    """Cells with a key and a value, and cells with a key alone, which ask for its value."""
+    """Cells with a key and a value, and cells with only a key, whose value is the label."""
     cells = size * size
     keys = _distinct(rng, number, NUM_SYMBOLS, pairs)
     values = rng.integers(NUM_VALUES, size=(number, pairs))
@@ -40,7 +40,7 @@ def recall(rng: np.random.Generator, number: int, size: int, pairs: int) -> Cell
 
 
 def match(rng: np.random.Generator, number: int, size: int) -> Cells:
-    """Does the symbol of a cell with a mark stand in a cell without one? For half of them it does."""
+    """For cells with a mark: is the same symbol in a cell without a mark? True for half of them."""
     cells = size * size
     half, quarter = cells // 2, cells // 4
     symbols = _distinct(rng, number, NUM_SYMBOLS, half + quarter) + 1
@@ -52,7 +52,7 @@ def match(rng: np.random.Generator, number: int, size: int) -> Cells:
 
 
 def count(rng: np.random.Generator, number: int, size: int, symbols: int = 16) -> Cells:
-    """How many cells have the symbol of a cell, up to eight? The symbols differ in frequency."""
+    """For each cell: the number of cells with the same symbol, up to eight. The symbols differ in frequency."""
     cells = size * size
     shares = rng.dirichlet(np.ones(symbols), number).cumsum(1)
     kinds = (rng.random((number, cells, 1)) > shares[:, None, :-1]).sum(-1)
@@ -62,7 +62,7 @@ def count(rng: np.random.Generator, number: int, size: int, symbols: int = 16) -
 
 
 def neighbour(rng: np.random.Generator, number: int, size: int) -> Cells:
-    """Which value is in the cell to the right?"""
+    """For each cell: the value in the cell to the right."""
     values = rng.integers(NUM_VALUES, size=(number, size, size)).astype(np.int16)
     labels = np.full_like(values, NO_LABEL)
     labels[..., :-1] = values[..., 1:]
@@ -70,7 +70,7 @@ def neighbour(rng: np.random.Generator, number: int, size: int) -> Cells:
 
 
 def offset(rng: np.random.Generator, number: int, size: int) -> Cells:
-    """Which value is in the cell at which the pointer of a cell points, two cells away?"""
+    """For each cell: the value in the cell that its pointer selects, two cells away."""
     values = rng.integers(NUM_VALUES, size=(number, size * size)).astype(np.int16)
     place = np.stack(np.meshgrid(range(size), range(size), indexing='ij'), -1).reshape(-1, 1, 2)
     targets = place + OFFSETS
@@ -86,7 +86,7 @@ def offset(rng: np.random.Generator, number: int, size: int) -> Cells:
 
 
 def path(rng: np.random.Generator, number: int, size: int, density: float = .58) -> Cells:
-    """Is a cell connected with the mark, by cells that have a symbol and share a side?"""
+    """For cells with a symbol: are they connected with the mark through cells with symbols that share a side?"""
     filled = rng.random((number, size, size)) < density
     mark = np.where(filled.reshape(number, -1), rng.random((number, size * size)), -1).argmax(1)
     labels = np.full((number, size * size), NO_LABEL, np.int16)
@@ -101,7 +101,7 @@ def path(rng: np.random.Generator, number: int, size: int, density: float = .58)
 
 
 def distinguish(rng: np.random.Generator, number: int, size: int) -> Cells:
-    """How bright is the symbol of a cell? Half of the cells have one, in four brightnesses; the others differ."""
+    """For half of the cells, which show one symbol: its brightness, one of four. The other cells differ."""
     cells = size * size
     half = cells // 2
     levels = rng.integers(NUM_LENGTHS, size=(number, half)).astype(np.int16)
@@ -113,7 +113,7 @@ def distinguish(rng: np.random.Generator, number: int, size: int) -> Cells:
     return _mixed(rng, grid, labels)
 
 
-ABILITIES: dict[str, Callable[..., Cells]] = {
+TASKS: dict[str, Callable[..., Cells]] = {
     function.__name__: function for function in (recall, match, count, neighbour, offset, path, distinguish)}
 
 
@@ -136,28 +136,28 @@ def _in_channel(symbols: np.ndarray, channel: int) -> np.ndarray:
 
 
 @DATASETS.register_module()
-class AbilityGrids(Dataset):
-    """Square grids of cells, each 8 x 8 pixels, whose three colours hold a symbol each, and a label for each cell.
+class SyntheticTasks(Dataset):
+    """Square grids of cells of 8 x 8 pixels, whose three colours hold a symbol each, with a label for each cell.
 
-    The symbols are handwritten digits of scikit-learn, 64 that differ most from one another; each is one image, so that
-    no accuracy is lost to reading.
+    The symbols are the 64 most distinct handwritten digits of scikit-learn. Each symbol is always the same image, so
+    recognising it is easy.
 
     Args:
-        ability: one of `ABILITIES`.
-        number: of images.
+        task: one of `TASKS`.
+        number: number of images.
         size: cells on a side.
         split: 'train', 'val' or 'test'; no image is in two.
-        seed: of the images.
-        settings: of the ability, such as `pairs` of `recall`.
+        seed: seed of the images.
+        settings: arguments of the task, such as `pairs` of `recall`.
     """
 
-    def __init__(self, ability: str, number: int, size: int = 8, split: str = 'train', seed: int = 0,
+    def __init__(self, task: str, number: int, size: int = 8, split: str = 'train', seed: int = 0,
                  indices: int | None = None, **settings: Any) -> None:
-        for name, value, known in (('ability', ability, ABILITIES), ('split', split, SPLITS)):
+        for name, value, known in (('task', task, TASKS), ('split', split, SPLITS)):
             if value not in known:
                 raise ValueError(f'{name}: expected one of {", ".join(known)}, got {value!r}.')
         rng = np.random.default_rng([seed, SPLITS[split]])
-        grids, labels = ABILITIES[ability](rng, min(number, indices or number), size, **settings)
+        grids, labels = TASKS[task](rng, min(number, indices or number), size, **settings)
         self.grids, self.labels, self.size = torch.from_numpy(grids).int(), torch.from_numpy(labels).long(), size
         self.symbols = symbols()
         self.metainfo = dict(classes=tuple(map(str, range(int(labels.max()) + 1))))
@@ -180,7 +180,7 @@ class AbilityGrids(Dataset):
 
 @functools.cache
 def symbols() -> Tensor:
-    """Images of the symbols, `(1 + 4 * 64, 8, 8)`, uint8: none, then 64 at each of four brightnesses, full first."""
+    """Images of the symbols, `(1 + 4 * 64, 8, 8)`, uint8: an empty one, then 64 in each of four brightnesses."""
     digits = torch.from_numpy(np.ascontiguousarray(load_glyphs('train').images)).float()
     flat = digits.flatten(1)
     chosen, distance = [0], torch.cdist(flat, flat[:1])[:, 0]
@@ -188,5 +188,5 @@ def symbols() -> Tensor:
         chosen.append(int(distance.argmax()))
         distance = torch.minimum(distance, torch.cdist(flat, flat[chosen[-1:]])[:, 0])
     brightness = torch.tensor([4, 1, 2, 3]).view(-1, 1, 1, 1)
-    shown = (digits[chosen] * 16).round() * 3 * brightness  # at most 192, without rounding
-    return torch.cat([torch.zeros(1, CELL, CELL), shown.flatten(0, 1)]).byte()
+    images = (digits[chosen] * 16).round() * 3 * brightness  # at most 192, without rounding
+    return torch.cat([torch.zeros(1, CELL, CELL), images.flatten(0, 1)]).byte()

@@ -1,1 +1,1 @@
-"""Fashion-MNIST as files, on canvases, and in scenes."""
+"""Fashion-MNIST as files and in scenes."""

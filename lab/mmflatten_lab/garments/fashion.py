@@ -1,11 +1,11 @@
-"""Fashion-MNIST: 70,000 photographs of garments, 28 x 28 grey pixels, 10 classes; single or on canvases.
+"""Fashion-MNIST: 70,000 photographs of garments, 28 x 28 grey pixels, 10 classes.
 
 Source: Xiao, Rasul and Vollgraf, *Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms*,
 arXiv:1708.07747; MIT licence, Zalando SE, 2017.
 """
 import gzip
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from mmflatten.datasets.build import SPLITS, BuildOptions, build
+from mmflatten.datasets.build import BuildOptions, build
 
 GARMENT_CLASSES = ('T-shirt', 'trouser', 'pullover', 'dress', 'coat', 'sandal', 'shirt', 'sneaker', 'bag',
                    'ankle boot')
-FASHION_KIND, CANVAS_KIND = 'Fashion-MNIST images', 'garment canvases'
+FASHION_KIND = 'Fashion-MNIST images'
 SIDE = 28  # pixels
-CELLS = 8  # garments per side of a canvas
-RED = 160  # minimum red value in the marked cell of a canvas
 RAW_FOLDER = Path('data/fashion-mnist')
 DEBIAN_FOLDER = Path('/usr/share/datasets/fashion-mnist')
 FILES = {'train': ('train-images-idx3-ubyte.gz', 'train-labels-idx1-ubyte.gz'),
@@ -110,57 +108,7 @@ def build_fashion(out: Path, options: FashionOptions, folder: Path | None = None
             raise ValueError(f'{split} must be at most {len(garments.labels)}, the number in {source}, got {number}')
         return _write_images(root, split, zip(garments.images[:number], garments.labels), 1)
 
-    def draw_sheet(root: Path) -> None:
-        rows: list[list[Path]] = [[] for _ in GARMENT_CLASSES]
-        for line in (root / 'train.txt').read_text(encoding='ascii').splitlines():
-            name, label = line.split()
-            rows[int(label)].append(root / 'train' / name)
-        _write_grid(root / 'contact_sheet.png', [row[:10] for row in rows], 2 * SIDE, 10)
-
-    return build(out, FASHION_KIND, options, write_split, draw_sheet, force, on_image)
-
-
-@dataclass(frozen=True)
-class CanvasOptions(BuildOptions):
-    """Number of canvases per split, and seed."""
-
-    train: int = 5000
-    val: int = 1000
-    seed: int = 0
-
-
-def build_canvases(out: Path, options: CanvasOptions, folder: Path | None = None, force: bool = False,
-                   on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
-    """Write canvases in the layout of `build_fashion`. A canvas does not depend on the number of canvases."""
-    source = find_files(folder)
-
-    def write_split(root: Path, split: str) -> Iterator[int]:
-        garments = load_garments(split, source)
-        seeds = ([options.seed, SPLITS.index(split), number] for number in range(getattr(options, split)))
-        return _write_images(root, split, (sample_canvas(np.random.default_rng(seed), garments) for seed in seeds),
-                             CELLS**2)
-
-    def draw_sheet(root: Path) -> None:
-        rows = [sorted((root / split).iterdir())[:4] for split in SPLITS]
-        _write_grid(root / 'contact_sheet.png', rows, CELLS * SIDE, 4, gap=8)
-
-    return build(out, CANVAS_KIND, options, write_split, draw_sheet, force, on_image)
-
-
-def sample_canvas(rng: np.random.Generator, garments: Garments) -> tuple[np.ndarray, int]:
-    """Sample a canvas of 8 x 8 different garments, (224, 224, 3) uint8 RGB, and the class of the one on red ground.
-
-    It has 3,136 patches of 4 x 4 pixels, for attention over long sequences: a model has to search the whole canvas and
-    to ignore 63 distractors.
-    """
-    chosen = rng.choice(len(garments.labels), CELLS**2, replace=False)
-    grey = garments.images[chosen].reshape(CELLS, CELLS, SIDE, SIDE).swapaxes(1, 2).reshape(CELLS * SIDE, CELLS * SIDE)
-    canvas = np.repeat(grey[..., None], 3, axis=2)
-    marked = int(rng.integers(CELLS**2))
-    top, left = (SIDE * place for place in divmod(marked, CELLS))
-    cell = canvas[top:top + SIDE, left:left + SIDE, 0]
-    np.maximum(cell, RED, out=cell)
-    return canvas, int(garments.labels[chosen[marked]])
+    return build(out, FASHION_KIND, options, write_split, lambda root: None, force, on_image)
 
 
 def _write_images(folder: Path, split: str, images: Iterable[tuple[np.ndarray, int]], objects: int) -> Iterator[int]:
@@ -172,15 +120,3 @@ def _write_images(folder: Path, split: str, images: Iterable[tuple[np.ndarray, i
         Image.fromarray(image).save(folder / split / f'{number:05d}.png')
         yield objects
     (folder / f'{split}.txt').write_text(''.join(lines), encoding='ascii')
-
-
-def _write_grid(path: Path, rows: Sequence[Sequence[Path]], cell: int, columns: int, gap: int = 0) -> None:
-    """Write image files in rows of square cells, `cell` pixels wide; white between the cells."""
-    step = cell + gap
-    with Image.open(rows[0][0]) as first:
-        sheet = Image.new(first.mode, (columns * step - gap, len(rows) * step - gap), 'white' if gap else 0)
-    for row, files in enumerate(rows):
-        for column, file in enumerate(files):
-            with Image.open(file) as image:
-                sheet.paste(image.resize((cell, cell)), (column * step, row * step))
-    sheet.save(path)

@@ -1,4 +1,4 @@
-"""Choose the blocks that get another attention: the least loss for a given time."""
+"""Choose the blocks whose attention is replaced, with the smallest loss for a given time."""
 from __future__ import annotations
 
 import csv
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from matplotlib.figure import Figure
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import DefaultScope
@@ -21,12 +20,12 @@ from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten_lab.linearize.models import calls, is_classifier, relative_error
 from mmflatten_lab.linearize.swap import blocks_of
 
-IMAGES = 512  # that judge a block
+IMAGES = 512  # for the loss of a block
 SECONDS = 1.  # of timing for each block
 
 
-class Front(NamedTuple):
-    """A choice that no other beats in both: its blocks, the predicted loss and the share of the teacher's time."""
+class ParetoPoint(NamedTuple):
+    """Pareto-optimal choice of blocks with its predicted loss and its time relative to the teacher's."""
 
     blocks: tuple[int, ...]
     loss: float
@@ -38,7 +37,7 @@ class Costs:
     """Measurements of each block, in order.
 
     Attributes:
-        losses: error of the outputs with that block alone swapped and aligned.
+        losses: error of the outputs if only this block is swapped and aligned.
         before, after: seconds of the block with the old and the new attention.
         whole: seconds of the teacher's backbone.
     """
@@ -49,12 +48,12 @@ class Costs:
     whole: float
 
     def time(self, blocks: Sequence[int]) -> float:
-        """Predicted time of the backbone with these blocks swapped, as a share of the teacher's."""
+        """Predicted time of the backbone with these blocks swapped, relative to the teacher's."""
         return 1 + sum(self.after[i] - self.before[i] for i in blocks) / self.whole
 
 
 def measure_times(path: Path, teacher: nn.Module, student: nn.Module, size: Sequence[int], budget: float) -> None:
-    """Measure all blocks with both attentions and write their times, before anything is learned.
+    """Measure the time of all blocks with both attentions, and write it to a file.
 
     Args:
         size: height and width of the image.
@@ -63,27 +62,26 @@ def measure_times(path: Path, teacher: nn.Module, student: nn.Module, size: Sequ
         ValueError: no choice meets the budget.
     """
     before, after, whole = block_times(teacher.to(get_device()), student.to(get_device()).eval(), (size[0], size[1]))
-    within(front(Costs([0.] * len(before), before, after, whole)), budget)
+    best_within_budget(pareto_set(Costs([0.] * len(before), before, after, whole)), budget)
     with atomic_write(path) as aside:
         aside.write_text(json.dumps(dict(before=before, after=after, whole=whole)), encoding='utf-8')
 
 
 def choose(out: Path, cfg: Config, teacher: nn.Module, student: nn.Module, budget: float,
-           say: Callable[[str], None]) -> None:
-    """Measure the losses of all blocks, and write the front and the choice within the budget that loses least.
+           log: Callable[[str], None]) -> None:
+    """Measure the losses of all blocks, and write the Pareto set and the best choice within the budget.
 
     Args:
-        out: folder with `times.json` of `measure_times`; `front.png`, `front.csv` and `chosen.csv` are written there.
+        out: folder with `times.json` of `measure_times`; `pareto.csv` and `chosen.csv` are written there.
         student: with all blocks swapped and aligned.
     """
     times = json.loads((out / 'times.json').read_text(encoding='utf-8'))
-    losses = sensitivities(cfg, teacher.to(get_device()), student.to(get_device()).eval(), say)
-    points = front(Costs(losses, **times))
-    draw(points, budget).savefig(out / 'front.png', dpi=100)
-    write(points, out / 'front.csv')
-    best = within(points, budget)
+    losses = sensitivities(cfg, teacher.to(get_device()), student.to(get_device()).eval(), log)
+    points = pareto_set(Costs(losses, **times))
+    write(points, out / 'pareto.csv')
+    best = best_within_budget(points, budget)
     write([best], out / 'chosen.csv')
-    say(f'blocks {",".join(map(str, best.blocks)) or "none"}: {best.time:.2f} of the time, loss {best.loss:.3g}')
+    log(f'blocks {",".join(map(str, best.blocks)) or "none"}: {best.time:.2f} of the time, loss {best.loss:.3g}')
 
 
 def read_choice(out: Path) -> list[int]:
@@ -93,11 +91,12 @@ def read_choice(out: Path) -> list[int]:
     return [int(number) for number in row['blocks'].split()]
 
 
-def front(costs: Costs) -> list[Front]:
-    """All choices that no other beats, from the slowest and most exact on; losses and times of blocks add up."""
-    points = [Front((), 0., 1.)]
+def pareto_set(costs: Costs) -> list[ParetoPoint]:
+    """Pareto-optimal choices, starting with the slowest and most exact. Losses and times of blocks are added up."""
+    points = [ParetoPoint((), 0., 1.)]
     for block in range(len(costs.losses)):
-        more = [Front((*point.blocks, block), point.loss + costs.losses[block], point.time + costs.time([block]) - 1)
+        change = costs.time([block]) - 1
+        more = [ParetoPoint((*point.blocks, block), point.loss + costs.losses[block], point.time + change)
                 for point in points]
         ordered = sorted([*points, *more], key=lambda point: (point.loss, point.time))
         points = []
@@ -107,25 +106,25 @@ def front(costs: Costs) -> list[Front]:
     return points
 
 
-def within(points: Sequence[Front], budget: float) -> Front:
-    """The point of least loss within the budget.
+def best_within_budget(points: Sequence[ParetoPoint], budget: float) -> ParetoPoint:
+    """Return the point with the smallest loss within the budget.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no point is within the budget.
     """
     for point in points:
         if point.time <= budget:
             return point
-    raise ValueError(f'--budget: expected at least {points[-1].time:.2f}, the smallest share of the time that these '
-                     f'blocks can reach, got {budget}.')
+    raise ValueError(f'--budget: expected at least {points[-1].time:.2f}, the smallest relative time that these blocks '
+                     f'can reach, got {budget}.')
 
 
 @torch.no_grad()
-def sensitivities(cfg: Config, teacher: nn.Module, student: nn.Module, say: Callable[[str], None]) -> list[float]:
-    """Error of the outputs with each block alone swapped, on the first batches that have `IMAGES` images together.
+def sensitivities(cfg: Config, teacher: nn.Module, student: nn.Module, log: Callable[[str], None]) -> list[float]:
+    """Error of the outputs if only one block is swapped, for each block, on the first `IMAGES` images.
 
-    Of a classifier the Kullback-Leibler divergence of its probabilities from the teacher's, of another model the
-    squared error of its backbone's maps relative to them, averaged over the maps.
+    For classifiers, the error is the Kullback-Leibler divergence from the teacher's probabilities; for other models, it
+    is the squared error of the backbone's maps relative to the teacher's, averaged over the maps.
     """
     loader_cfg = cfg.get('val_dataloader') or cfg.train_dataloader
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
@@ -139,7 +138,7 @@ def sensitivities(cfg: Config, teacher: nn.Module, student: nn.Module, say: Call
             with swapped(teacher, student, name):
                 totals[number] += len(inputs) * error(teacher, outputs(teacher, inputs), expected)
         seen += len(inputs)
-        say(f'sensitivity: {seen} images')
+        log(f'sensitivity: {seen} images')
         if seen >= IMAGES:
             break
     return [total / seen for total in totals]
@@ -158,7 +157,7 @@ def error(model: nn.Module, ours: Sequence[Tensor], theirs: Sequence[Tensor]) ->
 
 
 class swapped:
-    """Context in which a block of the teacher is the student's."""
+    """Context that replaces a block of the teacher by the student's block."""
 
     def __init__(self, teacher: nn.Module, student: nn.Module, name: str) -> None:
         parent, _, self.key = name.rpartition('.')
@@ -175,7 +174,7 @@ class swapped:
 @torch.no_grad()
 def block_times(teacher: nn.Module, student: nn.Module,
                 size: tuple[int, int]) -> tuple[list[float], list[float], float]:
-    """Seconds of each block before and after, and of the teacher's backbone, at one image of this size."""
+    """Time of each block with the old and new attention, and of the teacher's backbone, for an image of this size."""
     device = str(get_device())
     image = torch.randn(1, 3, *size, device=device)
     names = list(blocks_of(teacher))
@@ -199,21 +198,8 @@ def block_times(teacher: nn.Module, student: nn.Module,
     return times[1:len(names) + 1], times[len(names) + 1:], times[0]
 
 
-def write(points: Sequence[Front], path: Path) -> None:
+def write(points: Sequence[ParetoPoint], path: Path) -> None:
     with atomic_write(path) as aside, open(aside, 'w', newline='', encoding='utf-8') as file:
         rows = csv.writer(file)
         rows.writerow(['blocks', 'loss', 'time'])
         rows.writerows([' '.join(map(str, point.blocks)), repr(point.loss), repr(point.time)] for point in points)
-
-
-def draw(points: Sequence[Front], budget: float) -> Figure:
-    """Loss over time of all choices that no other beats; the number of swapped blocks is the colour."""
-    figure = Figure(figsize=(6, 4), layout='constrained')
-    axes = figure.subplots()
-    dots = axes.scatter([point.time for point in points], [point.loss for point in points], s=14,
-                        c=[len(point.blocks) for point in points], cmap='viridis')
-    figure.colorbar(dots, label='swapped blocks')
-    axes.axvline(budget, color='C3', linestyle=':', label='budget')
-    axes.set(xlabel="time of the backbone / teacher's", ylabel='sum of the losses of the blocks')
-    axes.legend()
-    return figure

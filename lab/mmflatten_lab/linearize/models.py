@@ -1,4 +1,4 @@
-"""Models of the two steps in which a student learns from its teacher."""
+"""Models for the training of a student by its teacher: alignment of blocks, and distillation."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ from mmflatten_lab.linearize.swap import blocks_of
 Call = tuple[Tensor, tuple[int, int], Tensor]  # tokens before a block, shape of their map, tokens after it
 
 
-class Lesson(BaseModel):
-    """A trained model and one that learns from it. Predictions are the student's.
+class DistillationStep(BaseModel):
+    """Base of the two steps: a trained teacher, and a student, which makes the predictions.
 
     Args:
         teacher, student: configs of both models, with their data preprocessors.
-        teacher_weights, student_weights: their checkpoints, whose keys must all match.
+        teacher_weights, student_weights: checkpoints of both models, whose keys must all match.
     """
 
     def __init__(self, teacher: dict, student: dict, teacher_weights: str, student_weights: str) -> None:
@@ -36,7 +36,7 @@ class Lesson(BaseModel):
         for model, path in self.weights:
             load_weights(model, load_from_local(path), path)
 
-    def train(self, mode: bool = True) -> Lesson:
+    def train(self, mode: bool = True) -> DistillationStep:
         super().train(mode)
         self.teacher.eval()
         return self
@@ -51,15 +51,15 @@ class Lesson(BaseModel):
 
 
 @MODELS.register_module()
-class BlockAlignment(Lesson):
-    """Each of some blocks learns to answer the teacher's input with the teacher's output.
+class BlockAlignment(DistillationStep):
+    """Train some blocks separately to reproduce the teacher's output for the teacher's input.
 
-    The loss of a block is the squared error of its output, relative to what the teacher's block adds to its input. The
-    attention with its norm learns, the rest of the block does not. No block sees the error of another.
+    The loss of a block is the squared error of its output, relative to the change that the teacher's block makes to its
+    input. Only the attention and its norm are trained.
 
     Args:
         blocks: names of the blocks in the backbone.
-        kwargs: as in `Lesson`.
+        kwargs: as in `DistillationStep`.
     """
 
     def __init__(self, blocks: Sequence[str], **kwargs: Any) -> None:
@@ -70,7 +70,7 @@ class BlockAlignment(Lesson):
             self.student.backbone.get_submodule(name).attn.requires_grad_(True)
 
     def train(self, mode: bool = True) -> BlockAlignment:
-        """Only attentions are in training mode: a dropped path has no teacher."""
+        """Put only attentions into training mode, because a dropped path would have no target."""
         super().train(mode)
         self.student.eval()
         for name in self.names:
@@ -86,12 +86,12 @@ class BlockAlignment(Lesson):
 
 
 @MODELS.register_module()
-class Distillation(Lesson):
-    """The whole student learns from the teacher's outputs.
+class Distillation(DistillationStep):
+    """Train the whole student on the teacher's outputs.
 
-    A classifier learns the teacher's probabilities (Kullback-Leibler divergence), and where images have labels also
-    these, with equal weight. The backbone of another model learns the teacher's maps, without labels; the loss of a map
-    is its squared error relative to the map, and neck and heads stay as they are.
+    The losses of a classifier are the Kullback-Leibler divergence from the teacher's probabilities and, for images with
+    labels, the loss of the head, with equal weights. In other models only the backbone is trained, on the teacher's
+    maps: the loss of a map is its squared error relative to the map.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -127,7 +127,7 @@ def relative_error(ours: Tensor, theirs: Tensor, scale: Tensor) -> Tensor:
 
 @torch.no_grad()
 def calls(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[str, Call]:
-    """Run the backbone and return what went in and out of these blocks."""
+    """Run the backbone and return the inputs and outputs of these blocks."""
     blocks = blocks_of(model)
     with _watched({name: blocks[name] for name in names}) as seen:
         model.backbone(inputs)

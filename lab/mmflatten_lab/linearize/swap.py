@@ -1,4 +1,4 @@
-"""Put another attention into blocks of a trained model, and take over what both have."""
+"""Replace the attention in blocks of a trained model, and copy the weights that both models have."""
 from __future__ import annotations
 
 import copy
@@ -38,7 +38,7 @@ def blocks_of(model: nn.Module) -> dict[str, Block]:
 
 
 def letters_of(cfg: Config, model: nn.Module) -> list[str]:
-    """Letters of the blocks of each stage; those of stages that are not built stay as the config writes them."""
+    """Letters of the blocks of each stage. Stages that are not built keep the letters of the config."""
     backbone, settings = model.backbone, cfg.model.backbone
     known = inspect.signature(type(backbone)).parameters['attn_types'].default
     written = settings.get('attn_types', known)
@@ -54,7 +54,7 @@ def letters_of(cfg: Config, model: nn.Module) -> list[str]:
 
 
 def swapped_config(cfg: Config, model: nn.Module, attention: Mapping[str, Any], chosen: Sequence[int]) -> Config:
-    """Config of the model with another attention in the blocks of these numbers, counted from 0 over all stages."""
+    """Config of the model with another attention in the chosen blocks, which are counted from 0 over all stages."""
     letters = letters_of(cfg, model)
     settings = cfg.model.backbone
     taken = {*''.join(letters), *(settings.get('mixers') or {}), *RESERVED}
@@ -70,10 +70,10 @@ def swapped_config(cfg: Config, model: nn.Module, attention: Mapping[str, Any], 
 
 
 def build_swapped(cfg: Config, teacher: nn.Module, chosen: Sequence[int]) -> nn.Module:
-    """Build the model of `swapped_config` with the weights of the teacher, and run it once.
+    """Build the model of `swapped_config` with the weights of the teacher, and run it once as a check.
 
     Raises:
-        ValueError: the attention cannot stand in these blocks.
+        ValueError: the attention cannot be used in these blocks.
     """
     torch.manual_seed((cfg.get('randomness') or {}).get('seed') or 0)
     cfg = copy.deepcopy(cfg)
@@ -83,20 +83,20 @@ def build_swapped(cfg: Config, teacher: nn.Module, chosen: Sequence[int]) -> nn.
         student = build_model(cfg)
         with quiet_libraries():
             student.init_weights()
-        take_over(teacher, student, chosen)
+        copy_weights(teacher, student, chosen)
         with torch.no_grad():
             student.eval().backbone(torch.zeros(1, 3, *image_shape(cfg)))
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f'--attention: cannot stand in these blocks: {" ".join(str(error).split())}') from error
+        raise ValueError(f'--attention: cannot be used in these blocks: {" ".join(str(error).split())}') from error
     return student
 
 
 @torch.no_grad()
-def take_over(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) -> list[str]:
-    """Copy the teacher's weights. What an attention has in addition adds nothing at first, where it can.
+def copy_weights(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) -> list[str]:
+    """Copy the teacher's weights. Additional parts of the new attention start as identities or zeros where possible.
 
-    New convolutions of the values, or their last layers, are 0 and new gates 1. Projections of queries, keys and
-    values come first in `qkv`, whose further rows are the new attention's own. Other weights keep their initial values.
+    New convolutions of the values, or their last layers, are set to 0, and new gates to 1. The first rows of `qkv`
+    project queries, keys and values; further rows are new. Other new weights keep their initial values.
 
     Returns:
         Names of the weights that the teacher does not have.

@@ -1,4 +1,4 @@
-"""Backbones without attention, which show what a table of attentions is worth."""
+"""Backbones without attention, as baselines for attentions."""
 from __future__ import annotations
 
 from collections.abc import Sequence

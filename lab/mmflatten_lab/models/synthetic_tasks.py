@@ -1,4 +1,4 @@
-"""Parts of the models that learn abilities: a label for every token, and an attention without a block around it."""
+"""Models of the synthetic tasks: a classifier of every token, and an attention outside a transformer block."""
 from __future__ import annotations
 
 from typing import Any
@@ -16,11 +16,11 @@ NO_LABEL = -1
 
 
 @MODELS.register_module()
-class MixerAlone(BaseModule):
+class PlainMixer(BaseModule):
     """One attention and a feed-forward network, without norms, positions and residual connections.
 
     `(B, 3, H, W) -> (B, C, H / patch, W / patch)`. Neither the patch embedding nor the projections have a bias, so a
-    token of twice the length has a query of twice the length. The output knows of a token only what the attention says.
+    token of twice the length has a query of twice the length. Tokens reach the output only through the attention.
 
     Args:
         linear_attention: the attention.

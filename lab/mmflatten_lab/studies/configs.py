@@ -1,4 +1,4 @@
-"""Config of a run from its base, options, budget and seed, and checks that every option exists."""
+"""Config of a run, made from base, options, budget and seed, and checks that every option exists."""
 import contextlib
 import copy
 import functools
@@ -12,7 +12,6 @@ from mmengine.config import Config, ConfigDict
 from mmengine.evaluator import Evaluator
 from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import Runner
-from torch.utils.data import DataLoader
 
 from mmflatten.config import require_parts
 from mmflatten.engine.datasets import DatasetError, build_dataset
@@ -20,7 +19,8 @@ from mmflatten.engine.recipe.settings import schedulers, training_length, traini
 from mmflatten.engine.setup import load_config
 from mmflatten_lab.studies.options import check_types, find_class
 from mmflatten_lab.studies.runs import StudyRun
-from mmflatten_lab.studies.study import Budget, StudyError, check_name
+from mmflatten_lab.studies.study import Budget
+from mmflatten_lab.studies.study_fields import StudyError
 
 SCHEDULED = ('begin', 'end', 'T_max', 'milestones')  # fields of a scheduler in epochs or iterations
 
@@ -38,7 +38,6 @@ def config_of(run: StudyRun, budget: Budget) -> Config:
             check_types(path, value, cfg.get('default_scope') or 'mmengine')
         except ValueError as error:
             raise StudyError(str(error)) from error
-        check_path(cfg, path)
         cfg.merge_from_dict({path: copy.deepcopy(value)})
     _drop_delete_markers(cfg._cfg_dict)
     _set_length(cfg, budget, _base(run.base))
@@ -66,9 +65,9 @@ def _drop_delete_markers(node: Any) -> None:
 
 
 def _set_length(cfg: Config, budget: Budget, base: Config) -> None:
-    """Train for the budget; schedules and warm-up are scaled with it."""
+    """Set the length of the training to the budget, and scale schedules and warm-up with it."""
     loop, (before, unit) = cfg.train_cfg, training_length(cfg)
-    length = getattr(budget, unit) or (before if budget.seconds else None)
+    length = getattr(budget, unit)
     if length is None:
         raise StudyError(f'budget.{unit}: expected the length of the training of {cfg.filename}, got none. Set it.')
     loop['max_epochs' if unit == 'epochs' else 'max_iters'] = length
@@ -81,7 +80,7 @@ def _set_length(cfg: Config, budget: Budget, base: Config) -> None:
 
 
 def _steps_per_epoch(cfg: Config, base: Config) -> float:
-    """Iterations of an epoch as a multiple of those of the base; 1 if the number of images is unknown."""
+    """Ratio of the iterations per epoch to those of the base; 1 if the number of images is unknown."""
     try:
         now, before = (_num_images(part.train_dataloader.dataset) / part.train_dataloader.batch_size
                        for part in (cfg, base))
@@ -92,17 +91,17 @@ def _steps_per_epoch(cfg: Config, base: Config) -> float:
 
 def _num_images(dataset: dict) -> int:
     indices = dataset.get('indices')
-    return abs(indices) if isinstance(indices, int) else _counted(json.dumps(dataset, sort_keys=True))
+    return abs(indices) if isinstance(indices, int) else _count_images(json.dumps(dataset, sort_keys=True))
 
 
 @functools.cache
-def _counted(dataset: str) -> int:
+def _count_images(dataset: str) -> int:
     cfg = ConfigDict(json.loads(dataset))
     return training_set(cfg).images or len(build_dataset(cfg))
 
 
 def metric_names(cfg: Config) -> list[str] | None:
-    """Names of the metrics of a config's test, from two images and an untrained model; None if they cannot be had."""
+    """Names of the test metrics of a config, found by testing an untrained model on two images; None if that fails."""
     with contextlib.suppress(Exception), DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
         part = copy.deepcopy(cfg.test_dataloader)
         part.update(num_workers=0, persistent_workers=False, batch_size=2)
@@ -123,30 +122,13 @@ def _scaled(value: Any, factor: float) -> Any:
     return value and max(1, round(value * factor))
 
 
-def check_path(cfg: Config, path: str) -> None:
-    """Raise StudyError if a path is neither in the config nor an argument of a class named in it."""
-    node, name, scope = cfg._cfg_dict, '', cfg.get('default_scope') or 'mmengine'
-    for part in path.split('.'):
-        if isinstance(node, (list, tuple)):
-            node = {str(number): item for number, item in enumerate(node)}
-        fields = node if isinstance(node, dict) else {}
-        if part not in fields:
-            cls = find_class(DataLoader if name.endswith('_dataloader') else fields.get('type', object), scope)
-            if inspect.isclass(cls):  # only the parent knows other types; building the model checks them and the value
-                arguments = [argument for ancestor in cls.__mro__[:-1] if '__init__' in vars(ancestor)
-                             for argument in list(inspect.signature(ancestor.__init__).parameters)[1:]]
-                check_name(path, part, dict.fromkeys([*fields, *arguments]))
-            return
-        node, name = fields[part], part
-
-
 def check_parts(cfg: Config) -> None:
     """Raise StudyError for an unregistered data set or metric, or an unknown argument of one. Reads no data."""
     for place in (f'{name}_{kind}' for name in ('train', 'val', 'test') for kind in ('dataloader', 'evaluator')):
         for part in _parts(cfg.get(place)):
             arguments = {name: value for name, value in part.items() if name not in ('type', '_scope_')}
             cls = find_class(part['type'], part.get('_scope_') or cfg.get('default_scope') or 'mmengine')
-            if cls is None and '.' in part['type']:  # a class of the base that MMEngine imports
+            if cls is None and '.' in part['type']:  # a class of the base config that MMEngine imports
                 continue
             if cls is None:
                 raise StudyError(f'{place}: expected a registered type, got {part["type"]}. Correct it.')

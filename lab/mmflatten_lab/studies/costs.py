@@ -1,30 +1,23 @@
-"""Costs of runs before they start, from models on the meta device and a timed forward pass."""
+"""Costs of runs before they start, from models without weights and data."""
 import logging
 import math
-import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from statistics import mean
+from collections.abc import Sequence
 from typing import Any
 
-import torch
 from mmengine.config import Config
 
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.datasets import DatasetError
 from mmflatten.engine.recipe.training import Training
 from mmflatten.measure.flops.model_cost import count_model, count_parameters, image_shape
-from mmflatten.measure.speed.models import RunSettings, model_subject
-from mmflatten.measure.speed.timing import measure
 from mmflatten.text import align, giga
+from mmflatten_lab.studies.claims import alpha_per_analysis
 from mmflatten_lab.studies.configs import check_parts, config_of, metric_names
 from mmflatten_lab.studies.runs import StudyRun, digest
-from mmflatten_lab.studies.statistics import alpha_of_look, detectable
-from mmflatten_lab.studies.study import Study, StudyError, counted
-
-PASSES_PER_STEP = 3  # a backward pass takes about as long as two forward passes
-MAX_BATCH = 32  # images in the timed forward pass
+from mmflatten_lab.studies.statistics import detectable
+from mmflatten_lab.studies.study import Study
+from mmflatten_lab.studies.study_fields import StudyError, pluralize
 
 
 def check_runs(study: Study, runs: Sequence[StudyRun]) -> None:
@@ -70,57 +63,26 @@ def _costs(cfg: Config) -> dict[str, Any]:
                 warmup=rates.index(peak) / len(rates) if known else math.nan)
 
 
-def seconds_per_run(study: Study, runs: Sequence[StudyRun], cores: int, say: Callable[[str], None]) -> dict[str, float]:
-    """Estimate the seconds of training by name of the run, from a forward pass timed on `cores` cores of this CPU."""
-    timed: dict[str, float] = {}
-    seconds = {}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(cores)
-    with quiet_libraries(logging.ERROR), tempfile.TemporaryDirectory() as folder:
-        for run in runs:
-            cfg = config_of(run, study.budget)
-            key = digest([cfg.model, run.shape])
-            if key not in timed:
-                say(f'timing {", ".join(run.levels.values()) or run.base}')
-                path = Path(folder, 'config.py')
-                cfg.dump(path)
-                subject = model_subject(str(path), RunSettings(min(MAX_BATCH, run.batch_size), run.shape))
-                timed[key] = min(measure([subject], rounds=3)[0]) / subject.batch
-            if run.iterations is not None:
-                estimate = timed[key] * run.batch_size * run.iterations * PASSES_PER_STEP
-                seconds[run.name] = min(estimate, study.budget.seconds or estimate)
-    torch.set_num_threads(threads)
-    return seconds
-
-
-def cost_table(study: Study, runs: Sequence[StudyRun], seconds: dict[str, float], workers: int | None) -> str:
-    """Format the grid, a line for each cell, and the total; `workers` is None if it is unknown."""
+def cost_table(study: Study, runs: Sequence[StudyRun]) -> str:
+    """Format the grid, a line for each cell, and the total."""
     groups: dict[tuple, list[StudyRun]] = defaultdict(list)
     for run in runs:
         groups[(run.mode, *run.levels.values())].append(run)
     rows = []
     for names, members in groups.items():
-        run, known = members[0], [seconds[member.name] for member in members if member.name in seconds]
+        run = members[0]
         rows.append([*names, str(len(members)), f'{run.params / 1e6:.3f}', giga(run.flops),
                      'x'.join(map(str, run.shape)), str(run.iterations or '-'), f'{run.warmup:.0%}',
-                     f'{run.peak_rate:.3g}',
-                     f'{sum(known) / 3600:.3f}' if known else '-', f'{sum(item.disk for item in members) / 2**20:.0f}'])
+                     f'{run.peak_rate:.3g}', f'{sum(item.disk for item in members) / 2**20:.0f}'])
     header = ['mode', *study.factors, 'runs', 'params (M)', 'MACs (G)', 'image', 'iterations', 'warm-up', 'peak rate',
-              'hours', 'disk (MiB)']
+              'disk (MiB)']
     table = align(rows, header, set(range(1 + len(study.factors))))
-    if study.spread:
+    if study.std:
         tests = sum(len(claim.order) - 1 for claim in study.claims) or max(
             1, len(next(iter(study.factors.values()), ())) - 1)
-        shares = ', '.join(f'{detectable(study.spread, number, tests, alpha_of_look(study)):.3g} with {number}'
-                           for number in study.seed_steps)
-        table += (f'\n\ndetectable difference: {shares} seeds ({counted(tests, "test")}, spread {study.spread:g}, '
-                  'power 80 %)')
-    lines = [table, '', f'{counted(len(runs), "run")}, {sum(run.disk for run in runs) / 2**20:.0f} MiB']
-    if seconds:
-        hours = mean(seconds.values()) * len(runs) / 3600
-        shared = f', {hours / workers:.2f} on {workers}' if workers else ''
-        lines.append(f'about {hours:.2f} hours of training on one worker{shared}: {PASSES_PER_STEP} forward passes as '
-                     'timed here for each step, without data, validation and test')
-        if workers and hours / workers > study.budget.total_hours:
-            lines.append(f'more than budget.total_hours ({study.budget.total_hours:g}): the study would stop early')
-    return '\n'.join(lines)
+        alpha = alpha_per_analysis(study)
+        differences = ', '.join(f'{detectable(study.std, number, tests, alpha):.3g} with {number}'
+                                for number in study.seed_counts)
+        table += (f'\n\ndetectable difference: {differences} seeds ({pluralize(tests, "test")}, standard deviation '
+                  f'{study.std:g}, power 80 %)')
+    return f'{table}\n\n{pluralize(len(runs), "run")}, {sum(run.disk for run in runs) / 2**20:.0f} MiB'

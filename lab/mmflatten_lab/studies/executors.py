@@ -1,21 +1,23 @@
-"""Executors start the processes of runs and report how they end. The one here runs them on this machine."""
+"""Executors start the processes of runs, on this machine or on a cluster, and report how they end."""
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-VISIBLE = 'CUDA_VISIBLE_DEVICES'
-LOG = 'log.txt'  # output of a run
+from mmflatten_lab.studies.study_fields import StudyError
+from mmflatten_lab.studies.worker import VISIBLE_GPUS, execute, start_process
+
 KILLED = -9  # status of a run whose process, machine or job was lost
-NO_SPACE = 75  # exit status of a run that needs more disk space (EX_TEMPFAIL of BSD)
+RAY_RETRIES = 10  # after the loss of a node
+SLURM_JOBS = 200  # submitted at the same time
+SLURM_NAMES = dict(time='timeout_min', gpus='gpus_per_node', mem='mem_gb')  # submitit's names; others: slurm_NAME
 
 
-class Executor(Protocol):
-    """Interface between the driver and a machine or a cluster."""
+class Executor:
+    """Interface between the driver and a machine or a cluster. `slots` runs may be submitted at the same time."""
 
-    slots: int  # runs that may be submitted at the same time
+    slots: int
 
     def submit(self, folder: Path) -> Any:
         """Start the run of a folder. Returns a handle for `poll` and `cancel`."""
@@ -30,66 +32,118 @@ class Executor(Protocol):
         """Cancel a run that was left by an earlier driver. Processes of this machine end with their driver."""
 
 
-def start(folder: Path, cores: Sequence[int] = (), gpu: str | None = None, cwd: str | None = None) -> subprocess.Popen:
-    """Start the process of a run, which ends with this process and writes its log into the folder.
-
-    Args:
-        cores: to run on; () leaves the choice to the system.
-        gpu: value of `CUDA_VISIBLE_DEVICES`; None leaves it unchanged.
-        cwd: directory that relative data paths refer to, by default the current one.
-    """
-    command = [sys.executable, '-m', 'mmflatten_lab.studies.worker', str(folder), '--with-parent']
-    env = dict(os.environ)
-    if cores:
-        env['OMP_NUM_THREADS'] = str(len(cores))
-    if gpu is not None:
-        env[VISIBLE] = gpu
-    with open(folder / LOG, 'a', encoding='utf-8') as log:  # in a new session, so that Ctrl-C reaches the driver only
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=env,
-                                   cwd=cwd, start_new_session=True)
-    if cores:
-        os.sched_setaffinity(process.pid, cores)  # before it starts its threads
-    return process
-
-
-def execute(folder: str, cwd: str) -> int:
-    """Run the process of a run to its end. Clusters call this on the machine that they choose."""
-    with start(Path(folder), cwd=cwd) as process:
-        return process.wait()
-
-
 class LocalExecutor(Executor):
-    """Processes on this machine, each with its share of the cores, and with a GPU if there is one.
+    """Processes on this machine, among which cores and GPUs are distributed.
 
     Args:
-        workers: processes at the same time, among which cores and GPUs are distributed; None for one on each GPU, or
-            one on each core if there are none.
-        gpus: number of GPUs to use, the first of those in `CUDA_VISIBLE_DEVICES`; None for all.
+        workers: processes at the same time; None for one on each GPU, or one on each core if there are none.
     """
 
-    def __init__(self, workers: int | None = None, gpus: int | None = None) -> None:
+    def __init__(self, workers: int | None = None) -> None:
         import torch  # slow, and a job of a cluster needs only `execute`
-        cores = sorted(os.sched_getaffinity(0))
-        gpus = torch.cuda.device_count() if gpus is None else gpus
-        visible = os.environ[VISIBLE].split(',') if VISIBLE in os.environ else list(map(str, range(gpus)))
-        names = visible[:gpus] or [None]
+        cores, gpus = sorted(os.sched_getaffinity(0)), torch.cuda.device_count()
+        names = os.environ.get(VISIBLE_GPUS, ','.join(map(str, range(gpus)))).split(',')[:gpus] or [None]
         self.slots = workers or gpus or len(cores)
         self.free = [(tuple(cores[worker::self.slots]) or (cores[worker % len(cores)],), names[worker % len(names)])
                      for worker in range(self.slots)]
 
     def submit(self, folder: Path) -> tuple[subprocess.Popen, tuple]:
         place = self.free.pop(0)
-        return start(folder, *place), place
+        return start_process(folder, *place), place
 
     def poll(self, handle: tuple[subprocess.Popen, tuple]) -> int | None:
         process, place = handle
-        status = process.poll()
-        if status is not None:
+        if (status := process.poll()) is not None:
             process.stdin.close()
             self.free.append(place)
         return status
 
     def cancel(self, handle: tuple[subprocess.Popen, tuple]) -> None:
-        process, _ = handle
-        process.kill()
-        process.wait()
+        handle[0].kill()
+        handle[0].wait()
+
+
+class SlurmExecutor(Executor):
+    """Slurm jobs through submitit. Every node must see the study folder and the data under the same paths.
+
+    Args:
+        folder: folder for scripts, logs and ids of the jobs.
+        options: `partition=gpu,time=60,gpus=1`; times are in minutes, `mem` in GB. `cluster=local` needs no Slurm.
+    """
+
+    slots = SLURM_JOBS
+
+    def __init__(self, folder: Path, options: str, cores: int = 1) -> None:
+        import submitit
+        named, self.folder = dict(part.strip().partition('=')[::2] for part in options.split(',')), folder
+        if not all(named) or not all(named.values()):
+            raise StudyError(f'--slurm: expected KEY=VALUE, got {options!r}. Write partition=gpu,time=60.')
+        self.executor = submitit.AutoExecutor(folder, cluster=named.pop('cluster', 'slurm'))
+        self.executor.update_parameters(name='mmflatten-study', cpus_per_task=cores, **{
+            SLURM_NAMES.get(key, f'slurm_{key}'): int(value) if value.isdecimal() else value
+            for key, value in named.items()})
+
+    def submit(self, folder: Path) -> Any:
+        self.withdraw(folder.name)
+        job = self.executor.submit(SlurmJob(), str(folder.absolute()), os.getcwd())
+        (self.folder / f'{folder.name}.job').write_text(job.job_id, encoding='utf-8')
+        return job
+
+    def withdraw(self, run: str) -> None:
+        import submitit
+        file = self.folder / f'{run}.job'
+        if file.exists() and self.executor.cluster == 'slurm':  # jobs outlive a driver that is killed
+            submitit.SlurmJob(self.executor.folder, file.read_text(encoding='utf-8')).cancel(check=False)
+
+    def poll(self, handle: Any) -> int | None:
+        from submitit.core.utils import UncompletedJobError
+        try:
+            return handle.result() if handle.done() else None
+        except UncompletedJobError:
+            return KILLED
+
+    def cancel(self, handle: Any) -> None:
+        handle.cancel()
+
+
+class SlurmJob:
+    """Function of a job, which submitit pickles. A job that is preempted or out of time is queued again and resumes."""
+
+    def __call__(self, folder: str, cwd: str) -> int:
+        return execute(folder, cwd)
+
+    def checkpoint(self, folder: str, cwd: str) -> Any:
+        from submitit.helpers import DelayedSubmission
+        return DelayedSubmission(self, folder, cwd)
+
+
+class RayExecutor(Executor):
+    """Tasks of a Ray cluster, which repeats those of a lost node. All machines must see the same paths.
+
+    Args:
+        address: address of the cluster; `auto` finds the one of this machine, `local` starts one here.
+        cores: cores for each run.
+        gpus: GPUs for each run; a fraction lets runs share one.
+    """
+
+    slots = 10_000  # Ray queues the runs
+
+    def __init__(self, address: str, cores: int = 1, gpus: float = 0.) -> None:
+        import ray
+        ray.init(None if address == 'local' else address, log_to_driver=False, include_dashboard=False,
+                 ignore_reinit_error=True, runtime_env={'env_vars': {
+                     'PYTHONPATH': os.pathsep.join(sys.path), 'OMP_NUM_THREADS': str(cores)}})
+        self.ray = ray
+        self.task = ray.remote(num_cpus=cores, num_gpus=gpus, max_retries=RAY_RETRIES)(execute)
+
+    def submit(self, folder: Path) -> Any:
+        return self.task.remote(str(folder.absolute()), os.getcwd())
+
+    def poll(self, handle: Any) -> int | None:
+        try:
+            return self.ray.get(handle) if self.ray.wait([handle], timeout=0)[0] else None
+        except self.ray.exceptions.RayError:  # lost more often than Ray retries
+            return KILLED
+
+    def cancel(self, handle: Any) -> None:
+        self.ray.cancel(handle, force=True)

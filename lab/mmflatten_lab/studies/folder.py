@@ -17,11 +17,12 @@ from mmengine.logging import print_log
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.json_files import DamagedFile, read_json, set_aside
 from mmflatten.text import align
-from mmflatten_lab.studies.runs import RUNNING, StudyRun, best_runs, expand
-from mmflatten_lab.studies.statistics import added_runs
-from mmflatten_lab.studies.study import Study, StudyError
+from mmflatten_lab.studies.claims import added_runs
+from mmflatten_lab.studies.runs import RUNNING, StudyRun, expand
+from mmflatten_lab.studies.study import Study
+from mmflatten_lab.studies.study_fields import StudyError
 
-RESULT, PROGRESS, RUN, CONFIG, STOP, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'stop', 'lock'
+RESULT, PROGRESS, RUN, CONFIG, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'lock'
 TRAIN = 'train'  # work dir of the training
 LOCK_TIMEOUT = 1.  # seconds; `in_use` holds the lock for a moment
 
@@ -63,7 +64,7 @@ class StudyFolder:
         return False
 
     def read(self, run: StudyRun) -> StudyRun:
-        """A run with its result, or with what it was started with if it has not ended."""
+        """Read a run: its result, or the content of `run.json` if it has not ended."""
         folder = self.run(run.name)
         result, started = read_file(folder / RESULT), read_file(folder / RUN).get('result')
         if not result and started:
@@ -73,11 +74,10 @@ class StudyFolder:
     def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
         """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files.
 
-        Without `run.json`, nobody knows what its other files were made with, so that they are deleted.
+        Without `run.json` the settings of other files are unknown, so they are deleted.
         """
         folder = self.run(name)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / STOP).unlink(missing_ok=True)
         if not (folder / RUN).exists():
             (folder / PROGRESS).unlink(missing_ok=True)
             shutil.rmtree(folder / TRAIN, ignore_errors=True)
@@ -102,27 +102,25 @@ class Progress(TypedDict, total=False):
     length: int
     metric: str
     validations: dict[str, float]  # epoch or iteration -> metric
-    training_seconds: float
     wall_seconds: float
     cpu_seconds: float
     gpu_seconds: float
 
 
 class Started(TypedDict):
-    """Fields of `run.json`, what a run was started with."""
+    """Fields of `run.json`, the settings that a run was started with."""
 
     result: StudyRun
     config_hash: str
     metrics: list[str]
-    seconds: float | None
 
 
-KINDS: dict[str, tuple[type, Sequence[str]]] = {  # with the fields that may not be missing
+KINDS: dict[str, tuple[type, Sequence[str]]] = {  # with the required fields
     RESULT: (StudyRun, ('name', 'state')), PROGRESS: (Progress, ()), RUN: (Started, ('result',))}
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Read a file of a run; {} if it does not exist. A damaged one is set aside, with a warning that names it."""
+    """Read a file of a run; {} if it does not exist. A damaged file is renamed, with a warning that names it."""
     try:
         return read_json(path, *KINDS[path.name])
     except DamagedFile as error:
@@ -131,7 +129,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     with atomic_write(path) as aside:
         aside.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
@@ -140,7 +138,7 @@ def collect_runs(study: Study, folder: StudyFolder, published: Mapping[str, Any]
     """Read the results of all runs, in the order of the study file. Runs that have not ended are running or waiting.
 
     Args:
-        published: results by name, for runs that the folder lacks.
+        published: results by name, for runs that are not in the folder.
 
     Raises:
         StudyError: the study has not been started.
@@ -155,8 +153,7 @@ def collect_runs(study: Study, folder: StudyFolder, published: Mapping[str, Any]
     known = {run.name: run for run in runs}
     while more := [run for run in added_runs(study, known) if run.name not in known]:
         known.update({run.name: read(run) for run in more})
-    runs = list(known.values())
-    return runs + list(map(read, best_runs(study, runs)))
+    return list(known.values())
 
 
 def status_table(study: Study, folder: StudyFolder) -> str:
@@ -173,4 +170,4 @@ def status_table(study: Study, folder: StudyFolder) -> str:
                      f'{seconds:.0f}', run.error])
     table = align(rows, ['run', 'state', 'done', 'metric', 'value', 'seconds', 'error'], {0, 1, 3, 6})
     counts = ', '.join(f'{number} {state}' for state, number in Counter(row[1] for row in rows).items())
-    return f'{table}\n\n{counts}; {"a driver is at work" if in_use else "no driver is at work"}'
+    return f'{table}\n\n{counts}; {"a driver is running" if in_use else "no driver is running"}'

@@ -1,4 +1,4 @@
-"""What a study file may set in a config. The file is data; a config is a program, which MMEngine executes."""
+"""Allowed options of a study file. The file is data; a config is a program, which MMEngine executes."""
 import functools
 import re
 from typing import Any
@@ -12,39 +12,61 @@ from mmflatten.tasks import tasks
 from mmflatten.text import clip
 
 BASE = 'base'
-FIELDS = (BASE, 'model', 'data_preprocessor', 'train_dataloader', 'val_dataloader', 'test_dataloader', 'val_evaluator',
-          'test_evaluator', 'train_cfg', 'val_cfg', 'test_cfg', 'optim_wrapper', 'param_scheduler', 'auto_scale_lr',
-          'randomness', 'load_from')
+DATA = ('train_dataloader', 'val_dataloader', 'test_dataloader', 'val_evaluator', 'test_evaluator')
+FIELDS = (BASE, 'model', 'data_preprocessor', *DATA, 'train_cfg', 'val_cfg', 'test_cfg', 'optim_wrapper',
+          'param_scheduler', 'auto_scale_lr', 'randomness', 'load_from')
+# Fields of data loaders, data sets and metrics. Pipelines and storage belong to the base config.
+DATA_FIELDS = frozenset((
+    'type _delete_ batch_size num_workers persistent_workers drop_last sampler shuffle dataset times indices data_root '
+    'ann_file split folder size padding flip number seed task pairs symbols density topk metric').split())
 REGISTRIES = ('model', 'task util', 'weight initializer', 'optimizer', 'optim_wrapper', 'optimizer wrapper constructor',
-              'parameter scheduler', 'dataset', 'transform', 'data sampler', 'metric', 'loop')
+              'parameter scheduler', 'dataset', 'data sampler', 'metric', 'loop')
+# Classes of other libraries, besides all of mmflatten. None of them imports code that an argument names.
+TYPES = frozenset((
+    'BN SyncBN GN LN ReLU GELU SiLU TruncNormal Constant Normal Kaiming Xavier ImageClassifier GlobalAveragePooling '
+    'LinearNeck LinearClsHead CrossEntropyLoss LabelSmoothLoss FocalLoss QualityFocalLoss GIoULoss L1Loss SmoothL1Loss '
+    'DiceLoss Mixup CutMix MaskRCNN CascadeRCNN RetinaNet ATSS FPN RPNHead RetinaHead ATSSHead StandardRoIHead '
+    'CascadeRoIHead Shared2FCBBoxHead FCNMaskHead SingleRoIExtractor AnchorGenerator DeltaXYWHBBoxCoder MaxIoUAssigner '
+    'ATSSAssigner PseudoSampler EncoderDecoder FPNHead UPerHead FCNHead ClsDataPreprocessor DetDataPreprocessor '
+    'SegDataPreProcessor OptimWrapper AmpOptimWrapper SGD Adam AdamW ConstantLR LinearLR CosineAnnealingLR MultiStepLR '
+    'PolyLR EpochBasedTrainLoop IterBasedTrainLoop ValLoop TestLoop DefaultSampler InfiniteSampler RepeatDataset '
+    'ConcatDataset CustomDataset Accuracy CocoMetric IoUMetric').split())
 PLAIN = (type(None), bool, int, float, str, dict, list, tuple)
 # Without brackets and quotes: OpenMMLab evaluates some texts as expressions, and MMEngine replaces {{names}}.
 WORDS = re.compile(r'[\w .,:;/+@~=^<>#&!?-]*')
 UNREGISTERED = {'nms': ('nms', 'soft_nms'), 'roi_layer': ('RoIAlign', 'RoIPool'), 'clip_grad': ('norm', 'value')}
-CLOSED = ('backend', 'backend_args', 'file_client_args', 'trust_remote_code')  # can import modules
 ELSEWHERE = 'Set it in the base config, which is a program.'
 
 
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Raise ValueError if options could do more than set plain values and types of a library of this project."""
     for path, value in options.items():
-        if path.partition('.')[0] not in FIELDS:
+        first, *names = path.split('.')
+        if first not in FIELDS:
             raise ValueError(f'{clip(path)}: expected a field of {", ".join(FIELDS)}. {ELSEWHERE}')
+        unknown = [name for name in names if first in DATA and name not in DATA_FIELDS and not name.isdecimal()]
+        if unknown:
+            raise _not_a_data_field(path, unknown[0])
         if path != BASE:
             _check_value(path, value)
     return options
+
+
+def _not_a_data_field(path: str, name: str) -> ValueError:
+    return ValueError(f'{clip(path)}: expected fields of {", ".join(sorted(DATA_FIELDS))}, got {clip(name)}. '
+                      f'{ELSEWHERE}')
 
 
 def _check_value(path: str, value: Any) -> None:
     name = path.rpartition('.')[2]
     if not isinstance(value, PLAIN) or not WORDS.fullmatch(path + (value if isinstance(value, str) else '')):
         raise ValueError(f'{clip(path)}: expected numbers, and words without brackets and quotes. {ELSEWHERE}')
-    if name in CLOSED:
-        raise ValueError(f'{clip(path)}: not for a study. {ELSEWHERE}')
     scope = value if name == '_scope_' else str(value).rpartition('.')[0] if name == 'type' else ''
     if scope and scope not in scopes():
         raise ValueError(f'{clip(path)}: expected a type of {", ".join(scopes())}, got {clip(str(value))}. {ELSEWHERE}')
     for key, item in parts(value):
+        if isinstance(value, dict) and path.partition('.')[0] in DATA and key not in DATA_FIELDS:
+            raise _not_a_data_field(path, str(key))
         _check_value(f'{path}.{key}', item)
 
 
@@ -56,20 +78,23 @@ def parts(value: Any) -> list[tuple[Any, Any]]:
 
 
 def check_types(path: str, value: Any, scope: str) -> None:
-    """Raise ValueError for a type that is not registered. MMEngine would import a module of its name."""
+    """Raise ValueError for a type that is not allowed or not registered. MMEngine would import a module of its name."""
     parent, _, name = path.rpartition('.')
-    if name == 'type' and not _is_known(value, scope, parent.rpartition('.')[2]):
+    if name == 'type' and not _is_allowed(value, scope, parent.rpartition('.')[2]):
         raise ValueError(f'{path}: expected a registered type, got {clip(str(value))}. Correct it. {ELSEWHERE}')
     for key, item in parts(value):
         check_types(f'{path}.{key}', item, scope)
 
 
-def _is_known(kind: Any, scope: str, parent: str) -> bool:
+def _is_allowed(kind: Any, scope: str, parent: str) -> bool:
     if not isinstance(kind, str) or kind in UNREGISTERED.get(parent, ()):
         return isinstance(kind, str)
-    if '.' in kind and kind.partition('.')[0] not in scopes():
+    library, _, name = kind.rpartition('.')
+    if library and library.partition('.')[0] not in scopes():
         return True  # not of a file, whose options were checked: `mmflatten fingerprint my_attention.MyAttention`
-    return any(find_class(name, scope) is not None for name in (kind, f'{SCOPE}.{kind}'))  # mixers need no scope
+    if library in ('', SCOPE) and find_class(f'{SCOPE}.{name}', scope) is not None:
+        return True  # the scope of an attention may be left out
+    return name in TYPES and find_class(kind, scope) is not None
 
 
 @functools.cache

@@ -1,31 +1,32 @@
-"""Report of studies: a Markdown page with tables, figures and claims, and a CSV file of all runs."""
+"""Report on studies: a Markdown page with tables, figures and claims, and a CSV file of all runs."""
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.text import align
-from mmflatten_lab.studies.blocks import TITLES, blocks_of, draw_costs, effects_table, tuned_table
+from mmflatten_lab.studies.claims import claim_rows
+from mmflatten_lab.studies.comparison_tables import comparison_tables, draw_costs, effects_table
+from mmflatten_lab.studies.csv_tables import read_csv, write_csv
 from mmflatten_lab.studies.folder import StudyFolder, collect_runs
-from mmflatten_lab.studies.levels import level_tables
-from mmflatten_lab.studies.published import read_csv, write_csv
-from mmflatten_lab.studies.runs import ANCHOR, FAILED, FINISHED, TRIAL, StudyRun
-from mmflatten_lab.studies.statistics import claim_rows
-from mmflatten_lab.studies.study import Study, StudyError, counted
+from mmflatten_lab.studies.level_differences import level_tables
+from mmflatten_lab.studies.runs import BASELINE, FAILED, FINISHED, GRID, StudyRun
+from mmflatten_lab.studies.study import Study
+from mmflatten_lab.studies.study_fields import StudyError, pluralize
 
 MARKER = 'Written by `mmflatten study'
 NOTE = f"""{MARKER} ... --report`, which replaces this page. lab/docs/studies.md explains how the figures are computed.
 Each table has one linear model of level and seed; its differences to the reference have simultaneous 95 % intervals
 (Dunnett). A level is better, worse, equivalent within the margin of the study file, or undecided. Claims share one
-error rate of 5 % over all their pairs and looks (Bonferroni)."""
+error rate of 5 % over all their pairs and interim analyses (Bonferroni)."""
 CLAIM_HEADER = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'p', 'seeds']
 
 
 def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path, published: Path | None = None) -> Path:
-    """Write one page on studies; the folder beside it with its name takes the figures and a table of all runs.
+    """Write one page on studies. The folder of the same name holds the figures and a table of all runs.
 
     Args:
-        studies: each with the folder of its results.
-        page: a Markdown file; the figures of `page.md` are `page/*.png`.
+        studies: studies with the folders of their results.
+        page: Markdown file. The figures of `page.md` are `page/*.png`.
         published: folder with the CSV tables of an earlier report, for runs that are not in the folders.
 
     Raises:
@@ -41,11 +42,11 @@ def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path, publi
     for study, runs in collected:
         write_csv(runs, beside / f'{study.name}.csv')
         parts += [*_head(study, runs), *_results(study, runs, beside)]
-        claims += [row for mode in TITLES for row in claim_rows(study, runs, mode)]
+        claims += claim_rows(study, runs)
     if claims:
         verdicts = Counter(row[3].strip('*') for row in claims if row[0])
         counts = ', '.join(f'{number} {verdict}' for verdict, number in verdicts.most_common())
-        parts = ['## Claims', f'{counted(verdicts.total(), "claim")}: {counts}.',
+        parts = ['## Claims', f'{pluralize(verdicts.total(), "claim")}: {counts}.',
                  align(claims, CLAIM_HEADER, set(range(5)), markdown=True), *parts]
     title = f'# Results of {", ".join(study.name for study, _ in studies)}'
     page.write_text('\n\n'.join([title, NOTE, *parts]) + '\n', encoding='utf-8')
@@ -53,7 +54,7 @@ def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path, publi
 
 
 def _collect(study: Study, folder: StudyFolder, published: Path | None) -> list[StudyRun]:
-    """Read the results of a study that has finished runs."""
+    """Read the results of a study, which must have finished runs."""
     runs = collect_runs(study, folder, read_csv(published / f'{study.name}.csv') if published else {})
     finished = [run for run in runs if run.state == FINISHED]
     if not finished:
@@ -76,11 +77,8 @@ def _head(study: Study, runs: Sequence[StudyRun]) -> list[str]:
     ran_on = '; '.join(f'{name}, commit {" or ".join(sorted(commits))}' for name, commits in sorted(machines.items()))
     hours = [sum(getattr(run, f'{kind}_seconds') for run in runs) / 3600 for kind in ('wall', 'cpu', 'gpu')]
     lines = [f'## {study.name}', study.description,
-             f'{counted(len(runs), "run")}: {states}; {hours[0]:.2f} hours of runs, {hours[1]:.2f} of CPU, '
+             f'{pluralize(len(runs), "run")}: {states}; {hours[0]:.2f} hours of runs, {hours[1]:.2f} of CPU, '
              f'{hours[2]:.2f} of GPU. Ran on: {ran_on}.']
-    if study.tune:
-        trials = sum(run.mode == TRIAL for run in runs)
-        lines.append(f'{trials} trials of {", ".join(study.tune.ranges)} chose the best settings of each cell.')
     return [line for line in lines if line]
 
 
@@ -88,21 +86,17 @@ def _results(study: Study, runs: Sequence[StudyRun], beside: Path) -> list[str]:
     """Tables and figures of a study."""
     parts = []
     tables = level_tables(study, runs, markdown=True)
-    parts += ['### What differs beside the first factor', *tables] if tables else []
+    parts += ['### Other differences between the levels', *tables] if tables else []
     finished = [run for run in runs if run.state == FINISHED]
-    anchors = [run for run in finished if run.mode == ANCHOR]
-    for mode, title in TITLES.items():
-        members = [run for run in finished if run.mode == mode]
-        blocks, grid = blocks_of(study, members, anchors), effects_table(study, members)
-        parts += [f'### {title}'] if blocks else []
-        parts += ['#### What each part adds', grid] if grid else []
-        for number, block in enumerate(blocks):
-            figure = beside / f'{study.name}_costs_{mode}_{number}.png'
-            draw_costs(block, figure)
-            parts += [f'#### {block.name}: {block.metric}', block.table(), *block.notes()]
-            parts.append(f'![{block.name}]({beside.name}/{figure.name})')
-    tuned = tuned_table(study, finished)
-    parts += ['### Both side by side', tuned] if tuned else []
+    baselines = [run for run in finished if run.mode == BASELINE]
+    grid = [run for run in finished if run.mode == GRID]
+    if table := effects_table(study, grid):
+        parts += ['### What each part adds', table]
+    for number, table in enumerate(comparison_tables(study, grid, baselines)):
+        figure = beside / f'{study.name}_costs_{number}.png'
+        draw_costs(table, figure)
+        parts += [f'### {table.name}: {table.metric}', table.text(), *table.notes()]
+        parts.append(f'![{table.name}]({beside.name}/{figure.name})')
     failed = [[run.name, run.error.replace('|', '/')] for run in runs if run.state == FAILED]
     parts += ['### Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
     return parts

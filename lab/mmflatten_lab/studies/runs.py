@@ -1,7 +1,6 @@
 """Runs of a study, each with a stable name.
 
-The grid has one for every combination of levels and seeds that is not excluded. A search has the same trials for every
-cell, then runs of every cell with its best settings and all seeds.
+The grid has a run for every combination of levels and seeds that is not excluded.
 """
 from __future__ import annotations
 
@@ -9,22 +8,19 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count, product
+from itertools import product
 from typing import Any
 
-import numpy as np
-from scipy.stats import qmc
+from mmflatten_lab.studies.options import BASE
+from mmflatten_lab.studies.study import Study
+from mmflatten_lab.studies.study_fields import SEED, StudyError
 
-from mmflatten_lab.studies.study import BASE, SEED, Study, StudyError, Tune
-
-# Runs of the grid, trials of the search, cells with tuned settings, runs outside the grid.
-GRID, TRIAL, BEST, ANCHOR = 'recipe', 'trial', 'best', 'anchor'
-DATA = ('_dataloader', '_evaluator')  # ends of the fields that an anchor shares with the grid
-FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
-ENDED = (FINISHED, PRUNED, FAILED)
-TRIAL_SEED = 10_000  # far from the seeds of studies, to which more may be added
+GRID, BASELINE = 'recipe', 'baseline'  # modes: runs of the grid, and runs outside the grid
+DATA = ('_dataloader', '_evaluator')  # ends of the fields that a baseline shares with the grid
+FINISHED, FAILED, RUNNING, WAITING = 'finished', 'failed', 'running', 'waiting'
+ENDED = (FINISHED, FAILED)
 MAX_RUNS = 10_000
 MAX_NAME = 200  # characters, of a folder
 PLANNED = ('base', 'options', 'shape', 'disk', 'iterations', 'batch_size', 'peak_rate', 'warmup')
@@ -38,7 +34,6 @@ class StudyRun:
     mode: str = GRID
     levels: dict[str, str] = field(default_factory=dict)  # factor -> level; runs of one cell have the same levels
     seed: int = 0
-    tuned: dict[str, float] | None = None  # settings of a trial or of a tuned cell
     state: str = WAITING
     metric: str = ''
     value: float | None = None
@@ -61,7 +56,7 @@ class StudyRun:
     iterations: int | None = None  # None if the number of images is unknown
     batch_size: int = 0
     peak_rate: float = math.nan  # learning rate
-    warmup: float = math.nan  # share of the steps before the peak
+    warmup: float = math.nan  # fraction of the steps before the peak
 
     def result(self) -> dict[str, Any]:
         """Content of `result.json`."""
@@ -73,58 +68,23 @@ class StudyRun:
 
 
 def expand(study: Study) -> list[StudyRun]:
-    """Make the anchors, the runs of the grid with the seeds of the first look, then the trials of the search.
+    """Make the baselines, and the runs of the grid with the seeds of the first interim analysis.
 
     Raises:
         StudyError: all runs are excluded or they are too many, a run has no base, or two factors set one field.
     """
-    number = math.prod(map(len, study.factors.values())) * (len(study.seeds) + (study.tune.trials if study.tune else 0))
+    number = math.prod(map(len, study.factors.values())) * len(study.seeds)
     if number > MAX_RUNS:
         raise StudyError(f'factors: expected at most {MAX_RUNS} runs before exclusions, got {number}. Split the study.')
-    first = study.seeds[:study.seed_steps[0]]
+    first = study.seeds[:study.seed_counts[0]]
     runs = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in seeds if seed in first]
     if not runs:
         raise StudyError(f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer combinations.')
-    runs = [make_anchor(study, name) for name in study.anchors] + runs
-    if study.tune:  # the choice of settings must not depend on a seed that is reported
-        seed = next(seed for seed in count(TRIAL_SEED) if seed not in study.seeds)
-        runs += [make_run(study, levels, seed, TRIAL, settings, number) for levels, _ in cells(study)
-                 for number, settings in enumerate(trial_settings(study.tune))]
-    return runs
-
-
-def trial_settings(tune: Tune) -> list[dict[str, float]]:
-    """Settings to try, the same for every cell: evenly spaced for one field, a Halton sequence for several."""
-    if len(tune.ranges) == 1:
-        points = np.linspace(0, 1, tune.trials)[:, None]
-    else:
-        points = qmc.Halton(len(tune.ranges), seed=0).random(tune.trials)
-    forward, back = (np.log, np.exp) if tune.log else (np.asarray, np.asarray)
-    low, high = forward(np.transpose(list(tune.ranges.values())))
-    rows = back(low + points * (high - low))
-    return [{path: float(np.clip(float(f'{value:.4g}'), *limits)) for (path, limits), value
-             in zip(tune.ranges.items(), row)} for row in rows]
-
-
-def best_runs(study: Study, runs: Collection[StudyRun]) -> list[StudyRun]:
-    """Runs of every cell with the settings of its best trial and all seeds, except cells without a finished trial."""
-    best = []
-    for levels, seeds in cells(study):
-        trials = [run for run in runs if run.mode == TRIAL and run.state == FINISHED and run.levels == levels]
-        if trials:
-            settings = max(trials, key=lambda run: _last_validation(study, run)).tuned
-            best += [make_run(study, levels, seed, BEST, settings) for seed in seeds]
-    return best
-
-
-def _last_validation(study: Study, run: StudyRun) -> float:
-    """Metric of the last validation, larger is better; without validations, of the test, which else is not used."""
-    value = run.validations[max(run.validations, key=int)] if run.validations else run.value
-    return study.sign(run.metric) * value
+    return [make_baseline(study, name) for name in study.baselines] + runs
 
 
 def cells(study: Study) -> list[tuple[dict[str, str], list[int]]]:
-    """Combinations of levels with their seeds, without what is excluded."""
+    """Combinations of levels with their seeds, without excluded ones."""
     remaining = []
     for names in product(*study.factors.values()):
         levels = dict(zip(study.factors, names))
@@ -140,27 +100,24 @@ def matches(levels: Mapping[str, str], pattern: Mapping[str, list[str]]) -> bool
     return all(levels[factor] in names for factor, names in pattern.items())
 
 
-def make_run(study: Study, levels: dict[str, str], seed: int, mode: str = GRID,
-             tuned: dict[str, float] | None = None, trial: int | None = None) -> StudyRun:
-    """Make a run of a cell: tuned settings override `overrides`, these the levels, and these the study's options."""
+def make_run(study: Study, levels: dict[str, str], seed: int) -> StudyRun:
+    """Make a run of a cell. `overrides` have precedence over levels, and these over the study's options."""
     options = {**study.options, **_joined(study, levels)}
     for override in study.overrides:
         if matches(levels, override.where):  # a field replaces those inside it
             options = {path: value for path, value in options.items()
                        if not any(path.startswith(f'{own}.') for own in override.options)} | override.options
-    options |= tuned or {}
     labels = [(factor.rpartition('.')[2] if '.' in factor else '') + level for factor, level in levels.items()]
-    end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]
-    return _named_run(StudyRun('', mode, levels, seed, tuned, options=options), study, [*labels, end],
-                      [levels, seed, mode, trial])
+    return _named_run(StudyRun('', GRID, levels, seed, options=options), study, [*labels, f's{seed}'],
+                      [levels, seed, GRID, None])
 
 
-def make_anchor(study: Study, name: str) -> StudyRun:
-    """Make the run of an anchor, a level of the first factor beside the grid with the study's data, not its model."""
+def make_baseline(study: Study, name: str) -> StudyRun:
+    """Make the run of a baseline, a level of the first factor outside the grid, with the study's data."""
     levels = dict(zip(study.factors, [name, *['-'] * (len(study.factors) - 1)]))
     data = {path: value for path, value in study.options.items() if path.partition('.')[0].endswith(DATA)}
-    run = StudyRun('', ANCHOR, levels, study.seeds[0], options={**data, **study.anchors[name]})
-    return _named_run(run, study, [name, ANCHOR], [ANCHOR, name])
+    run = StudyRun('', BASELINE, levels, study.seeds[0], options={**data, **study.baselines[name]})
+    return _named_run(run, study, [name, BASELINE], [BASELINE, name])
 
 
 def _named_run(run: StudyRun, study: Study, labels: list[str], identity: list) -> StudyRun:
@@ -181,7 +138,7 @@ def _named_run(run: StudyRun, study: Study, labels: list[str], identity: list) -
 
 
 def _joined(study: Study, levels: Mapping[str, str]) -> dict[str, Any]:
-    """Fields that the levels set. Two levels may set the same field if they agree on its value."""
+    """Fields that the levels set. Two levels may set the same field to the same value."""
     joined: dict[str, Any] = {}
     known: dict[str, Any] = {}
     for factor, level in levels.items():
@@ -205,5 +162,5 @@ def _nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def digest(content: Any) -> str:
-    """Hash plain content, whatever the order of its keys."""
+    """Hash plain content independently of the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,5 +1,4 @@
 """Reading of study files."""
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,20 +8,19 @@ from pydantic_core import ErrorDetails
 
 from mmflatten.files import UnusableFile, read_yaml
 from mmflatten_lab.studies.options import BASE
-from mmflatten_lab.studies.study import Study, StudyError, check_name, shown, text_keys
+from mmflatten_lab.studies.study import Study
+from mmflatten_lab.studies.study_fields import StudyError, check_name, excerpt, text_keys
 
 FULL = 'full'
-MERGED = ('options', 'budget')  # parts of which a size may give single fields
+MERGED = ('options', 'budget')  # parts whose single fields a size may change
 
 
-def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | None = None,
-               only: Mapping[str, Any] | None = None) -> Study:
+def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | None = None) -> Study:
     """Read a study file.
 
     Args:
         size: `full` for the file itself, or one of its `sizes`, which replaces parts of it.
-        fields: further changes, such as `{'budget.epochs': 2}`.
-        only: factor -> level, or a list of those that remain. Claims about others are dropped.
+        fields: further changes, such as `{'budget.epochs': 2, 'factors.attention': ['softmax']}`.
 
     Raises:
         StudyError: a field is unknown, missing or invalid. The message names each field and its value.
@@ -30,16 +28,11 @@ def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | N
     content = _with_paths(_mapping(_read_yaml(Path(path)), str(path)), Path(path).parent)
     sizes = {FULL: {}, **_mapping(content.pop('sizes', None), 'sizes')}
     check_name('--size', size, sizes)
-    for part in (content, sizes[size]):
-        if isinstance(part, dict) and part.pop('throughput', None) is not None:
-            warnings.warn(f'throughput: studies do not measure speed any more. Remove it from {path} and use '
-                          '`mmflatten benchmark`.', FutureWarning, stacklevel=2)
     content = {'name': Path(path).stem, **_resized(content, _mapping(sizes[size], f'sizes.{size}'))}
     try:
         study = Study.model_validate(_resized(content, _changes(fields or {})))
     except ValidationError as error:
         raise StudyError('\n'.join(map(_message, error.errors()))) from error
-    study = study.keep(only or {})
     return study if size == FULL else study.model_copy(update={'name': f'{study.name}-{size}'})
 
 
@@ -51,7 +44,7 @@ def _read_yaml(path: Path) -> Any:
 
 
 def _with_paths(node: Any, folder: Path) -> Any:
-    """Replace each `base` that is a path from the folder of the study file by its full path."""
+    """Make each `base` that is a path relative to the folder of the study file a full path."""
     if not isinstance(node, dict):
         return node
     return {key: str(folder / item) if key == BASE and isinstance(item, str) and (folder / item).is_file()
@@ -62,7 +55,7 @@ def _resized(content: dict, changes: dict) -> dict:
     """Apply a size: factors keep the listed levels, parts in `MERGED` take new fields, all else is replaced."""
     factors = _mapping(content.get('factors'), 'factors')
     for name, kept in _mapping(changes.pop('factors', None), 'sizes.factors').items():
-        if isinstance(factors.get(name), dict) and isinstance(kept, list):
+        if isinstance(factors.get(name), dict) and isinstance(kept, (list, tuple)):
             levels, names = text_keys(factors[name]), list(map(str, kept))
             for level in names:
                 check_name(f'sizes.factors.{name}', level, levels)
@@ -76,7 +69,7 @@ def _resized(content: dict, changes: dict) -> dict:
 
 
 def _changes(fields: Mapping[str, Any]) -> dict:
-    """Write changes of the command line as a size."""
+    """Convert changes of the command line to the form of a size."""
     changes: dict[str, Any] = {}
     for name, value in fields.items():
         part, _, field = name.partition('.')
@@ -90,14 +83,14 @@ def _changes(fields: Mapping[str, Any]) -> dict:
 def _mapping(value: Any, where: str) -> dict:
     value = text_keys(value)
     if not isinstance(value, dict):
-        raise StudyError(f'{where}: expected a mapping, got {shown(value)}. Write names with a value each.')
+        raise StudyError(f'{where}: expected a mapping, got {excerpt(value)}. Write names with a value each.')
     return value
 
 
 def _message(error: ErrorDetails) -> str:
-    """One line for an error of pydantic, or for one that a validator of ours raised with field and value."""
+    """Format an error of pydantic, or one that our validators raised with field and value, as one line."""
     where = ''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in error['loc']).lstrip('.')
     text = error['msg'].removeprefix('Value error, ')
     if error['type'] == 'value_error':
         return f'{where}: {text}' if where else text
-    return f'{where}: {text}.' if error['type'] == 'missing' else f'{where}: {text}, got {shown(error["input"])}.'
+    return f'{where}: {text}.' if error['type'] == 'missing' else f'{where}: {text}, got {excerpt(error["input"])}.'

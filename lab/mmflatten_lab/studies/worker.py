@@ -1,4 +1,4 @@
-"""Process of one run of a study: trains or resumes, and tests.
+"""Process of one run of a study, which trains or resumes, and tests.
 
     python -m mmflatten_lab.studies.worker work_dirs/studies/STUDY/runs/RUN
 
@@ -8,13 +8,46 @@ import argparse
 import contextlib
 import fcntl
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.console import OUT_OF_SPACE, command_line, explain
-from mmflatten_lab.studies.executors import NO_SPACE
+
+VISIBLE_GPUS = 'CUDA_VISIBLE_DEVICES'
+LOG = 'log.txt'  # output of a run
+NO_SPACE = 75  # exit status of a run that needs more disk space (EX_TEMPFAIL of BSD)
+
+
+def start_process(folder: Path, cores: Sequence[int] = (), gpu: str | None = None,
+                  cwd: str | None = None) -> subprocess.Popen:
+    """Start the process of a run, which ends with this process and writes its log into the folder.
+
+    Args:
+        cores: cores to run on; () leaves the choice to the system.
+        gpu: value of `CUDA_VISIBLE_DEVICES`; None leaves it unchanged.
+        cwd: directory that relative data paths refer to, by default the current one.
+    """
+    command = [sys.executable, '-m', 'mmflatten_lab.studies.worker', str(folder), '--with-parent']
+    env = dict(os.environ)
+    if cores:
+        env['OMP_NUM_THREADS'] = str(len(cores))
+    if gpu is not None:
+        env[VISIBLE_GPUS] = gpu
+    with open(folder / LOG, 'a', encoding='utf-8') as log:  # in a new session, so that Ctrl-C reaches the driver only
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=env,
+                                   cwd=cwd, start_new_session=True)
+    if cores:
+        os.sched_setaffinity(process.pid, cores)  # before it starts its threads
+    return process
+
+
+def execute(folder: str, cwd: str) -> int:
+    """Run the process of a run to its end. Clusters call this on the machine that they choose."""
+    with start_process(Path(folder), cwd=cwd) as process:
+        return process.wait()
 
 
 @command_line

@@ -1,12 +1,11 @@
-"""Trials: predictions, cost, and positions of image pixels in the network input."""
+"""Trials: predictions, and positions of image pixels in the network input."""
 import cv2
 import numpy as np
 import pytest
 import torch
 
 from mmflatten.apis import Predictor
-from mmflatten.measure.flops.model_cost import count_config
-from mmflatten_lab.app.trial import MEAN, attention_view, cost_table, network_pixel, result_table
+from mmflatten_lab.app.trial import MEAN, attention_view, network_pixel, result_table
 
 # Config, size of the network input for an image of 120 x 96, number of layers, and a word of the results table.
 CASES = {
@@ -23,18 +22,13 @@ def files_for(model, picture, **kwargs):
 
 
 @pytest.mark.parametrize('name', CASES)
-def test_trial_of_every_task_has_drawing_numbers_and_cost(tried, picture, name):
+def test_trial_of_every_task_has_drawing_and_numbers(tried, picture, name):
     model, (size, layers, word) = tried(name), CASES[name]
     trial = model.try_on(files_for(model, picture))
     assert trial.size == (120, 96) and trial.network_input.shape[1::-1] == size and len(trial.layers) == layers
     assert model.attends == bool(layers)
     assert trial.drawing.dtype == np.uint8 and trial.drawing.ndim == 3 and np.ptp(trial.drawing) > 0
-    cost = count_config(model.predictor.cfg.filename, size[::-1])
-    assert (model.params, trial.cost.counts.macs) == (cost.params, cost.counts.macs) and trial.seconds > 0
     assert word in result_table(model, trial)
-    shown = cost_table(model, trial)
-    assert f'{cost.counts.macs / 1e9:.3f}' in shown and f'{size[0]} × {size[1]}' in shown
-    assert model.processor.split(',')[0] in shown
 
 
 @pytest.mark.parametrize('name', [name for name, case in CASES.items() if case[1]])

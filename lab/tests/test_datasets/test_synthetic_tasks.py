@@ -1,4 +1,4 @@
-"""Grids of the abilities: their answers, recomputed cell by cell, and the parts of the models that learn them."""
+"""Grids of the synthetic tasks: their answers, recomputed cell by cell, and the parts of the models that learn them."""
 import numpy as np
 import pytest
 import torch
@@ -6,33 +6,33 @@ from mmengine.evaluator import Evaluator
 from mmpretrain.structures import DataSample
 
 from mmflatten_lab.datasets import CellAccuracy
-from mmflatten_lab.datasets.synthetic_tasks import ABILITIES, NO_LABEL, OFFSETS, AbilityGrids, symbols
-from mmflatten_lab.models.synthetic_tasks import CellHead, MixerAlone
+from mmflatten_lab.datasets.synthetic_tasks import NO_LABEL, OFFSETS, TASKS, SyntheticTasks, symbols
+from mmflatten_lab.models.synthetic_tasks import CellHead, PlainMixer
 
 SIZE = 6
 SETTINGS = dict(recall=dict(pairs=5))
 
 
-def answer(ability: str, grid: np.ndarray, cell: int) -> int:
+def answer(task: str, grid: np.ndarray, cell: int) -> int:
     """The right answer for a cell of a grid `(SIZE ** 2, 3)`, by its definition."""
     key, value, mark = grid[cell]
     row, column = divmod(cell, SIZE)
-    if ability == 'recall':
+    if task == 'recall':
         partner, = (other for other in grid if other[0] == key and other[1])
         return NO_LABEL if value else partner[1] - 1
-    if ability == 'match':
+    if task == 'match':
         return int(any(other[0] == key and not other[2] for other in grid)) if mark else NO_LABEL
-    if ability == 'count':
+    if task == 'count':
         return min(sum(other[0] == key for other in grid), 8) - 1
-    if ability == 'neighbour':
+    if task == 'neighbour':
         return grid[cell + 1][1] - 1 if column + 1 < SIZE else NO_LABEL
-    if ability == 'offset':
+    if task == 'offset':
         if not mark:
             return NO_LABEL
         down, right = OFFSETS[mark - 1]
         assert 0 <= row + down < SIZE and 0 <= column + right < SIZE
         return grid[(row + down) * SIZE + column + right][1] - 1
-    if ability == 'path':
+    if task == 'path':
         reached, front = set(), {int(np.flatnonzero(grid[:, 2])[0])}
         while front:
             reached |= front
@@ -43,25 +43,25 @@ def answer(ability: str, grid: np.ndarray, cell: int) -> int:
     return NO_LABEL if value else (key - 1) // 64  # distinguish
 
 
-@pytest.mark.parametrize('ability', ABILITIES)
-def test_labels_are_the_answers(ability):
-    data = AbilityGrids(ability, 8, size=SIZE, **SETTINGS.get(ability, {}))
+@pytest.mark.parametrize('task', TASKS)
+def test_labels_are_the_answers(task):
+    data = SyntheticTasks(task, 8, size=SIZE, **SETTINGS.get(task, {}))
     for grid, labels in zip(data.grids.numpy(), data.labels.tolist()):
-        assert labels == [answer(ability, grid, cell) for cell in range(SIZE ** 2)]
+        assert labels == [answer(task, grid, cell) for cell in range(SIZE ** 2)]
     assert len(set(data.labels.flatten().tolist()) - {NO_LABEL}) > 1
 
 
 def test_grids_depend_on_seed_and_split_alone():
-    first, again, others = (AbilityGrids('count', 8, **kwargs) for kwargs in ({}, {}, dict(split='test')))
+    first, again, others = (SyntheticTasks('count', 8, **kwargs) for kwargs in ({}, {}, dict(split='test')))
     assert torch.equal(first.grids, again.grids) and not torch.equal(first.grids, others.grids)
-    assert not torch.equal(first.grids, AbilityGrids('count', 8, seed=1).grids)
-    assert len(AbilityGrids('count', 8, indices=3)) == 3
+    assert not torch.equal(first.grids, SyntheticTasks('count', 8, seed=1).grids)
+    assert len(SyntheticTasks('count', 8, indices=3)) == 3
     asked = first.labels.flatten()
     assert first.chance() == pytest.approx(100 * max(np.bincount(asked)) / len(asked))
 
 
 def test_item_shows_the_symbols_of_its_cells():
-    data = AbilityGrids('offset', 2, size=SIZE)
+    data = SyntheticTasks('offset', 2, size=SIZE)
     image = data[1]['inputs']
     assert image.shape == (3, 8 * SIZE, 8 * SIZE) and image.dtype == torch.uint8
     for cell, numbers in enumerate(data.grids[1]):
@@ -72,10 +72,10 @@ def test_item_shows_the_symbols_of_its_cells():
     assert len(table[1:65].unique(dim=0)) == 64 and torch.equal(4 * table[65:129], table[1:65])  # a quarter as bright
 
 
-@pytest.mark.parametrize('wrong', [dict(ability='sing'), dict(split='exam')])
-def test_unknown_ability_and_split_are_named(wrong):
+@pytest.mark.parametrize('wrong', [dict(task='sing'), dict(split='exam')])
+def test_unknown_task_and_split_are_named(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong.values()))):
-        AbilityGrids(**{'ability': 'match', 'number': 2, **wrong})
+        SyntheticTasks(**{'task': 'match', 'number': 2, **wrong})
 
 
 @pytest.mark.parametrize('mixer, distinguishes', [
@@ -84,8 +84,8 @@ def test_unknown_ability_and_split_are_named(wrong):
     (dict(type='SoftmaxAttention'), True), (dict(type='InLineAttention', image_conv=False), True)])
 def test_attention_alone_distinguishes_lengths_of_queries_or_not(mixer, distinguishes):
     torch.manual_seed(0)
-    data = AbilityGrids('distinguish', 1)
-    model = MixerAlone(mixer).double()
+    data = SyntheticTasks('distinguish', 1)
+    model = PlainMixer(mixer).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=.3)

@@ -1,4 +1,4 @@
-"""Fashion-MNIST: locating and verifying its files, and building images and canvases."""
+"""Fashion-MNIST: locating and verifying its files, and building images."""
 import shutil
 from pathlib import Path
 
@@ -6,22 +6,16 @@ import numpy as np
 import pytest
 from mmengine.config import Config
 from mmengine.registry import DATASETS, init_default_scope
-from PIL import Image
 
 from mmflatten_lab.commands.garments import main
 from mmflatten_lab.garments import fashion
 from mmflatten_lab.garments.fashion import (
-    CELLS,
     GARMENT_CLASSES,
-    RED,
     SHA256,
-    CanvasOptions,
     FashionOptions,
-    build_canvases,
     build_fashion,
     find_files,
     load_garments,
-    sample_canvas,
 )
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
@@ -32,13 +26,6 @@ SIDE = fashion.SIDE
 def fashion_root(tmp_path_factory, fashion_files) -> Path:
     root = tmp_path_factory.mktemp('data') / 'fashion'
     build_fashion(root, FashionOptions(train=30, val=20), fashion_files)
-    return root
-
-
-@pytest.fixture(scope='module')
-def canvas_root(tmp_path_factory, fashion_files) -> Path:
-    root = tmp_path_factory.mktemp('data') / 'canvases'
-    build_canvases(root, CanvasOptions(train=3, val=2), fashion_files)
     return root
 
 
@@ -118,37 +105,10 @@ def test_too_many_images_is_an_error(tmp_path, fashion_files):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_canvas_has_64_garments_and_one_on_red(fashion_files):
-    garments = load_garments('val', fashion_files)
-    canvas, label = sample_canvas(np.random.default_rng(0), garments)
-    cells = canvas.reshape(CELLS, SIDE, CELLS, SIDE, 3).swapaxes(1, 2).reshape(-1, SIDE, SIDE, 3)
-    marked = np.flatnonzero((cells[..., 0] >= RED).all(axis=(1, 2)))
-    assert len(marked) == 1
-    known = {image.tobytes(): int(label) for image, label in zip(garments.images, garments.labels)}
-    assert known[np.ascontiguousarray(cells[marked[0], ..., 1]).tobytes()] == label
-    grey = {np.ascontiguousarray(cell[..., 1]).tobytes() for cell in cells}
-    assert len(grey) == CELLS**2 and grey <= known.keys()
-
-
-def test_canvas_depends_on_seed_but_not_on_number(canvas_root, tmp_path, fashion_files):
-    build_canvases(tmp_path / 'more', CanvasOptions(train=4, val=1), fashion_files)
-    build_canvases(tmp_path / 'other', CanvasOptions(train=1, val=1, seed=1), fashion_files)
-    first = (canvas_root / 'train' / '00000.png').read_bytes()
-    assert first == (tmp_path / 'more' / 'train' / '00000.png').read_bytes()
-    assert first != (tmp_path / 'other' / 'train' / '00000.png').read_bytes()
-    config = Config.fromfile(BASES / 'fashion_canvas.py')
-    init_default_scope('mmpretrain')
-    config.val_dataloader.dataset.data_root = str(canvas_root)
-    dataset = DATASETS.build(config.val_dataloader.dataset)
-    assert len(dataset) == 2 and dataset[0]['inputs'].shape == (3, 224, 224)
-
-
-@pytest.mark.parametrize('source, folder', [('images', 'train'), ('canvases', 'train'), ('scenes', 'images')])
+@pytest.mark.parametrize('source, folder', [('images', 'train'), ('scenes', 'images')])
 def test_command_builds_once(tmp_path, fashion_files, capsys, source, folder):
     arguments = [source, '--out', str(tmp_path / 'x'), '--files', str(fashion_files), '--train', '2', '--val', '1']
     assert main(arguments) == 0 and (tmp_path / 'x' / folder).is_dir()
-    with Image.open(tmp_path / 'x' / 'contact_sheet.png') as sheet:
-        assert np.asarray(sheet).std() > 20
     assert main(arguments) == 0 and 'nothing to do' in capsys.readouterr().out
 
 

@@ -19,9 +19,9 @@ from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.results.curves import read_scalars
 from mmflatten_lab.commands import linearize
-from mmflatten_lab.datasets.synthetic_tasks import AbilityGrids
+from mmflatten_lab.datasets.synthetic_tasks import SyntheticTasks
 from mmflatten_lab.linearize import choice, steps
-from mmflatten_lab.linearize.choice import Costs, Front, front, within
+from mmflatten_lab.linearize.choice import Costs, ParetoPoint, best_within_budget, pareto_set
 from mmflatten_lab.linearize.models import Distillation
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,10 +32,16 @@ def teacher(tmp_path_factory) -> tuple[str, str]:
     """Config and checkpoint of four softmax blocks with random weights, and 48 generated images to learn from."""
     folder = tmp_path_factory.mktemp('teacher')
     config, checkpoint = folder / 'teacher.py', folder / 'teacher.pth'
-    config.write_text(f"""_base_ = ['{ROOT}/lab/mmflatten_lab/synthetic_tasks/configs/match.py']
-model = dict(backbone=dict(arch=dict(embed_dims=16, depth=4, num_heads=2)), head=dict(in_channels=16))
-train_dataloader = dict(batch_size=8, dataset=dict(number=48))
-val_dataloader = test_dataloader = dict(dataset=dict(number=20))
+    config.write_text(f"""_base_ = ['{ROOT}/lab/mmflatten_lab/synthetic_tasks/base.py']
+model = dict(backbone=dict(img_size=32, arch=dict(embed_dims=16, depth=4, num_heads=2)), head=dict(in_channels=16))
+train_dataloader = dict(batch_size=8, dataset=dict(task='match', size=4, number=48))
+test_dataloader = dict(dataset=dict(task='match', size=4, number=20))
+val_dataloader = dict(
+    num_workers=0, collate_fn=dict(type='default_collate'), batch_size=100,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    dataset=dict(type='mmflatten.SyntheticTasks', task='match', size=4, number=20, split='val'))
+val_evaluator = dict(type='mmflatten.CellAccuracy')
+val_cfg = dict(type='ValLoop')
 default_hooks = dict(logger=dict(interval=1))
 randomness = dict(seed=1)
 """)
@@ -59,7 +65,7 @@ def scores(config: str, checkpoint: Path) -> torch.Tensor:
     model = build_model(load_config(config)).eval()
     model.load_state_dict(torch.load(checkpoint)['state_dict'])
     with torch.no_grad():
-        images = torch.stack([sample['inputs'] for sample in AbilityGrids('match', 8, 4, 'val')])
+        images = torch.stack([sample['inputs'] for sample in SyntheticTasks('match', 8, 4, 'val')])
         return model(images / 64, mode='tensor')
 
 
@@ -115,10 +121,10 @@ def test_choice_fits_the_budget_and_keeps_aligned_blocks(teacher, tmp_path, monk
     assert '--budget: expected at least 0.70' in capsys.readouterr().err
     assert not (tmp_path / 'none' / 'align').exists()
     assert run(teacher, out, *words, '0.85', '--steps', 'align') == 0
-    with open(out / 'front.csv') as file:
+    with open(out / 'pareto.csv') as file:
         points = list(csv.DictReader(file))
     assert points[0] == dict(blocks='', loss='0.0', time='1.0') and float(points[-1]['time']) == pytest.approx(.7)
-    assert (out / 'front.png').stat().st_size > 5000
+    assert (out / 'pareto.png').stat().st_size > 5000
     letters = load_config(str(out / 'linearized.py')).model.backbone.attn_types
     assert letters.count('A') == 2 and letters[3] == 'L'
     result, aligned, old = (torch.load(path)['state_dict'] for path in (
@@ -132,17 +138,17 @@ def test_front_has_no_choice_that_another_beats():
     random = torch.Generator().manual_seed(0)
     losses, after = (torch.rand(8, generator=random).tolist() for _ in range(2))
     costs = Costs(losses, [.9] * 8, after, 8.)
-    choices = [Front(blocks, sum(losses[i] for i in blocks), costs.time(blocks))
+    choices = [ParetoPoint(blocks, sum(losses[i] for i in blocks), costs.time(blocks))
                for size in range(9) for blocks in itertools.combinations(range(8), size)]
-    points = front(costs)
+    points = pareto_set(costs)
     assert len(points) > 5
     for budget in (1., .9, .8, .7, .5):
         fitting = [item for item in choices if item.time <= budget]
         if not fitting:
             with pytest.raises(ValueError, match='--budget: expected at least'):
-                within(points, budget)
+                best_within_budget(points, budget)
             continue
-        assert within(points, budget).loss == pytest.approx(min(item.loss for item in fitting))
+        assert best_within_budget(points, budget).loss == pytest.approx(min(item.loss for item in fitting))
 
 
 @pytest.mark.parametrize('words, message', [

@@ -94,9 +94,9 @@ def test_written_forms_of_letters():
         assert letters_of(cfg, teacher) == expected
 
 
-def test_attention_that_cannot_stand_in_a_block_is_a_line():
+def test_attention_that_cannot_be_used_in_a_block_is_a_line():
     cfg, teacher = taught(DEIT)
-    with pytest.raises(ValueError, match='--attention: cannot stand in these blocks: .*'):
+    with pytest.raises(ValueError, match='--attention: cannot be used in these blocks: .*'):
         build_swapped(swapped_config(cfg, teacher, dict(type='NeighborhoodAttention'), [0]), teacher, [0])
 
 

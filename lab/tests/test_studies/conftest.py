@@ -128,7 +128,7 @@ def drive(tmp_path, monkeypatch) -> Callable[..., list[StudyRun]]:
             **options: object) -> list[StudyRun]:
         (tmp_path / out).mkdir(exist_ok=True)
         return Driver(read_study(path), StudyFolder(tmp_path / out), executor, lambda line: None,
-                      published).go(**options)
+                      published).run(**options)
 
     monkeypatch.setattr(driver_module, 'POLL', 0)
     monkeypatch.setattr(driver_module, 'check_runs', check_runs)

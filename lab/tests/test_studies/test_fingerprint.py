@@ -1,4 +1,5 @@
-"""The battery for one attention: its study, a real run, its page, and attentions that cannot be taken."""
+"""The benchmark suite for one attention: its study, a real run, its page, and attentions that cannot be built."""
+import os
 import sys
 
 import pandas as pd
@@ -28,21 +29,21 @@ class NoMixer:
 def own_module(tmp_path, monkeypatch):
     (tmp_path / 'own_attention.py').write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv('PYTHONPATH', str(tmp_path))  # of the trainings
+    monkeypatch.setenv('PYTHONPATH', os.pathsep.join([str(tmp_path), *sys.path]))  # of the trainings
     yield 'own_attention.Mine'
     sys.modules.pop('own_attention', None)
     MODELS.module_dict.pop('Mine', None)
 
 
-def test_every_task_is_taken_with_the_attention_of_a_user(own_module, tmp_path):
-    study = fingerprint.battery(f'{own_module}:feature_map=elu', 'mine', 3)
-    tasks = fingerprint.chances(study)
+def test_every_task_is_run_with_the_attention_of_a_user(own_module, tmp_path):
+    study = fingerprint.task_suite(f'{own_module}:feature_map=elu', 'mine', 3)
+    tasks = fingerprint.chance_levels(study)
     assert {run.seed for run in expand(study)} == {0, 1, 2} and len(expand(study)) == 3 * len(tasks)
     assert all(share < 62 for share in tasks.values()) and set(fingerprint.RECALL.values()) < set(tasks)
     part = study.model_copy(update=dict(
         seeds=[0], factors={**study.factors, 'task': {'recall-8': study.factors['task']['recall-8']}},
         options={'train_dataloader.dataset.number': 32, 'test_dataloader.dataset.number': 8}))
-    run, = fingerprint.take(part, tmp_path / 'out', 1, print)
+    run, = fingerprint.run_tasks(part, tmp_path / 'out', 1, print)
     assert run.state == FINISHED and run.metric == 'cells/accuracy'
     assert 'own_attention.Mine' in (tmp_path / 'out' / 'runs' / run.name / 'config.py').read_text()
     assert fingerprint.accuracies([run]).iloc[0].tolist() == ['mine', 'recall-8', 0, run.value]
@@ -51,8 +52,8 @@ def test_every_task_is_taken_with_the_attention_of_a_user(own_module, tmp_path):
 @pytest.mark.parametrize('mixer, line', [
     ('SoftmaxAttention', 'softmax'), ('FocusedLinearAttention', 'softmax-local'),
     ('CirculantAttention', 'softmax-gate'), ('MambaInspiredLinearAttention', 'softmax-local-gate')])
-def test_the_line_to_compare_with_has_the_same_helpers(mixer, line):
-    assert fingerprint.upper_line(mixer) == line
+def test_softmax_counterpart_has_the_same_local_term_and_gate(mixer, line):
+    assert fingerprint.softmax_counterpart(mixer) == line
 
 
 def test_one_seed_has_no_interval():
@@ -61,21 +62,17 @@ def test_one_seed_has_no_interval():
     assert fingerprint.intervals(table)['one', 'count'].text() == '40'
 
 
-def test_page_has_intervals_places_and_costs(tmp_path, monkeypatch):
+def test_page_has_intervals_and_ranks(tmp_path, monkeypatch):
     chance = dict.fromkeys([*fingerprint.RECALL.values(), 'count'], 10.)
     rows = [(name, task, seed, level + seed) for task in chance for seed in range(2)
             for name, level in (('softmax', 90), ('linear', 40), ('mine', 60))]
     table = pd.DataFrame(rows, columns=['attention', 'task', 'seed', 'accuracy'])
     table[table.attention != 'mine'].to_csv(tmp_path / 'references.csv', index=False)
     monkeypatch.setattr(fingerprint, 'REFERENCES', tmp_path / 'references.csv')
-    monkeypatch.setattr(fingerprint, 'TOKENS', (16, 64))
-    monkeypatch.setattr(fingerprint, 'SECONDS', .01)
-    spent = fingerprint.costs('LinearAttention', print)
-    assert [cost.tokens for cost in spent] == [16, 64] and all(min(cost) > 0 for cost in spent)
-    fingerprint.write_page('mine', 'LinearAttention', table[table.attention == 'mine'], chance, spent,
+    fingerprint.write_page('mine', 'LinearAttention', table[table.attention == 'mine'], chance,
                            tmp_path / 'fingerprint.md')
     text = (tmp_path / 'fingerprint.md').read_text()
-    half = 3.18245 * .5 ** .5 / 2 ** .5  # t of 3 degrees of freedom, a spread of .5 ** .5, two seeds
+    half = 3.18245 * .5 ** .5 / 2 ** .5  # t of 3 degrees of freedom, a standard deviation of .5 ** .5, two seeds
     assert f'60.5 [{60.5 - half:.4g}, {60.5 + half:.4g}]' in text and '2 of 3' in text and (
         tmp_path / 'fingerprint.png').stat().st_size > 10_000
 
@@ -85,7 +82,7 @@ def test_page_has_intervals_places_and_costs(tmp_path, monkeypatch):
     ('own_attention.NoMixer', 'own_attention.NoMixer: expected'),
     ('own_attention.Other', 'own_attention.Other: expected'),
     ('FocusedLinearAttention:colour=red', 'colour'), ('LinearAttention:feature_map=loud', 'feature_map')])
-def test_attention_that_cannot_be_taken_is_named_in_a_line(own_module, mixer, words, tmp_path, capsys):
+def test_attention_that_cannot_be_built_is_named_in_a_line(own_module, mixer, words, tmp_path, capsys):
     assert command.main([mixer, '--out', str(tmp_path / 'out')]) == 1
     line, = [line for line in capsys.readouterr().err.splitlines() if words in line]
     assert not (tmp_path / 'out').exists()

@@ -6,13 +6,11 @@ import time
 import pytest
 
 from mmflatten_lab.commands import study as command
-from mmflatten_lab.studies import slurm_executor
 from mmflatten_lab.studies.driver import Driver
-from mmflatten_lab.studies.executors import LocalExecutor
+from mmflatten_lab.studies.executors import LocalExecutor, RayExecutor, SlurmExecutor, SlurmJob
 from mmflatten_lab.studies.folder import StudyFolder
 from mmflatten_lab.studies.runs import FINISHED, expand
-from mmflatten_lab.studies.slurm_executor import SlurmExecutor, read_options
-from mmflatten_lab.studies.study import StudyError
+from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.study_file import read_study
 
 
@@ -24,29 +22,35 @@ def wait_for(condition, seconds: float = 300.):
     return value
 
 
-def test_local_executor_distributes_cores_and_gpus():
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr('torch.cuda.device_count', lambda: 2)
+
+
+def test_local_executor_distributes_cores():
     cores = sorted(os.sched_getaffinity(0))
-    one, = LocalExecutor(1, gpus=0).free
-    assert one == (tuple(cores), None)
-    several = LocalExecutor(3, gpus=2).free
+    one, = LocalExecutor(1).free
+    assert one[0] == tuple(cores)
+
+
+def test_local_executor_distributes_cores_and_gpus(two_gpus):
+    several = LocalExecutor(3).free
     assert [gpu for _, gpu in several] == ['0', '1', '0']
-    assert {core for held, _ in several for core in held} == set(cores)
+    assert {core for held, _ in several for core in held} == set(os.sched_getaffinity(0))
 
 
-def test_local_executor_keeps_gpus_hidden(monkeypatch):
+def test_local_executor_keeps_gpus_hidden(monkeypatch, two_gpus):
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '3,GPU-ab,5')
-    assert [gpu for _, gpu in LocalExecutor(3, gpus=2).free] == ['3', 'GPU-ab', '3']
+    assert [gpu for _, gpu in LocalExecutor(3).free] == ['3', 'GPU-ab', '3']
 
 
-def test_read_options_uses_the_names_of_submitit():
-    assert read_options('partition=gpu, time=60,gpus=1,mem=8') == dict(
-        slurm_partition='gpu', timeout_min=60, gpus_per_node=1, mem_gb=8)
+def test_slurm_executor_refuses_an_option_without_value(tmp_path):
     with pytest.raises(StudyError, match='time'):
-        read_options('partition=gpu,time')
+        SlurmExecutor(tmp_path, 'partition=gpu,time')
 
 
 def test_slurm_executor_runs_jobs_through_submitit(tmp_path):
-    executor = SlurmExecutor(tmp_path / 'slurm', dict(cluster='local', timeout_min=3))
+    executor = SlurmExecutor(tmp_path / 'slurm', 'cluster=local,time=3')
     (tmp_path / 'run').mkdir()  # without run.json, so the process fails
     job = executor.submit(tmp_path / 'run')
     assert wait_for(lambda: ended(executor, job)) == (1, )
@@ -65,11 +69,11 @@ def test_slurm_executor_writes_options_into_the_script(tmp_path, monkeypatch):
         (commands / name).write_text(f'#!/bin/sh\n{line}\n')
         (commands / name).chmod(0o755)
     monkeypatch.setenv('PATH', f'{commands}{os.pathsep}{os.environ["PATH"]}')
-    executor = SlurmExecutor(tmp_path / 'slurm', read_options('partition=gpu,time=60,gpus=1,account=lab'), cores=3)
+    executor = SlurmExecutor(tmp_path / 'slurm', 'partition=gpu, time=60,gpus=1,mem=8,account=lab', cores=3)
     (tmp_path / 'run').mkdir()
     assert executor.submit(tmp_path / 'run').job_id == '12'
     script = (tmp_path / 'script').read_text()
-    for option in ('partition=gpu', 'time=60', 'gpus-per-node=1', 'account=lab', 'cpus-per-task=3'):
+    for option in ('partition=gpu', 'time=60', 'gpus-per-node=1', 'account=lab', 'mem=8GB', 'cpus-per-task=3'):
         assert f'#SBATCH --{option}\n' in script
 
 
@@ -82,7 +86,7 @@ def test_slurm_executor_cancels_the_job_of_a_killed_driver(tmp_path, monkeypatch
     monkeypatch.setenv('PATH', f'{tmp_path}{os.pathsep}{os.environ["PATH"]}')
     for _ in range(2):
         (tmp_path / 'run').mkdir()
-        SlurmExecutor(tmp_path / 'slurm', {}).submit(tmp_path / 'run')
+        SlurmExecutor(tmp_path / 'slurm', 'time=1').submit(tmp_path / 'run')
         (tmp_path / 'run').rmdir()  # as --changed rerun does
     assert calls.read_text().splitlines() == ['sbatch', 'scancel 12', 'sbatch']
 
@@ -101,13 +105,13 @@ def test_command_refuses_options_that_it_would_ignore(study_file, capsys, argume
 
 
 def test_job_is_queued_again_when_it_is_preempted():
-    job = slurm_executor.Job()
+    job = SlurmJob()
     again = job.checkpoint('folder', 'cwd')
     assert again.function is job and again.args == ('folder', 'cwd')
 
 
 def test_local_executor_reports_a_killed_process_and_frees_its_place(tmp_path):
-    executor = LocalExecutor(1, gpus=0)
+    executor = LocalExecutor(1)
     process, place = handle = executor.submit(tmp_path)
     assert not executor.free
     process.kill()
@@ -119,7 +123,6 @@ def test_ray_executor_resumes_the_run_of_a_lost_node(study_file, tmp_path):
     import ray
     from ray.cluster_utils import Cluster
 
-    from mmflatten_lab.studies.ray_executor import RayExecutor
     study = read_study(study_file(budget=dict(epochs=40), factors=dict(seed=2), options={'train_cfg.val_interval': 2}))
     runs, folder, lines = expand(study), StudyFolder(tmp_path / 'out'), []
     folder.path.mkdir()
@@ -127,9 +130,9 @@ def test_ray_executor_resumes_the_run_of_a_lost_node(study_file, tmp_path):
     try:
         executor = RayExecutor(cluster.address)  # connects to the head, which is the only node yet
         lost = cluster.add_node(num_cpus=1)
-        assert wait_for(lambda: executor.slots == 2)
+        assert wait_for(lambda: ray.cluster_resources().get('CPU') == 2)
         driver = threading.Thread(target=lambda: lines.append(
-            Driver(study, folder, executor, lines.append).go()))
+            Driver(study, folder, executor, lines.append).run()))
         driver.start()
         wait_for(lambda: len(list(folder.path.glob('runs/*/train/epoch_*.pth'))) >= 2)
         cluster.remove_node(lost, allow_graceful=False)

@@ -12,18 +12,15 @@ import yaml
 from mmflatten_lab.commands import study as command
 from mmflatten_lab.studies import driver as driver_module
 from mmflatten_lab.studies import execution
-from mmflatten_lab.studies.driver import is_hopeless
-from mmflatten_lab.studies.executors import NO_SPACE
+from mmflatten_lab.studies.csv_tables import read_csv, write_csv
 from mmflatten_lab.studies.folder import PROGRESS, RESULT, RUN, StudyFolder, collect_runs, read_file, write_json
-from mmflatten_lab.studies.published import read_csv, write_csv
-from mmflatten_lab.studies.report import write_report
-from mmflatten_lab.studies.runs import BEST, FAILED, FINISHED, PRUNED, TRIAL, StudyRun, expand
-from mmflatten_lab.studies.study import StudyError
+from mmflatten_lab.studies.runs import FAILED, FINISHED, StudyRun
+from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.study_file import read_study
+from mmflatten_lab.studies.worker import NO_SPACE
 from mmflatten_lab.studies.worker import main as work
 
 RATE = 'optim_wrapper.optimizer.lr'
-TUNE = {RATE: [1e-4, 1e-2], 'trials': 3}
 
 
 def test_driver_keeps_finished_runs_and_repeats_failed_ones_on_request(
@@ -66,8 +63,7 @@ def test_driver_stops_at_a_full_disk_and_resumes_later(study_file, drive, fake_e
 
 
 @pytest.mark.parametrize('changes, field', [
-    (dict(options={RATE: 0.2}), 'config'), (dict(metrics=['other', 'accuracy/top1']), 'metrics'),
-    (dict(budget=dict(epochs=2, seconds=9)), 'budget.seconds')])
+    (dict(options={RATE: 0.2}), 'config'), (dict(metrics=['other', 'accuracy/top1']), 'metrics')])
 def test_driver_refuses_changed_runs_without_a_choice(study_file, drive, fake_executor, changes, field):
     drive(study_file(), fake_executor())
     path = study_file(**changes)
@@ -120,76 +116,6 @@ def test_run_of_an_older_version_counts_as_unchanged(study_file, drive, fake_exe
     assert not executor.submitted
 
 
-def test_driver_starts_no_runs_after_total_hours(study_file, drive, fake_executor):
-    executor = fake_executor()
-    with pytest.raises(StudyError, match='budget.total_hours.*1e-09'):
-        drive(study_file(budget=dict(epochs=1, total_hours=1e-9)), executor)
-    assert not executor.submitted
-
-
-def test_tuning_gives_every_cell_its_best_rate_and_survives_growth(study_file, drive, fake_executor, tmp_path):
-    def accuracy(run: dict) -> float:
-        tuned, level = run['result']['tuned'] or {RATE: 0.}, run['result']['levels']['attention']
-        return 50. + 10 * (tuned[RATE] == (1e-4 if level == 'vanilla' else 1e-2))
-
-    path = study_file(tune=TUNE)
-    before = drive(path, fake_executor(accuracy))
-    trials = [result for result in before if result.mode == TRIAL]
-    assert [result.tuned[RATE] for result in trials] == [1e-4, 1e-3, 1e-2] * 2
-    best = [result for result in before if result.mode == BEST]
-    assert [(result.levels['attention'], result.tuned[RATE], result.value) for result in best] == [
-        ('focused', 1e-2, 60.)] * 2 + [('vanilla', 1e-4, 60.)] * 2
-    assert {result.seed for result in trials}.isdisjoint(result.seed for result in best)
-    report = write_report([(read_study(path), StudyFolder(tmp_path / 'out'))], tmp_path / 'page.md').read_text()
-    rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines()]
-    assert ['focused', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.01'] in rows
-    assert ['vanilla', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.0001'] in rows
-
-    factors = yaml.safe_load(path.read_text())['factors']
-    grown = study_file(tune=TUNE, factors={**factors, 'seed': 3})
-    with pytest.raises(StudyError, match='MiB free'):  # before any of the new runs has ended
-        drive(grown, fake_executor(lambda run: NO_SPACE))
-    kept = collect_runs(read_study(grown), StudyFolder(tmp_path / 'out'))
-    assert {result.name for result in before} == {result.name for result in kept if result.state == FINISHED}
-    executor = fake_executor(accuracy)
-    drive(grown, executor)
-    assert len(executor.submitted) == 2 + 2  # the new seed in the grid, and with tuned settings
-
-
-@pytest.mark.parametrize('metric, way', [('higher', 1), ('lower', -1)])
-def test_is_hopeless_compares_with_the_median_of_the_cell(study_file, metric, way):
-    study = read_study(study_file(metrics={'m': metric}, tune={RATE: [1e-4, 1e-2], 'trials': 4}))
-    runs = [StudyRun(str(number), TRIAL, dict(attention='vanilla'), state=state, metric='m',
-                     validations={'1': way * number, '2': way * (number + 9)})
-            for number, state in enumerate([FINISHED, FINISHED, FINISHED, PRUNED])]
-    for level, validations, expected in (('vanilla', {'1': way * .5}, True), ('vanilla', {'1': way * 1.5}, False),
-                                         ('vanilla', {}, False), ('focused', {'1': way * .5}, False)):
-        run = StudyRun('x', TRIAL, dict(attention=level))
-        assert is_hopeless(study, run, dict(metric='m', validations=validations), runs) == expected
-    run = StudyRun('x', TRIAL, dict(attention='vanilla'))
-    assert not is_hopeless(study, run, dict(metric='m', validations={'1': -way}), runs[:2])  # too few to judge by
-
-
-def test_driver_stops_a_hopeless_trial(study_file, drive, fake_executor, tmp_path):
-    class Slow(fake_executor):
-        """The last trial is running until the driver asks it to stop."""
-
-        def submit(self, folder):
-            run = read_file(folder / RUN)
-            if run['result']['mode'] == TRIAL and run['result']['tuned'][RATE] == 1e-2:
-                write_json(folder / PROGRESS, dict(metric='accuracy/top1', validations={'1': 1.}))
-                return folder
-            return super().submit(folder)
-
-        def poll(self, handle):
-            if isinstance(handle, int):
-                return handle
-            return 1 if (handle / 'stop').exists() else None
-
-    runs = drive(study_file(tune=TUNE, factors=dict(seed=1)), Slow())
-    assert [run.state for run in runs if run.mode == TRIAL] == [FINISHED, FINISHED, FAILED]
-
-
 def test_worker_distinguishes_a_full_disk_from_other_failures(tmp_path, monkeypatch, capsys):
     (tmp_path / RUN).touch()
     full = OSError(errno.ENOSPC, 'No space left on device')
@@ -201,18 +127,16 @@ def test_worker_distinguishes_a_full_disk_from_other_failures(tmp_path, monkeypa
         assert str(error.args[-1]) in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.parametrize('mode, validated, value, words', [
-    (TRIAL, dict(metric='acc', validations={'1': 5.}), 1., 'metrics: .*acc and epe'),
-    ('', dict(validations={'1': 5., '2': float('nan')}), 50., 'epe: .*nan, 50.0'),
-    ('', dict(validations={'1': 5.}), float('inf'), 'epe: .*5.0, inf'),
-    ('', dict(validations={'1': float('nan'), '2': 5.}), 50., None)])
-def test_run_fails_if_its_metric_cannot_be_judged(tmp_path, monkeypatch, mode, validated, value, words):
+@pytest.mark.parametrize('validated, value, words', [
+    (dict(validations={'1': 5., '2': float('nan')}), 50., 'epe: .*nan, 50.0'),
+    (dict(validations={'1': 5.}), float('inf'), 'epe: .*5.0, inf'),
+    (dict(validations={'1': float('nan'), '2': 5.}), 50., None)])
+def test_run_fails_if_its_metric_cannot_be_judged(tmp_path, monkeypatch, validated, value, words):
     monkeypatch.setattr(execution, 'train_run', lambda *arguments: '')
     monkeypatch.setattr(execution, 'load_config', lambda *arguments, **options: None)
     monkeypatch.setattr(execution, 'test', lambda *arguments, **options: {'epe': value, 'acc': 9.})
     monkeypatch.setattr(execution, 'git_commit', lambda: 'now')
-    write_json(tmp_path / RUN, dict(result=dict(name='x', mode=mode, git_commit='before'), metrics=['epe', 'acc'],
-                                    seconds=None))
+    write_json(tmp_path / RUN, dict(result=dict(name='x', git_commit='before'), metrics=['epe', 'acc']))
     write_json(tmp_path / PROGRESS, validated)
     if words:
         with pytest.raises(ValueError, match=words):
@@ -224,24 +148,12 @@ def test_run_fails_if_its_metric_cannot_be_judged(tmp_path, monkeypatch, mode, v
         assert result.value == value and result.git_commit == 'now' and result.machine['mmengine']
 
 
-@pytest.mark.parametrize('diverging, status', [(1, 0), (3, 1)])
-def test_study_fails_by_trials_if_a_cell_has_no_finished_trial(study_file, monkeypatch, capsys, diverging, status):
-    path = study_file(tune=TUNE, factors=dict(seed=1))
-    trials = [StudyRun(run.name, run.mode, run.levels, state=FAILED if number < diverging else FINISHED)
-              for number, run in enumerate(expand(read_study(path))[1:])]
-    monkeypatch.setattr(driver_module.Driver, 'go', lambda *arguments: trials)
-    assert command.main([str(path), '--work-dir', str(path.parent / 'out')]) == status
-    output = capsys.readouterr()
-    assert f'{3 - diverging} of 3 runs' in output.out
-    assert f'{diverging} run' in output.err and '--retry-failed' in output.err
-
-
 def test_failed_study_does_not_stop_the_next(study_file, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     studies, ran = [], []
     for name in ('first', 'second'):
         studies.append(str(study_file(name=name).rename(tmp_path / f'{name}.yaml')))
-    monkeypatch.setattr(driver_module.Driver, 'go', lambda self, *arguments: ran.append(self.study.name) or [
+    monkeypatch.setattr(driver_module.Driver, 'run', lambda self, *arguments: ran.append(self.study.name) or [
         StudyRun('x', state=FAILED if self.study.name == 'first' else FINISHED)])
     assert command.main(studies) == 1
     *lines, last = capsys.readouterr().err.splitlines()
@@ -277,7 +189,7 @@ def test_study_folder_lock_excludes_a_second_driver_and_outlasts_status(tmp_path
     assert not StudyFolder(tmp_path).in_use()
 
 
-def test_published_runs_are_taken_over_where_their_config_is_the_same(study_file, drive, fake_executor, tmp_path):
+def test_published_runs_are_reused_where_their_config_is_the_same(study_file, drive, fake_executor, tmp_path):
     path = study_file()
     first = drive(path, fake_executor(lambda run: 60. + run['result']['seed']))
     write_csv(first, tmp_path / 'tiny.csv')
@@ -295,7 +207,7 @@ def test_published_runs_are_taken_over_where_their_config_is_the_same(study_file
 
 
 def test_claims_that_are_open_get_further_seeds(study_file, drive, fake_executor):
-    path = study_file(looks=[3, 6], factors=dict(yaml.safe_load(study_file().read_text())['factors'], seed=6),
+    path = study_file(interim=[3, 6], factors=dict(yaml.safe_load(study_file().read_text())['factors'], seed=6),
                       claims=[dict(order='focused > vanilla')])
     random = np.random.default_rng(0)
     for gap, number in ((5., 6), (.01, 12)):

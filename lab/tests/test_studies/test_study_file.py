@@ -3,26 +3,25 @@ import subprocess
 from pathlib import Path
 from textwrap import dedent
 
-import numpy as np
 import pytest
 import yaml
 from mmengine import Config
 
 from mmflatten.measure.flops.model_cost import image_shape
 from mmflatten_lab.commands import study as command
-from mmflatten_lab.datasets.image_tensors import FashionTensors
 from mmflatten_lab.studies import execution
 from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.costs import check_runs
-from mmflatten_lab.studies.fingerprint import BATTERY
+from mmflatten_lab.studies.fingerprint import SUITE
 from mmflatten_lab.studies.folder import StudyFolder, collect_runs
-from mmflatten_lab.studies.levels import inspect_level
+from mmflatten_lab.studies.level_differences import inspect_level
 from mmflatten_lab.studies.runs import expand
-from mmflatten_lab.studies.study import Override, StudyError
+from mmflatten_lab.studies.study import Override
+from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.study_file import read_study
 
 LAB = Path(__file__).parents[2]
-FILES = {path.stem: path for path in sorted([*LAB.glob('studies/*.yaml'), BATTERY])}
+FILES = {path.stem: path for path in sorted([*LAB.glob('studies/*.yaml'), SUITE])}
 LINEAR = 'model.backbone.mixers'
 TWO = dict(a={}, b={'model.backbone.drop_path_rate': 0.})
 
@@ -63,7 +62,8 @@ def test_overrides_set_fields_of_some_cells_after_their_levels(study_file):
     assert config_of(expand(whole)[3], study.budget).optim_wrapper.optimizer.lr == 1.
     plain = expand(study.model_copy(update={'overrides': []}))
     assert [run.name for run in plain] == [run.name for run in expand(study)]
-    assert [run.options[rate] for run in expand(read_study(path, only=dict(a='y')))] == [8e-3, 2e-3]
+    assert [run.options[rate] for run in expand(read_study(path, fields={'factors.b': ['b'], 'overrides': []}))] == [
+        1e-3, 2e-3]
 
 
 def test_list_of_attentions_sets_linear_attention(study_file):
@@ -88,7 +88,7 @@ def test_nested_field_belongs_to_the_class_of_another_factor(study_file):
     assert [config_of(run, study.budget).optim_wrapper.optimizer.eps for run in expand(study)] == [.1, .2]
     wrong = read_study(study_file(factors={'x': dict(adam=optimizer), 'optim_wrapper.optimizer.momentum': [.1]}))
     with pytest.raises(StudyError, match='momentum'):
-        config_of(expand(wrong)[0], wrong.budget)
+        check_runs(wrong, expand(wrong))
 
 
 @pytest.mark.parametrize('value, refused', [(2, False), (3, True)])
@@ -105,10 +105,10 @@ def test_two_factors_must_agree_on_a_field(study_file, value, refused):
 
 def test_size_keeps_levels_and_changes_parts(study_file):
     path = study_file(sizes=dict(small=dict(factors=dict(attention=['vanilla'], seed=1), metrics=dict(other='lower'),
-                                            budget=dict(total_hours=1))))
+                                            budget=dict(epochs=1))))
     small = read_study(path, 'small')
     assert small.name == 'tiny-small' and small.metrics == dict(other='lower')
-    assert (small.budget.epochs, small.budget.total_hours) == (2, 1)
+    assert small.budget.epochs == 1
     assert [run.levels['attention'] for run in expand(small)] == ['vanilla']
     assert {run.name for run in expand(small)} < {run.name for run in expand(read_study(path))}
     with pytest.raises(StudyError, match='name'):
@@ -143,13 +143,6 @@ def test_size_keeps_levels_and_changes_parts(study_file):
     (dict(options=5), ['options', '5']),
     (dict(description=5), ['description', '5']),
     (dict(budget=dict(epochs=0, iterations=-1)), ['budget.epochs', 'budget.iterations', '-1']),
-    (dict(tune={'optim_wrapper.optimizer.lr': [0, 1]}), ['tune: optim_wrapper.optimizer.lr', '0']),
-    (dict(tune={'optim_wrapper.optimizer.lr': [1, 2, 3]}), ['tune.optim_wrapper.optimizer.lr', '[1, 2, 3]']),
-    (dict(tune={'optim_wrapper.optimizer.lr': [1, 2], 'trials': 1}), ['tune.trials', '1']),
-    (dict(tune={'optim_wrapper.optimizer.lr': [1, 2], 'log': 0}), ['tune.log', '0']),
-    (dict(tune={'optim_wrapper.optimizer.lr': [1e-2, 1e-4]}), ['tune: optim_wrapper.optimizer.lr', '0.01']),
-    (dict(tune={'optim_wrapper.optimizer.lr': [True, 2]}), ['tune.optim_wrapper.optimizer.lr', 'True']),
-    (dict(tune={}), ['tune']),
     (dict(budget=dict(epochs=True)), ['budget.epochs', 'True']),
     (dict(budget=dict(epochs=1.5)), ['budget.epochs', '1.5']),
     (dict(budget=dict(iterations=float('inf'))), ['budget.iterations', 'inf']),
@@ -192,13 +185,13 @@ def test_file_without_bounds_is_refused_in_a_line(tmp_path, text):
 
 
 @pytest.mark.parametrize('changes, words', [
-    (dict(options={'model.backbone.soft_window': 4}), ['model.backbone.soft_window', 'softmax_window']),
+    (dict(options={'model.backbone.soft_window': 4}), ['soft_window']),
     (dict(options={'train_dataloader.batchsize': 4}), ['train_dataloader.batchsize', 'batch_size']),
     (dict(factors=dict(size=dict(odd={'model.head.in_channels': 7}, even={}))), ['odd']),
     (dict(factors=dict(x=TWO, y={'c': {'model.backbone.drop_path_rate': .5}})), ['model.backbone.drop_path_rate']),
     (dict(factors=dict(x=dict(none={LINEAR: dict(L=dict(type='NoAttention'))}))), ['none', 'NoAttention']),
     (dict(options={'test_evaluator.type': 'NoMetric'}), ['test_evaluator', 'NoMetric']),
-    (dict(options={'test_evaluator': dict(type='Accuracy', topkk=1)}), ['test_evaluator', 'Accuracy', 'topkk']),
+    (dict(options={'test_evaluator': dict(type='Accuracy', topkk=1)}), ['test_evaluator', 'topkk']),
     (dict(options={'test_evaluator': [dict(type='Accuracy'), dict(type='NoMetric')]}), ['test_evaluator', 'NoMetric']),
     (dict(options={'val_dataloader.dataset.type': 'NoData'}), ['val_dataloader', 'NoData']),
     (dict(options={'val_dataloader.dataset': dict(_delete_=True, type='RepeatDataset', times=1, dataset=dict(
@@ -209,17 +202,10 @@ def test_file_without_bounds_is_refused_in_a_line(tmp_path, text):
     (dict(exclude=[dict(attention=['focused', 'vanilla'])]), ['exclude']),
 ])
 def test_check_runs_names_what_cannot_be_built(study_file, changes, words):
-    study = read_study(study_file(**changes))
     with pytest.raises(StudyError) as raised:
+        study = read_study(study_file(**changes))
         check_runs(study, expand(study))
     assert all(word in str(raised.value) for word in words)
-
-
-def test_read_study_ignores_throughput_with_a_warning(study_file):
-    with pytest.warns(FutureWarning, match='throughput.*tiny.yaml'):
-        sizes = dict(small=dict(throughput=dict(batch=1)))
-        study = read_study(study_file(throughput=dict(batch=2), sizes=sizes), 'small')
-    assert not hasattr(study, 'throughput')
 
 
 def test_read_study_names_the_line_of_a_repeated_level(study_file):
@@ -238,15 +224,12 @@ def test_read_study_names_a_file_that_is_not_utf8(tmp_path):
 
 
 def test_dry_run_prints_the_grid_with_its_costs(study_file, tmp_path, capsys):
-    path = study_file(tune={'optim_wrapper.optimizer.lr': [1e-4, 1e-2], 'trials': 3})
-    assert command.main([str(path), '--dry-run', '--work-dir', str(tmp_path / 'out')]) == 0
+    assert command.main([str(study_file()), '--dry-run', '--work-dir', str(tmp_path / 'out')]) == 0
     table = capsys.readouterr().out.splitlines()
-    rows = [line.split() for line in table if line.startswith(('recipe', 'trial', 'best'))]
-    assert [row[:3] for row in rows] == [['recipe', 'focused', '2'], ['recipe', 'vanilla', '2'],
-                                         ['trial', 'focused', '3'], ['trial', 'vanilla', '3'],
-                                         ['best', 'focused', '2'], ['best', 'vanilla', '2']]
+    rows = [line.split() for line in table if line.startswith('recipe')]
+    assert [row[:3] for row in rows] == [['recipe', 'focused', '2'], ['recipe', 'vanilla', '2']]
     assert rows[0][6] == '8' and float(rows[0][3]) > float(rows[1][3]) > 0  # 2 epochs of 4 iterations; parameters
-    assert '14 runs' in '\n'.join(table) and not (tmp_path / 'out').exists()
+    assert '4 runs' in '\n'.join(table) and not (tmp_path / 'out').exists()
     assert 'dwc (none in the reference)' not in table[-1] and 'local term (none, dwc in the reference)' in table[-1]
 
 
@@ -255,6 +238,7 @@ def plain(tmp_path):
     """A study of DeiT with 64 images in memory, 8 per step, a warm-up of 4 of 40 iterations."""
     def write(**changes):
         (tmp_path / 'plain.py').write_text(dedent('''
+            custom_imports = dict(imports=['mmflatten_lab.datasets'])
             default_scope = 'mmpretrain'
             model = dict(type='ImageClassifier',
                          head=dict(type='LinearClsHead', num_classes=10, in_channels=16, topk=(1,)),
@@ -308,12 +292,12 @@ def test_positions_inside_an_attention_are_told_from_its_local_term(plain):
     ('model.backbone.linear_attention.gate', ['gate (silu, none in the reference)']),
     ('model.backbone.linear_attention.local_kernel', ['local term (lepe, none in the reference)', 'parameters (+']),
     ('model.backbone.qkv_bias', [])])
-def test_dry_run_says_what_differs_beside_the_core(plain, capsys, option, words):
+def test_dry_run_names_other_differences(plain, capsys, option, words):
     value = dict(with_positions=False, gate='silu', local_kernel=5, qkv_bias=False)[option.rpartition('.')[2]]
-    path = plain(factors=dict(attention=dict(softmax={}, other={option: value}), seed=2), spread=.5)
+    path = plain(factors=dict(attention=dict(softmax={}, other={option: value}), seed=2), std=.5)
     assert command.main([str(path), '--dry-run']) == 0
     out = capsys.readouterr().out
-    assert all(word in out for word in words) and ('differs beside' in out) == bool(words)
+    assert all(word in out for word in words) and ('other differences' in out) == bool(words)
     assert 'detectable difference' in out and 'with 2 seeds' in out and ' 9% ' in out
 
 
@@ -327,16 +311,15 @@ def test_a_metric_that_the_test_lacks_is_refused_before_the_first_run(plain, tmp
 
 def test_fields_and_levels_of_the_command_line(plain):
     path = plain(factors=dict(attention=dict(softmax={}, other={}, third={}), seed=3))
-    study = read_study(path, fields={'budget.epochs': 2, 'options.train_dataloader.batch_size': 4, 'looks': [1, 3],
-                                     'claims': [{'order': 'softmax > other'}, {'order': 'third > softmax'}],
-                                     'exclude': [{'attention': 'other'}, {'attention': ['other', 'third'], 'seed': 1}]},
-                       only=dict(attention=('softmax', 'third'), seed=[0, 2]))
-    assert [claim.text for claim in study.claims] == ['third > softmax'] and study.exclude == []
-    assert list(study.factors['attention']) == ['softmax', 'third'] and study.seeds == [0, 2] and study.looks == [1, 2]
+    study = read_study(path, fields={'budget.epochs': 2, 'options.train_dataloader.batch_size': 4, 'interim': [1, 2],
+                                     'factors.attention': ['softmax', 'third'], 'factors.seed': [0, 2],
+                                     'claims': [{'order': 'third > softmax'}]})
+    assert [claim.text for claim in study.claims] == ['third > softmax'] and study.interim == [1, 2]
+    assert list(study.factors['attention']) == ['softmax', 'third'] and study.seeds == [0, 2]
     assert study.budget.epochs == 2 and study.options == {'train_dataloader.batch_size': 4}
-    for wrong in (dict(attention='fourth'), dict(colour='red'), dict(seed=5), dict(seed=[])):
-        with pytest.raises(StudyError, match=next(iter(wrong))):
-            read_study(path, only=wrong)
+    for wrong in ({'factors.attention': ['fourth']}, {'factors.colour': ['red']}):
+        with pytest.raises(StudyError, match=str(next(iter(wrong.values()))[0]) + '|colour'):
+            read_study(path, fields=wrong)
 
 
 SMALL = [(name, 'smoke') for name, path in FILES.items()
@@ -381,10 +364,8 @@ def test_image_shape_is_that_of_the_training(model, shape):
     assert image_shape(Config(dict(default_scope='mmseg', model=model))) == shape
 
 
-def test_run_keeps_its_curve_and_the_predicted_classes(plain, tmp_path):
+def test_run_keeps_its_curve(plain, tmp_path):
     path = plain(factors=dict(attention=dict(softmax={})), budget=dict(epochs=2))
     assert command.main([str(path), '--work-dir', str(tmp_path / 'out'), '--workers', '1']) == 0
     run, = collect_runs(read_study(path), StudyFolder(tmp_path / 'out'))
-    predicted = np.load(StudyFolder(tmp_path / 'out').run(run.name) / 'labels.npy')
-    true = FashionTensors('train', str(LAB / 'tests/fashion-mnist'), indices=64).labels
-    assert run.value == pytest.approx(100 * np.mean(predicted == true)) and list(run.validations) == ['1', '2']
+    assert 0 <= run.value <= 100 and list(run.validations) == ['1', '2']

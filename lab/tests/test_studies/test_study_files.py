@@ -9,9 +9,9 @@ from mmflatten_lab.studies.runs import FINISHED, StudyRun
 from mmflatten_lab.studies.study_file import read_study
 
 CONTENT = {
-    RESULT: StudyRun('r', levels={'a': 'x'}, state=FINISHED, value=.5, metrics={'m': .5}, tuned={'lr': .1}).result(),
+    RESULT: StudyRun('r', levels={'a': 'x'}, state=FINISHED, value=.5, metrics={'m': .5}).result(),
     PROGRESS: dict(step=3, length=9, metric='m', validations={'1': .5}, wall_seconds=2.5),
-    RUN: dict(result=StudyRun('r').result(), config_hash='0', metrics=['m'], seconds=None),
+    RUN: dict(result=StudyRun('r').result(), config_hash='0', metrics=['m']),
 }
 
 

@@ -1,10 +1,11 @@
 """A study file from somebody else sets values and registered types; it runs no code, with --dry-run neither."""
 import pytest
 
+import mmflatten_lab.datasets  # noqa: F401, registers FashionTensors
 from mmflatten_lab.commands.study import main
 from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.runs import expand
-from mmflatten_lab.studies.study import StudyError
+from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.study_file import read_study
 
 
@@ -36,6 +37,9 @@ COMMAND = 'open("canary", "w")'
     ('train_dataloader.dataset.pipeline', [dict(type='LoadImageFromFile', backend_args=dict(backend='memcached'))]),
     ('train_dataloader.dataset.pipeline.0.backend_args.backend', 'memcached'),
     ('model.backbone', dict(type='mmpretrain.HuggingFaceClassifier', trust_remote_code=True)),
+    ('model.type', 'HuggingFaceClassifier'),
+    ('test_evaluator', dict(type='CocoMetric', backend_args=dict(backend='x'))),
+    ('train_dataloader.dataset', dict(dataset=dict(file_client_args=dict(backend='memcached')))),
 ])
 @pytest.mark.parametrize('place', ['options', 'level', 'override'])
 def test_option_that_could_run_code_is_refused(study_file, canary, capsys, path, value, place):
@@ -67,8 +71,6 @@ def test_yaml_values_of_other_kinds_are_refused(study_file):
     ('optim_wrapper', dict(type='AmpOptimWrapper', clip_grad=dict(max_norm=1., type='norm'),
                            paramwise_cfg=dict(custom_keys={'.norm': dict(decay_mult=0.)}))),
     ('optim_wrapper.optimizer', dict(type='AdamW', lr=1e-3, betas=(.9, .99), _delete_=True)),
-    ('train_dataloader.dataset.pipeline', [dict(type='LoadImageFromFile'), dict(type='Resize', scale=32),
-                                           dict(type='PackInputs')]),
     ('train_dataloader.dataset', dict(type='mmflatten.FashionTensors', split='train', _delete_=True)),
     ('param_scheduler', [dict(type='LinearLR', end=5), dict(type='CosineAnnealingLR', T_max=5)]),
     ('train_dataloader.dataset.data_root', 'data/my set-2/é')])

@@ -8,7 +8,7 @@ import pytest
 from mmflatten_lab.commands import study as command
 from mmflatten_lab.studies.folder import StudyFolder, collect_runs, status_table
 from mmflatten_lab.studies.runs import FINISHED
-from mmflatten_lab.studies.study import StudyError
+from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.study_file import read_study
 
 

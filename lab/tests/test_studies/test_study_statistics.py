@@ -7,32 +7,29 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mmflatten_lab.studies.blocks import blocks_of, draw_costs, effects_table
+from mmflatten_lab.studies.claims import BELOW_BASELINES, added_runs, claim_rows, judge
+from mmflatten_lab.studies.comparison_tables import comparison_tables, draw_costs, effects_table
+from mmflatten_lab.studies.effects import effects
 from mmflatten_lab.studies.folder import RESULT, StudyFolder, write_json
 from mmflatten_lab.studies.report import NOTE, write_report
-from mmflatten_lab.studies.runs import ANCHOR, BEST, FINISHED, GRID, expand, make_anchor
+from mmflatten_lab.studies.runs import BASELINE, FINISHED, GRID, expand, make_baseline
 from mmflatten_lab.studies.statistics import (
     ALPHA,
     BETTER,
     EQUIVALENT,
-    SILENT,
     UNDECIDED,
     UNTESTED,
     WORSE,
     Family,
-    added_runs,
-    claim_rows,
     compare_all,
     compare_pairs,
     detectable,
-    effects,
-    judge,
+    equal_variance_p,
     mean_interval,
     pareto,
     seed_means,
-    spread_test,
 )
-from mmflatten_lab.studies.study import StudyError
+from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.study_file import read_study
 
 
@@ -124,7 +121,7 @@ def test_effects_are_those_of_the_cells(study_file):
     runs = [replace(run, state=FINISHED, metric='acc', value=float(
         10 * run.seed + (run.levels['local'] == 'on') * adds[run.levels['core']]
         + (run.levels['gate'] == 'on') * .5 + random.normal(0, .01))) for run in expand(study)]
-    found = {(item.factor, item.within): item for item in effects(study, runs)}
+    found = {(item.factor, item.condition): item for item in effects(study, runs)}
     assert found['local', ''].difference.mean == pytest.approx(3, abs=.02)
     assert [found['local', core].difference.mean for core in 'abc'] == pytest.approx([1, 3, 5], abs=.03)
     assert found['gate', ''].difference.low > .4 and found['gate', ''].p < .001
@@ -132,10 +129,10 @@ def test_effects_are_those_of_the_cells(study_file):
     assert '| local on' in effects_table(study, runs)
 
 
-def test_spread_test_finds_a_level_that_varies_more():
+def test_equal_variance_test_finds_a_level_that_varies_more():
     random = np.random.default_rng(0)
-    values = pd.DataFrame({name: random.normal(0, spread, 20) for name, spread in (('a', .1), ('b', .1), ('c', 9.))})
-    assert spread_test(values) < .05 < spread_test(values[['a', 'b']])
+    values = pd.DataFrame({name: random.normal(0, std, 20) for name, std in (('a', .1), ('b', .1), ('c', 9.))})
+    assert equal_variance_p(values) < .05 < equal_variance_p(values[['a', 'b']])
 
 
 def test_pareto_marks_points_that_no_other_beats():
@@ -177,17 +174,18 @@ def test_claim_with_a_missing_level_is_untested_unless_another_step_contradicts(
     assert judge(claimed.model_copy(update=dict(claims=[against])), done)[0][0] == 'not reproduced'
 
 
-def test_claim_whose_levels_are_all_below_the_anchors_is_not_judged(claimed):
+def test_claim_whose_levels_are_all_below_the_baselines_is_not_judged(claimed):
     def verdicts(*values):
-        anchors = [replace(make_anchor(claimed, 'linear'), state=FINISHED, metric='acc', value=value)
+        baselines = [replace(make_baseline(claimed, 'linear'), state=FINISHED, metric='acc', value=value)
                    for value in values]
-        return [verdict for verdict, _ in judge(claimed, grid + anchors)]
+        return [verdict for verdict, _ in judge(claimed, grid + baselines)]
 
-    grid, claimed = results(claimed), claimed.model_copy(update=dict(anchors=dict(linear={})))
-    assert verdicts(17.5, 40.) == ['reproduced', 'not reproduced', SILENT, 'reproduced']  # all but `good` are below
-    assert verdicts(30., 40.) == [SILENT, SILENT, SILENT, 'reproduced']  # the last claim has another metric
-    anchor = replace(make_anchor(claimed, 'linear'), state=FINISHED, metric='acc', value=30.)
-    assert len(claim_rows(claimed, [*grid, anchor], GRID)) == 5 and claim_rows(claimed, [*grid, anchor], BEST) == []
+    grid, claimed = results(claimed), claimed.model_copy(update=dict(baselines=dict(linear={})))
+    # All levels except `good` are below the lower baseline.
+    assert verdicts(17.5, 40.) == ['reproduced', 'not reproduced', BELOW_BASELINES, 'reproduced']
+    assert verdicts(30., 40.) == [*[BELOW_BASELINES] * 3, 'reproduced']  # the last claim has another metric
+    baseline = replace(make_baseline(claimed, 'linear'), state=FINISHED, metric='acc', value=30.)
+    assert len(claim_rows(claimed, [*grid, baseline])) == 5
 
 
 def test_judge_refuses_a_claim_over_two_metrics(claimed):
@@ -256,27 +254,27 @@ def test_report_refuses_a_study_file_of_other_runs(study_file, finished, tmp_pat
         write_report([(study, finished)], tmp_path / 'page.md')
 
 
-def test_anchors_have_the_data_of_the_grid(claimed):
+def test_baselines_have_the_data_of_the_grid(claimed):
     options = {'train_dataloader.dataset.indices': 4, 'test_evaluator.topk': 1, 'model.depth': 2}
-    study = claimed.model_copy(update=dict(options=options, anchors=dict(linear={'train_dataloader.dataset.indices': 8},
-                                                                         cnn={})))
-    assert make_anchor(study, 'linear').options == {'train_dataloader.dataset.indices': 8, 'test_evaluator.topk': 1}
-    assert make_anchor(study, 'cnn').options == {'train_dataloader.dataset.indices': 4, 'test_evaluator.topk': 1}
+    baselines = dict(linear={'train_dataloader.dataset.indices': 8}, cnn={})
+    study = claimed.model_copy(update=dict(options=options, baselines=baselines))
+    assert make_baseline(study, 'linear').options == {'train_dataloader.dataset.indices': 8, 'test_evaluator.topk': 1}
+    assert make_baseline(study, 'cnn').options == {'train_dataloader.dataset.indices': 4, 'test_evaluator.topk': 1}
 
 
-def test_nothing_is_judged_below_all_anchors(study_file, tmp_path):
+def test_nothing_is_judged_below_all_baselines(study_file, tmp_path):
     study = read_study(study_file(factors=dict(attention=dict(good={}, fair={}), seed=3), metrics=['acc'],
-                                  anchors=dict(linear={}, chance={}), margin=dict(acc=.1)))
+                                  baselines=dict(linear={}, chance={}), margin=dict(acc=.1)))
     runs = expand(study)
-    assert [run.mode for run in runs][:3] == [ANCHOR, ANCHOR, GRID] and runs[0].levels == dict(attention='linear')
+    assert [run.mode for run in runs][:3] == [BASELINE, BASELINE, GRID] and runs[0].levels == dict(attention='linear')
 
     def table(linear, chance=10.):
         values = dict(linear=linear, chance=chance, good=50., fair=40.)
         done = [replace(run, state=FINISHED, metric='acc', value=values[run.levels['attention']] + .1 * run.seed)
                 for run in runs]
-        block, = blocks_of(study, *([run for run in done if run.mode == mode] for mode in (GRID, ANCHOR)))
+        block, = comparison_tables(study, *([run for run in done if run.mode == mode] for mode in (GRID, BASELINE)))
         draw_costs(block, tmp_path / 'costs.png')
-        return block.table(), ' '.join(block.notes())
+        return block.text(), ' '.join(block.notes())
 
     below_none, below_one, below_all = table(30.), table(60.), table(60., 55.)
     assert WORSE in below_none[0] and WORSE in below_one[0] and WORSE not in below_all[0]
@@ -286,7 +284,7 @@ def test_nothing_is_judged_below_all_anchors(study_file, tmp_path):
 
 def test_seeds_are_added_until_claims_are_settled(study_file):
     study = read_study(study_file(factors=dict(attention=dict(good={}, fair={}, like={}), seed=8), metrics=['acc'],
-                                  looks=[3, 5, 8], margin=dict(acc=.05),
+                                  interim=[3, 5, 8], margin=dict(acc=.05),
                                   claims=[dict(order='good > fair'), dict(order='fair > like')]))
     random = np.random.default_rng(0)
 

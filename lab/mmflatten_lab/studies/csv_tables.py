@@ -1,4 +1,4 @@
-"""Tables of runs that a report publishes, from which reports and further studies can be made."""
+"""CSV tables of runs, which reports write, and which reports and further studies can be made from."""
 import csv
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any, get_type_hints
 import pandas as pd
 
 from mmflatten_lab.studies.runs import StudyRun
-from mmflatten_lab.studies.study import StudyError
+from mmflatten_lab.studies.study_fields import StudyError
 
-_NUMBERS = ('tuned', 'metrics', 'validations')  # mappings to numbers; the others are to text
+_NUMBERS = ('metrics', 'validations')  # mappings whose values are numbers; other mappings hold text
 
 
 def write_csv(runs: Sequence[StudyRun], path: Path) -> None:
@@ -43,7 +43,7 @@ def read_csv(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _result(row: dict[str, str]) -> dict[str, Any]:
-    """Content of `result.json` from the cells of a row; empty cells are left out."""
+    """Convert a row to the content of `result.json`, without empty cells."""
     result: dict[str, Any] = {}
     types = get_type_hints(StudyRun)
     for column, text in row.items():

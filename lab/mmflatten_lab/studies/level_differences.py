@@ -1,4 +1,4 @@
-"""What else differs between the levels of a study: positions, gates, local terms and parameters."""
+"""Differences between the levels of a study besides their operators: positions, gates, local terms, parameters."""
 from __future__ import annotations
 
 import logging
@@ -27,13 +27,13 @@ UNKNOWN = 'unknown'
 
 @dataclass(frozen=True)
 class Level:
-    """Parts of a model beside the core of its attention.
+    """Parts of a model besides the operator of its attention.
 
     Attributes:
         order: 'yes' if the output depends on the order of the patches, else 'no'; 'unknown' if the backbone is not
             plain.
-        places: 'yes' if an attention depends on the order of its tokens without its local term, by rotary positions, a
-            table, pooled maps or convolutions of its own.
+        places: 'yes' if an attention without its local term depends on the order of its tokens: through rotary
+            positions, a table, pooled maps or convolutions.
         gates: kinds of gates of its mixers.
         local: names of the convolutions of the values.
         params: number of parameters.
@@ -46,7 +46,7 @@ class Level:
     params: int
 
     def differences(self, reference: Level) -> list[str]:
-        """Name what differs from a reference beside the core."""
+        """Name the differences from a reference, besides the operator."""
         found = [f'{what} ({own or "none"}, {other or "none"} in the reference)' for what, own, other in (
             ('order of the patches', self.order, reference.order),
             ('order of the tokens in the attention', self.places, reference.places),
@@ -68,7 +68,7 @@ def inspect_level(cfg: Config) -> Level:
 
 
 def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str, str]:
-    """Shuffle the patches of an image and see if the mean of the output changes; then the tokens of each attention."""
+    """Test by shuffling if the output depends on the order of patches, and an attention on that of its tokens."""
     if not isinstance(backbone, PlainBackbone):
         return UNKNOWN, UNKNOWN
     for parameter in backbone.eval().parameters():  # zeros, such as initial tables, would hide positions
@@ -117,7 +117,7 @@ def _mean(output: Tensor) -> Tensor:
 
 
 def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False) -> list[str]:
-    """Compare the levels of the first factor for each combination of the others, where one differs beside its core."""
+    """Compare the levels of the first factor in each combination of the others where they differ in other parts."""
     groups: dict[tuple[str, ...], dict[str, StudyRun]] = defaultdict(dict)
     for run in runs:
         if run.mode == GRID and run.levels:
@@ -131,8 +131,8 @@ def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False)
         rows = [[name, level.order, level.places, level.gates or 'none', level.local or 'none',
                  f'{level.params / 1e6:.3f}', '; '.join(level.differences(reference))]
                 for name, level in levels.items()]
-        header = [', '.join([next(iter(study.factors)), *others]), 'sees the order', 'also in the attention', 'gate',
-                  'local term', 'params (M)', 'differs beside its core']
+        header = [', '.join([next(iter(study.factors)), *others]), 'depends on order', 'also in the attention', 'gate',
+                  'local term', 'params (M)', 'other differences']
         if any(row[-1] for row in rows):
             tables.append(align(rows, header, {0, 1, 2, 3, 4, 6}, markdown=markdown))
     return tables

@@ -1,12 +1,10 @@
-"""Two blocks of DeiT that learn an ability: 64 cells of a grid, one token each, and a label for each cell.
+"""Two blocks of DeiT that learn a synthetic task: a grid of 64 cells, one token each, with a label for each cell.
 
-The files beside this one name the ability.
-
-Run by this project in studies alone: lab/docs/fingerprint.md.
+The study `suite.yaml` sets the task: lab/docs/fingerprint.md.
 """
 custom_imports = dict(imports=['mmflatten_lab.datasets', 'mmflatten_lab.models'])
 default_scope = 'mmpretrain'
-dataset_type = 'mmflatten.AbilityGrids'
+dataset_type = 'mmflatten.SyntheticTasks'
 data_preprocessor = dict(mean=[0.0] * 3, std=[64.0] * 3, to_rgb=False)
 model = dict(
     type='ImageClassifier',
@@ -29,21 +27,14 @@ train_dataloader = dict(
     batch_size=16,
     sampler=dict(type='DefaultSampler', shuffle=True),
     dataset=dict(type=dataset_type, number=20000, size=8))
-val_dataloader = dict(
-    **_loader,
-    batch_size=100,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(type=dataset_type, number=500, size=8, split='val'))
 test_dataloader = dict(
     **_loader,
     batch_size=100,
     sampler=dict(type='DefaultSampler', shuffle=False),
     dataset=dict(type=dataset_type, number=1000, size=8, split='test'))
-val_evaluator = dict(type='mmflatten.CellAccuracy')
-test_evaluator = val_evaluator
+test_evaluator = dict(type='mmflatten.CellAccuracy')
 
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=1, val_interval=1)
-val_cfg = dict(type='ValLoop')
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=1)
 test_cfg = dict(type='TestLoop')
 optim_wrapper = dict(
     type='OptimWrapper', optimizer=dict(type='AdamW', lr=2e-3, weight_decay=0.05), clip_grad=dict(max_norm=5.0))

@@ -1,0 +1,108 @@
+"""Types of the fields of a study file, and how they are read from YAML."""
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from mmflatten_lab.studies.options import BASE, check_options
+
+SEED = 'seed'
+MANY = 1000  # seeds, exclusions and claims
+FEW = 200  # characters of a text in a message
+
+
+class StudyError(ValueError):
+    """Error in a study that prevents its runs."""
+
+
+def pluralize(number: int, thing: str) -> str:
+    return f'{number} {thing}' if number == 1 else f'{number} {thing}s'
+
+
+def check_name(where: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise StudyError(f'{where}: expected one of {excerpt(", ".join(known))}, got {excerpt(name)}. Correct or '
+                         'remove it.')
+
+
+def check_pattern(where: str, pattern: Pattern, known: Mapping[str, Collection[str]]) -> None:
+    for factor, names in pattern.items():
+        check_name(where, factor, known)
+        for name in names:
+            check_name(f'{where}: {factor}', name, known[factor])
+
+
+def excerpt(value: Any) -> str:
+    """Format a value for a message. Long and deeply nested values are shortened."""
+    if isinstance(value, str):
+        return value if len(value) <= FEW else f'{value[:FEW]}...'
+    return reprlib.repr(value)
+
+
+def text_keys(value: Any) -> Any:
+    """Convert the keys of a mapping to text. An empty value in YAML is an empty mapping."""
+    if value is None:
+        return {}
+    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def distinct(values: list) -> list:
+    seen: set[str] = set()
+    for value in values:
+        if repr(value) in seen:
+            raise ValueError(f'expected distinct values, got {excerpt(values)}. Keep one {excerpt(value)}.')
+        seen.add(repr(value))
+    return values
+
+
+def read_levels(factors: Any) -> Any:
+    """Expand factors that are lists (attention classes, base configs or values of a config field) into named levels."""
+    factors = text_keys(factors)
+    if not isinstance(factors, dict):
+        return factors
+    for factor, values in factors.items():
+        if isinstance(values, list) and (factor in ('attention', BASE) or '.' in factor):
+            if len(set(map(str, values))) < len(values):
+                raise ValueError(f'{factor}: expected distinct levels, got {excerpt(values)}. Remove the repeated one.')
+            factors[factor] = {str(value): {factor: value} for value in values}
+            if factor == 'attention':
+                factors[factor] = {name: {'model.backbone.linear_attention': {'_delete_': True, 'type': name}}
+                                   for name in values}
+    return {factor: text_keys(levels) for factor, levels in factors.items() if factor != SEED}
+
+
+def read_metrics(value: Any) -> Any:
+    """Read a list of metrics as metrics where higher is better."""
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return dict.fromkeys(distinct(value), 'higher')
+    return text_keys(value)
+
+
+def read_pattern(value: Any) -> Any:
+    """Read `{task: detection, attention: [hydra, sima]}` with a list of levels for every factor."""
+    value = text_keys(value)
+    return {factor: [str(level) for level in (levels if isinstance(levels, (list, tuple)) else [levels])]
+            for factor, levels in value.items()} if isinstance(value, dict) else value
+
+
+def _seed_list(value: Any) -> Any:
+    """Read a number of seeds as the seeds from 0."""
+    if type(value) is int and value > MANY:
+        raise ValueError(f'expected at most {MANY} seeds, got {value}. Lower it.')
+    return list(range(value)) if type(value) is int else value
+
+
+def split_order(value: Any) -> Any:
+    return [step.strip() for step in value.split('>')] if isinstance(value, str) else value
+
+
+Count = Annotated[int, Field(gt=0, le=10**9)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], BeforeValidator(_seed_list),
+                  Field(min_length=1, max_length=MANY), AfterValidator(distinct)]
+Options = Annotated[dict[str, Any], BeforeValidator(text_keys), AfterValidator(check_options)]
+Pattern = Annotated[dict[str, list[str]], BeforeValidator(read_pattern)]
+Levels = dict[str, Options]  # name of a level -> fields of the config that it sets; `base` is a config
