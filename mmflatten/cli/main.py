@@ -40,7 +40,7 @@ COMMANDS = {
 
 LAB = {
     'study': 'run a grid of trainings from one file, with statistics and report',
-    'fingerprint': 'what one attention can do and what it costs, beside all others',
+    'fingerprint': 'what one attention can do, beside all others',
     'linearize': 'give blocks of a trained model another attention',
     'app': 'a web page to try one or two models: predictions, attention, cost',
     'garments': 'build the garment scenes and files of Fashion-MNIST',

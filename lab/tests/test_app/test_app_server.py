@@ -1,10 +1,6 @@
 """The local server of the page, with several tabs, and the command."""
-import contextlib
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,52 +89,8 @@ def test_foreign_form_uploads_nothing(server):
     assert httpx.post(address, files=files).status_code == 200
 
 
-def test_upload_without_a_length_ends_at_the_limit(server, monkeypatch):
-    monkeypatch.setattr('mmflatten_lab.app.server.UPLOAD_BYTES', 2**20)
-    folder, before = Path(os.environ['GRADIO_TEMP_DIR']), []
-
-    def body():
-        before.append(size_of(folder))
-        yield (b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n')
-        for _ in range(100):
-            yield bytes(2**16)
-
-    with contextlib.suppress(httpx.HTTPError):  # the connection may be closed before all is sent
-        answer = httpx.post(f'{server.local_url}gradio_api/upload', content=body(),
-                            headers={'Content-Type': 'multipart/form-data; boundary=b'})
-        assert answer.status_code in (400, 413)
-    assert size_of(folder) < before[0] + 2**20
-
-
 def size_of(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob('*'))
-
-
-@pytest.mark.parametrize('length, statuses', [(100, (b'400', b'408')), (2**40, (b'413', ))])
-def test_slow_upload_and_stated_size_end(server, monkeypatch, length, statuses):
-    monkeypatch.setattr('mmflatten_lab.app.server.UPLOAD_SECONDS', .2)
-    with socket.create_connection(('127.0.0.1', server.server_port), timeout=10) as slow:
-        slow.sendall(f'POST /gradio_api/upload HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n'
-                     f'Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {length}\r\n\r\n--b'.encode())
-        assert slow.recv(100).split()[1] in statuses
-
-
-def test_folder_that_vanishes_while_it_is_measured_is_no_error(tmp_path, monkeypatch):
-    from mmflatten_lab.app import server
-    (tmp_path / 'a.png').write_bytes(bytes(7))
-    monkeypatch.setattr(server.os, 'walk', lambda folder: [(str(folder), ['left'], ['a.png', 'gone.png']),
-                                                           (str(folder / 'left'), [], ['b.png'])])
-    middleware = server.OwnPageOnly(None, tmp_path)
-    assert middleware._refusal(server.Headers({}), 'POST') == (200, '')
-    monkeypatch.setattr(server, 'FOLDER_BYTES', 6)
-    assert middleware._refusal(server.Headers({}), 'POST')[0] == 507
-
-
-def test_full_folder_takes_no_more_uploads(server, monkeypatch):
-    files = dict(files=('a.png', b'picture'))
-    assert httpx.post(f'{server.local_url}gradio_api/upload', files=files).status_code == 200
-    monkeypatch.setattr('mmflatten_lab.app.server.FOLDER_BYTES', 1)
-    assert httpx.post(f'{server.local_url}gradio_api/upload', files=files).status_code == 507
 
 
 def test_prediction_that_does_not_end_gives_a_message(tried, picture, monkeypatch):
@@ -150,22 +102,6 @@ def test_prediction_that_does_not_end_gives_a_message(tried, picture, monkeypatc
         changed = page.predict_in_time(.3, picture())
         assert 'role="alert"' in changed[page.message]
     go_on.set()
-
-
-def test_folder_of_a_killed_process_is_deleted_at_the_next_start(tmp_path, monkeypatch):
-    code = ("import os, signal\nfrom mmflatten_lab.app.server import own_folder\nwith own_folder() as folder:\n"
-            "    (folder / 'upload.png').touch()\n    print(folder, flush=True)\n    os.kill(os.getpid(), signal.{})")
-    environment = {**os.environ, 'TMPDIR': str(tmp_path)}
-    for signal_name, remains in (('SIGKILL', True), ('SIGINT', False)):
-        ended = subprocess.run([sys.executable, '-c', code.format(signal_name)], env=environment, capture_output=True,
-                               text=True)
-        assert (Path(ended.stdout.strip()) / 'upload.png').exists() is remains, ended.stderr
-    assert list(tmp_path.iterdir()) == []
-    before = os.environ.get('GRADIO_TEMP_DIR')
-    monkeypatch.setattr('tempfile.tempdir', str(tmp_path))
-    with own_folder() as first, own_folder() as second:  # another app runs beside this one
-        assert first.exists() and second.exists() and os.environ['GRADIO_TEMP_DIR'] == str(second)
-    assert list(tmp_path.iterdir()) == [] and os.environ.get('GRADIO_TEMP_DIR') == before
 
 
 @pytest.fixture
