@@ -22,6 +22,6 @@ FLOORS = (
 )
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python, JavaScript and HTML, at most: distribution -> folders and number. What is new pays by removing.
-LINES = {'mmflatten': (('mmflatten',), 30100), 'lab': (('lab/mmflatten_lab',), 5500),
-         'scripts': (('tools/maintain', 'lab/scripts'), 5700)}
+LINES = {'mmflatten': (('mmflatten',), 30100), 'lab': (('lab/mmflatten_lab',), 5000),
+         'scripts': (('tools/maintain', 'lab/scripts'), 3500)}
 FILE, FUNCTION = 250, 40  # lines
