@@ -16,7 +16,7 @@ help:
 	@echo 'make test      install, then linter, type checker and test suite'
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
 	@echo 'make test-browser  report, app and site in Chromium; as root it installs Debian'"'"'s Chromium if there is none'
-	@echo 'make torture   try to break it: kills, full disks, hostile files and strange inputs, at most 30 minutes'
+	@echo 'make torture   try to break it: kills, full disks and hostile files, at most 30 minutes'
 	@echo 'make bench     compare the speed of the models with the committed ratios of this processor family, about 5 minutes'
 	@echo 'make setup     install into $(VENV): a minute on 2 cores, 3.4 GB of download'
 	@echo 'make doctor    check the installation, with the command that fixes each problem'

@@ -153,7 +153,7 @@ def results_table(rows: list[dict], metric: str) -> str:
     return align(cells, ['attention', *names], {0}, markdown=True)
 
 
-def main() -> None:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('config', type=Path)
     parser.add_argument('checkpoint', type=Path)
@@ -166,7 +166,11 @@ def main() -> None:
     parser.add_argument('--metric', default='accuracy/top1')
     parser.add_argument('--workers', type=int, default=2)
     parser.add_argument('--out', type=Path, default=Path('work_dirs/linearize'))
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_arguments()
     cfg = load_config(str(args.config))
     teacher = args.out / 'teacher'
     teacher.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TextIO
 
 import torch
 from gpu_sheet import correctness, speed, training
@@ -111,6 +112,41 @@ def read_results(path: Path, header: dict) -> dict[str, dict]:
             if 'rows' in record and all(row.get('ok', True) for row in record['rows'])}
 
 
+class Recorder:
+    """Results of checks, which are written to a file as soon as a check ends."""
+
+    def __init__(self, file: TextIO, results: dict[str, dict], start: float) -> None:
+        self.file, self.results, self.start = file, results, start
+        self.failed: dict[str, dict] = {}
+
+    def write(self, record: dict) -> None:
+        self.file.write(json.dumps(record) + '\n')
+        self.file.flush()
+
+    def run(self, name: str, check: Check) -> None:
+        try:
+            record = dict(check=name, rows=check())
+            self.results[name] = record
+        except Exception as error:  # the next checks run, and this one is repeated by the next call
+            record = self.failed[name] = dict(check=name, error=f'{type(error).__name__}: {error}'[:500])
+        seconds = time.monotonic() - self.start
+        self.write(dict(record, at=round(seconds, 1)))
+        print(f'{seconds:.0f} s: {name}', file=sys.stderr, flush=True)
+
+
+def run_side_by_side(checks: dict[str, Check], recorder: Recorder, processes: int, limit: float) -> None:
+    """Run checks in processes until the time `limit`. The next call runs the others."""
+    pool = ProcessPoolExecutor(processes, mp_context=get_context('spawn'))
+    futures: dict[Future, str] = {pool.submit(check): name for name, check in checks.items()}
+    try:
+        for future in as_completed(futures, timeout=limit - time.monotonic()):
+            recorder.run(futures[future], future.result)
+    except TimeoutError:
+        pass
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 @command_line
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
@@ -129,40 +165,20 @@ def main(argv: Sequence[str]) -> int:
     if not side_by_side and not alone:
         raise ValueError(f'--only: no check contains {" or ".join(arguments.only)}. There are '
                          f'{", ".join(plans[0] | plans[1])}.')
-    failed: dict[str, dict] = {}
     with path.open('a', encoding='utf-8') as file:
-        def write(record: dict) -> None:
-            file.write(json.dumps(record) + '\n')
-            file.flush()
-
-        def take(name: str, check: Check) -> None:
-            try:
-                record = dict(check=name, rows=check())
-                results[name] = record
-            except Exception as error:  # the next checks run, and this one is repeated by the next call
-                record = failed[name] = dict(check=name, error=f'{type(error).__name__}: {error}'[:500])
-            write(dict(record, at=round(time.monotonic() - start, 1)))
-            print(f'{time.monotonic() - start:.0f} s: {name}', file=sys.stderr, flush=True)
-
+        recorder = Recorder(file, results, start)
         if file.tell() == 0:
-            write(header)
+            recorder.write(header)
         elif not path.read_text(encoding='utf-8').endswith('\n'):
             file.write('\n')
         wanted = {name: check for name, check in side_by_side.items() if name not in results}
         if wanted and time.monotonic() < limit:
             processes = 1 if arguments.quick else min(16, os.cpu_count() or 1)
-            pool = ProcessPoolExecutor(processes, mp_context=get_context('spawn'))
-            futures: dict[Future, str] = {pool.submit(check): name for name, check in wanted.items()}
-            try:
-                for future in as_completed(futures, timeout=limit - time.monotonic()):
-                    take(futures[future], future.result)
-            except TimeoutError:
-                pass  # the next call runs the rest
-            finally:
-                pool.shutdown(cancel_futures=True)
+            run_side_by_side(wanted, recorder, processes, limit)
         for name, check in alone.items():
             if name not in results and time.monotonic() < limit:
-                take(name, check)
+                recorder.run(name, check)
+    failed = recorder.failed
     missing = [name for name in side_by_side | alone if name not in results and name not in failed]
     print(sheet(header, results, failed, missing, speed.copy_bandwidth(device, arguments.quick)))
     rows = [row for record in results.values() for row in record['rows']]

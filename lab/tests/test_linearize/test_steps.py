@@ -124,7 +124,6 @@ def test_choice_fits_the_budget_and_keeps_aligned_blocks(teacher, tmp_path, monk
     with open(out / 'pareto.csv') as file:
         points = list(csv.DictReader(file))
     assert points[0] == dict(blocks='', loss='0.0', time='1.0') and float(points[-1]['time']) == pytest.approx(.7)
-    assert (out / 'pareto.png').stat().st_size > 5000
     letters = load_config(str(out / 'linearized.py')).model.backbone.attn_types
     assert letters.count('A') == 2 and letters[3] == 'L'
     result, aligned, old = (torch.load(path)['state_dict'] for path in (

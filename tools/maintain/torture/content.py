@@ -1,11 +1,10 @@
-"""Content of hostile files: checkpoints, predictions, study files, files of runs, shards, indexes and annotations."""
+"""Content of hostile files: checkpoints, predictions, study files and files of runs."""
 import io
 import json
 import os
 import pickle
 import shutil
 import struct
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from published import configs
 from world import World
+
+ENTRY = dict(img_path='a.png', pred_label=torch.tensor([0]), pred_score=torch.tensor([.2, .8]),
+             gt_label=torch.tensor([1]))
 
 
 class Case(NamedTuple):
@@ -36,11 +37,11 @@ class Call:
         return self.reduced
 
 
-def hostile(world: World, canary: Path, *more: Iterator[Case]) -> list[Case]:
+def hostile(world: World, canary: Path) -> list[Case]:
     """Make all files, of all kinds in turn, so that a shorter campaign has some of each. None may make `canary`."""
     kinds = [list(cases) for cases in (
-        checkpoints(world, canary), safetensors(), predictions(world, canary), studies(world, canary), runs(world),
-        shards(world), indexes(), annotations(world), (Case('hub', *config) for config in configs(canary)), *more)]
+        checkpoints(world, canary), damaged_checkpoints(world), predictions(world, canary), damaged_predictions(world),
+        studies(world, canary), runs(world))]
     return [cases[number] for number in range(max(map(len, kinds))) for cases in kinds if number < len(cases)]
 
 
@@ -80,20 +81,16 @@ def gadgets(canary: Path) -> dict[str, bytes]:
 
 
 def checkpoints(world: World, canary: Path) -> Iterator[Case]:
+    """Checkpoints whose pickles call functions. Their weights may be read."""
     weights = torch.load(world.weights, weights_only=True)['state_dict']
-    saved = world.weights.read_bytes()
-    for name, value in {
-        'os.system': Call(os.system, (f'touch {canary}',)),
-        'eval': Call(eval, (f"open('{canary}', 'w')",)),
-        'exec': Call(exec, (f"open('{canary}', 'w')",)),
-        'shutil.rmtree': Call(shutil.rmtree, (str(world.data),)),
-    }.items():
+    for name, value in {'os.system': Call(os.system, (f'touch {canary}',)),
+                        'eval': Call(eval, (f"open('{canary}', 'w')",)),
+                        'exec': Call(exec, (f"open('{canary}', 'w')",)),
+                        'shutil.rmtree': Call(shutil.rmtree, (str(world.data),))}.items():
         for new in (True, False):
             file = io.BytesIO()
             torch.save(dict(state_dict=weights, more=value), file, _use_new_zipfile_serialization=new)
-            yield Case(
-                'pth', f'{name}, {"zip" if new else "older"} format', file.getvalue(), False
-            )  # weights can be read
+            yield Case('pth', f'{name}, {"zip" if new else "older"} format', file.getvalue(), False)
     yield Case('pth', 'a pickle alone', pickle.dumps(Call(os.system, (f'touch {canary}',))), True)
     yield Case('pth', 'memo bomb', b'\x80\x02Nr\xff\xff\xff\x7f.', True)
     yield Case('pth', 'bytes of a stated size', b'\x80\x04\x8e' + (2**40).to_bytes(8, 'little') + b'.', True)
@@ -104,6 +101,10 @@ def checkpoints(world: World, canary: Path) -> Iterator[Case]:
             for part, data in (('data.pkl', b'\x80\x02' + pickled + b'.'), ('byteorder', 'little'), ('version', '3')):
                 archive.writestr(f'a/{part}', data)
         yield Case('pth', name, file.getvalue(), True)
+
+
+def damaged_checkpoints(world: World) -> Iterator[Case]:
+    saved = world.weights.read_bytes()
     yield Case('pth', 'empty', b'', True)
     yield Case('pth', 'text', b'<html>404</html>', True)
     bomb = io.BytesIO()
@@ -118,25 +119,11 @@ def checkpoints(world: World, canary: Path) -> Iterator[Case]:
     yield from damaged(world, 'pth', 'checkpoint', saved, 9)
 
 
-def safetensors() -> Iterator[Case]:
-    for name, header in {
-        'huge header': None,
-        'offsets beyond the end': {'a': dict(dtype='F32', shape=[9], data_offsets=[0, 36])},
-        'lying shape': {'a': dict(dtype='F32', shape=[2**40], data_offsets=[0, 4])},
-        'unknown type': {'a': dict(dtype='OBJ', shape=[1], data_offsets=[0, 4])},
-        'overlap': {key: dict(dtype='F32', shape=[1], data_offsets=[0, 4]) for key in 'ab'},
-        'negative': {'a': dict(dtype='F32', shape=[-1], data_offsets=[0, 4])},
-    }.items():
-        text = json.dumps(header).encode() if header else b'{}'
-        yield Case('safetensors', name, (len(text) if header else 2**62).to_bytes(8, 'little') + text + bytes(4), True)
-
-
 def predictions(world: World, canary: Path) -> Iterator[Case]:
-    entry = dict(img_path='a.png', pred_label=torch.tensor([0]), pred_score=torch.rand(2), gt_label=torch.tensor([1]))
+    """Predictions whose pickles call functions or take much memory."""
     for name, value in {
         'object pointers in a dtype': Call(
-            np.dtype, ('V8', False, True), (3, '|', None, ('a',), {'a': (np.dtype(object), 0)}, 8, 1, 0)
-        ),
+            np.dtype, ('V8', False, True), (3, '|', None, ('a',), {'a': (np.dtype(object), 0)}, 8, 1, 0)),
         'os.system': Call(os.system, (f'touch {canary}',)),
         'eval': Call(eval, (f"open('{canary}', 'w')",)),
         'array of objects': np.array([{}], object),
@@ -144,14 +131,13 @@ def predictions(world: World, canary: Path) -> Iterator[Case]:
         'getattr': Call(getattr, (dict, 'fromkeys')),
         'import': Call(__import__, ('antigravity',)),
     }.items():
-        yield Case('pkl', name, pickle.dumps([{**entry, 'more': value}], 2), True)
-    yield Case(
-        'pkl',
-        'defaults of a function',
-        (b'\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}U\x0c__defaults__(K\x01ts\x86b.'),
-        True,
-    )
+        yield Case('pkl', name, pickle.dumps([{**ENTRY, 'more': value}], 2), True)
+    yield Case('pkl', 'defaults of a function',
+               b'\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}U\x0c__defaults__(K\x01ts\x86b.', True)
     yield Case('pkl', 'memo bomb', b'\x80\x02Nr\xff\xff\xff\x7f.', True)
+
+
+def damaged_predictions(world: World) -> Iterator[Case]:
     yield Case('pkl', 'no list', pickle.dumps(dict(a=1), 2), True)
     yield Case('pkl', 'nested', pickle.dumps([[[]]], 2), True)
     nested: list = []
@@ -169,10 +155,10 @@ def predictions(world: World, canary: Path) -> Iterator[Case]:
         yield Case('pkl', name, pickle.dumps([found]), True)
     for name, value in {'address': 'http://127.0.0.1:9/a.png', 'escapes': '\x1b[2J\x9b.png', 'shard': (
             'shard://file//dev/zero?offset=0&size=6000000000#a')}.items():
-        yield Case('pkl', f'{name} as image', pickle.dumps([{**entry, 'img_path': value}]), False)
-    yield Case('pkl', 'nested path', pickle.dumps([{**entry, 'img_path': nested}]), True)
-    yield Case('pkl', 'labels that are text', pickle.dumps([{**entry, 'gt_label': 'cat'}], 2), True)
-    yield Case('pkl', 'scores of other lengths', pickle.dumps([entry, {**entry, 'pred_score': torch.rand(5)}], 2), True)
+        yield Case('pkl', f'{name} as image', pickle.dumps([{**ENTRY, 'img_path': value}]), False)
+    yield Case('pkl', 'nested path', pickle.dumps([{**ENTRY, 'img_path': nested}]), True)
+    yield Case('pkl', 'labels that are text', pickle.dumps([{**ENTRY, 'gt_label': 'cat'}], 2), True)
+    yield Case('pkl', 'scores of other lengths', pickle.dumps([ENTRY, {**ENTRY, 'pred_score': torch.rand(5)}], 2), True)
     yield from damaged(world, 'pkl', 'predictions', world.predictions.read_bytes(), 9)
     for text in ('[]', '{"classes": 5}', '{"classes": [1, 2]}', '{"evaluator": {}}', '[' * 20_000, '{"metrics": []}'):
         yield Case('json', f'origin {text[:20]}', text.encode(), True)
@@ -181,8 +167,7 @@ def predictions(world: World, canary: Path) -> Iterator[Case]:
 def studies(world: World, canary: Path) -> Iterator[Case]:
     text = world.study.read_text()
     aliases = 'a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n' + ''.join(
-        f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]\n' for n in range(1, 10)
-    )
+        f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]\n' for n in range(1, 10))
     for name, content in {
         'aliases': aliases,
         'aliases in options': f'{aliases}options: {{x: *a9}}\n{text}',
@@ -216,86 +201,10 @@ def studies(world: World, canary: Path) -> Iterator[Case]:
 
 def runs(world: World) -> Iterator[Case]:
     """Files of a study's runs, which are set aside: the status must be printed in any case."""
-    whole = json.dumps(
-        dict(name='r', state='finished', metric='accuracy/top1', value=50.0, metrics={'accuracy/top1': 50.0})
-    )
+    whole = json.dumps(dict(name='r', state='finished', metric='m', value=50.0, metrics={'m': 50.0}))
     for file in ('result.json', 'run.json', 'progress.json'):
-        for text in (
-            '[]',
-            'null',
-            '{"state": 5}',
-            '{"name": "r", "state": "finished", "value": "x"}',
-            '[' * 20_000,
-            '\xff',
-            '{"result": {"wall_seconds": "x"}}',
-            '{"step": "x", "length": 0}',
-            whole.replace('50.0', 'NaN'),
-        ):
+        for text in ('[]', 'null', '{"state": 5}', '{"name": "r", "state": "finished", "value": "x"}', '[' * 20_000,
+                     '\xff', '{"result": {"wall_seconds": "x"}}', '{"step": "x", "length": 0}',
+                     whole.replace('50.0', 'NaN')):
             yield Case('run', f'{file} {text[:30]}', text.encode('latin-1'), False)
         yield from damaged(world, 'run', f'{file} of a result', whole.encode(), 3)
-
-
-def shards(world: World) -> Iterator[Case]:
-    def tar(*members: tuple[str, bytes, dict]) -> bytes:
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode='w') as archive:
-            for name, content, changes in members:
-                info = tarfile.TarInfo(name)
-                info.size = len(content)
-                for key, value in changes.items():
-                    setattr(info, key, value)
-                archive.addfile(info, io.BytesIO(content))
-        return file.getvalue()
-
-    image = world.photos[0].read_bytes()
-    good = tar(('a/1.png', image, {}), ('b/2.png', image, {}))
-    yield Case('tar', 'link', tar(('a/1.png', b'', dict(type=tarfile.SYMTYPE, linkname='/etc/passwd'))), True)
-    yield Case('tar', 'hard link', tar(('a/1.png', b'', dict(type=tarfile.LNKTYPE, linkname='../../escaped'))), True)
-    yield Case('tar', 'a label that is no number', tar(('a/1.png', image, {}), ('a/1.cls', b'x' * 10**6, {})), True)
-    yield Case('tar', 'no images', tar(('a/1.txt', b'x', {})), True)
-    yield Case('tar', 'traversal', tar(('../../escaped/1.png', image, {})), False)  # names are read, never written
-    yield Case('tar', 'text', b'hello', True)
-    for size in (b'00000100000\0', b'\x80' + b'\x7f' * 11, b'\xff' * 11 + b'\x00', b'77777777777\0', b'zzzzzzzzzzz\0'):
-        header = bytearray(good[:512])
-        header[124:136], header[148:156] = size, b' ' * 8
-        header[148:156] = b'%06o\0 ' % sum(header)
-        yield Case('tar', f'stated size {size!r}', bytes(header) + good[512:], True)
-    yield from damaged(world, 'tar', 'shard', good, 9)
-
-
-def indexes() -> Iterator[Case]:
-    for text in (
-        '[]',
-        '{}',
-        'null',
-        '{"format": 9}',
-        '[' * 20_000,
-        '{"shards": 5, "classes": [], "folders": {}}',
-        '{"format": 1, "images": 5, "shards": [], "classes": [], "folders": {"x": 1}}',
-    ):
-        yield Case('index', f'index.json {text[:30]}', text.encode(), True)
-
-
-def annotations(world: World) -> Iterator[Case]:
-    good = dict(
-        images=[dict(id=n, file_name=path.name, width=32, height=32) for n, path in enumerate(world.photos)],
-        annotations=[dict(id=n, image_id=n, category_id=1, bbox=[1, 1, 9, 9], area=81, iscrowd=0) for n in range(3)],
-        categories=[dict(id=1, name='x')],
-    )
-    for name, changes in {
-        'no images': dict(images=[]),
-        'text for a box': dict(annotations=[dict(id=0, image_id=0, category_id=1, bbox='x')]),
-        'box of NaN': dict(annotations=[dict(id=0, image_id=0, category_id=1, bbox=[float('nan')] * 4)]),
-        'huge box': dict(annotations=[dict(id=0, image_id=0, category_id=1, bbox=[0, 0, 1e300, 1e300])]),
-        'path traversal': dict(images=[dict(id=0, file_name='../../../etc/passwd', width=9, height=9)]),
-        'device': dict(images=[dict(id=0, file_name='/dev/zero', width=9, height=9)]),
-        'numbers as images': dict(images=[1, 2]),
-        'categories of text': dict(categories='x'),
-        'same id': dict(images=[good['images'][0]] * 2),
-        'negative box': dict(annotations=[dict(id=0, image_id=0, category_id=1, bbox=[1, 1, -5, 3])]),
-    }.items():
-        yield Case('coco', name, json.dumps({**good, **changes}).encode(), name != 'huge box')
-    yield Case('coco', 'nesting', b'[' * 20_000, True)
-    yield Case('coco', 'text', b'hello', True)
-    yield Case('coco', 'another encoding', json.dumps(good).encode('utf-16'), True)
-    yield from damaged(world, 'coco', 'annotations', json.dumps(good).encode(), 9)

@@ -7,12 +7,8 @@ from pathlib import Path
 
 from cases import Ended, Results, command, memory_now, one_line, run
 from content import Case, hostile
-from labels import LABEL_FILES, labels
-from published import write_model
-from world import ROOT, World
+from world import World
 
-from mmflatten.datasets.image_index import ImageIndex, ImageIndexError
-from mmflatten.datasets.shards import build_index
 from mmflatten_lab.studies.runs import expand
 from mmflatten_lab.studies.study_file import read_study
 
@@ -23,10 +19,9 @@ CAMPAIGN = 'hostile files'
 def campaign(world: World, results: Results, number: int, end: float) -> None:
     """Give each hostile file to its command, which must refuse it in a line that names it."""
     canary = world.folder / 'canary'
-    read = dict(pth=_convert, safetensors=_convert, pkl=_analyze, json=_origin, yaml=_study, run=_status, tar=_index,
-                index=_open_index, coco=_init, hub=_predict, **dict.fromkeys(LABEL_FILES, _convert_labels))
+    read = dict(pth=_convert, pkl=_analyze, json=_origin, yaml=_study, run=_status)
     before = memory_now()
-    for count, case in enumerate(hostile(world, canary, labels(world, canary))[:number]):
+    for count, case in enumerate(hostile(world, canary)[:number]):
         if time.monotonic() > end:
             break
         start, folder = time.monotonic(), world.place(f'file{count:03d}')
@@ -93,63 +88,6 @@ def _status(world: World, folder: Path, case: Case) -> Reader:
         _write(place, 'run.json', started.encode())  # the progress of a run is read if it was started
         _write(place, case.name.split()[0], case.content)
     return command(['study', world.study, '--status', '--work-dir', folder / 'work'], folder), ()
-
-
-def _index(world: World, folder: Path, case: Case) -> Reader:
-    file = _write(folder, 'hostile.tar', case.content)
-    return command(['data', 'index', file, '--out', folder / 'out.index'], folder), ('hostile.tar', 'source')
-
-
-def _open_index(world: World, folder: Path, case: Case) -> Reader:
-    def read() -> int:
-        try:
-            for _ in ImageIndex(folder / 'hostile.index'):
-                pass
-        except ImageIndexError as error:
-            print(error)
-            return 1
-        return 0
-
-    build_index([world.data], folder / 'hostile.index')
-    _write(folder / 'hostile.index', 'index.json', case.content)
-    return read, ('hostile.index',)
-
-
-def _init(world: World, folder: Path, case: Case) -> Reader:
-    file = _write(folder, 'hostile.json', case.content)
-    base = ROOT / 'configs' / 'digits' / 'retinanet_flatten-swin-nano_fpn_digits.py'
-    return command(
-        [
-            'init',
-            '--task',
-            'det',
-            '--images',
-            world.photos[0].parent,
-            '--ann',
-            file,
-            '--base',
-            base,
-            '--out',
-            folder / 'mine.py',
-        ],
-        folder,
-    ), ('hostile.json', 'nothing was written', 'images', 'classes')
-
-
-def _predict(world: World, folder: Path, case: Case) -> Reader:
-    model = write_model(folder / 'model', case.content)
-    return command(['predict', model, world.photos[0], '--out', folder / 'out'], folder), ('config.json',
-                                                                                           'mmflatten.json')
-
-
-def _convert_labels(world: World, folder: Path, case: Case) -> Reader:
-    (folder / 'labels').mkdir()
-    _write(folder / 'labels', 'classes.txt', b'a\n')
-    (folder / 'labels' / 'images').symlink_to(world.photos[0].parent)
-    file = _write(folder / 'labels', case.kind, case.content)
-    source = file if case.kind == 'data.yaml' else file.parent
-    return command(['data', 'convert', source, '--images', world.photos[0].parent, '--to', 'coco', '--out',
-                    folder / 'out'], folder), (case.kind,)
 
 
 def _write(folder: Path, name: str, content: bytes) -> Path:

@@ -1,8 +1,5 @@
-"""Kills with -9 and full disks: what is repeated ends as if nothing had happened."""
-import hashlib
+"""Kills with -9 and full disks: what is repeated ends as if it had not been killed."""
 import json
-import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -44,72 +41,8 @@ def study(world: World, results: Results, number: int, end: float) -> None:
     undisturbed, start = world.place('study'), time.monotonic()
     _require(run(drive(undisturbed), undisturbed / 'output.txt', SECONDS))
     whole, duration = _study_results(undisturbed), time.monotonic() - start
-    _repeat('kills of a study driver', world, results, number // 2, end, duration, drive,
+    _repeat('kills of a study driver', world, results, number, end, duration, drive,
             lambda folder: '' if _study_results(folder) == whole else 'results differ from the undisturbed study')
-    _kill_workers('kills of study workers', world, results, number - number // 2, end, duration, drive, whole)
-
-
-def ray(world: World, results: Results, number: int, end: float) -> None:
-    """Kill the processes of runs on a Ray cluster. The driver repeats them."""
-    def drive(folder: Path) -> Callable[[], int]:
-        return command(['study', world.study, '--work-dir', folder / 'work', '--ray', 'local'], folder)
-
-    undisturbed, start = world.place('ray'), time.monotonic()
-    _require(run(drive(undisturbed), undisturbed / 'output.txt', SECONDS))
-    _kill_workers('kills of Ray workers', world, results, number, end, time.monotonic() - start, drive,
-                  _study_results(undisturbed))
-
-
-def _kill_workers(campaign: str, world: World, results: Results, number: int, end: float, duration: float,
-                  call: Callable[[Path], Callable[[], int]], whole: dict) -> None:
-    """Kill all processes of a study's runs at a random time, if there are any then."""
-    tries = hits = 0
-    while hits < number and time.monotonic() < end:
-        tries += 1
-        start, folder = time.monotonic(), world.place(f'{campaign.replace(" ", "_")}{tries:03d}')
-        after = world.random.uniform(.2, .9) * duration
-        killer = subprocess.Popen(['bash', '-c', f'sleep {after}; pkill -9 -f "studies[.]worker {folder}"'])
-        ended = run(call(folder), folder / 'output.txt', SECONDS)
-        if killer.wait():
-            continue  # no process of a run was there
-        hits += 1
-        lost = '' if ended.status == 0 and _study_results(folder) == whole else ended.last_line or 'results differ'
-        results.add(campaign, f'after {after:.1f} s', lost, time.monotonic() - start)
-
-
-def shards(world: World, results: Results, number: int, end: float) -> None:
-    """Kill the writing of shards. No folder remains that looks whole, and the repeated command writes equal bytes."""
-    source = world.place('shard_source')
-    for split in ('train', 'val'):
-        for copy in range(40):
-            for name in ('dark', 'light'):
-                (source / split / name).mkdir(parents=True, exist_ok=True)
-                for photo in sorted((world.data / name).iterdir()):
-                    shutil.copy(photo, source / split / name / f'{copy}_{photo.name}')
-
-    def pack(folder: Path) -> Callable[[], int]:
-        return command(['data', 'shards', source, '--out', folder / 'out', '--shard-size', '1'], folder)
-
-    undisturbed, start = world.place('shards'), time.monotonic()
-    _require(run(pack(undisturbed), undisturbed / 'output.txt', SECONDS))
-    whole, duration = _digests(undisturbed / 'out'), time.monotonic() - start
-    for count in range(number):
-        if time.monotonic() > end:
-            break
-        start, folder = time.monotonic(), world.place(f'shards{count:03d}')
-        after = world.random.uniform(0, 1) * duration
-        run(pack(folder), folder / 'killed.txt', SECONDS, kill_after=after)
-        lost = ''
-        if (folder / 'out').exists():
-            lost = '' if _digests(folder / 'out') == whole else 'half a data set looks whole'
-        else:
-            ended = run(pack(folder), folder / 'output.txt', SECONDS)
-            if ended.status != 0 or _digests(folder / 'out') != whole:
-                lost = ended.last_line or 'the repeated command wrote other bytes'
-        left = [path.name for path in folder.iterdir() if path.name not in ('out', 'killed.txt', 'output.txt')]
-        if left and not lost:
-            lost = f'left behind: {", ".join(left)}'
-        results.add('kills of shard writing', f'after {after:.2f} s', lost, time.monotonic() - start)
 
 
 def full_disk(world: World, results: Results, number: int, end: float) -> None:
@@ -164,11 +97,6 @@ def _study_results(folder: Path) -> dict[str, tuple]:
     found = [json.loads(file.read_text()) for file in files]
     return {run_of_study['name']: (run_of_study['state'], run_of_study['metrics'], run_of_study['validations'])
             for run_of_study in found}
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(folder.rglob('*')) if path.is_file()}
 
 
 def _require(ended: object) -> None:
