@@ -50,16 +50,13 @@ def serve(models: Sequence[TriedModel], port: int | None = None) -> Iterator[gr.
 @contextmanager
 def own_folder() -> Iterator[Path]:
     """Make a folder for all temporary files of this process, Gradio's too, and delete it at the end."""
-    before = tempfile.tempdir, os.environ.get('GRADIO_TEMP_DIR')
     with tempfile.TemporaryDirectory(prefix='mmflatten-app-', ignore_cleanup_errors=True) as folder:
         try:
             tempfile.tempdir = os.environ['GRADIO_TEMP_DIR'] = folder
             yield Path(folder)
         finally:
-            tempfile.tempdir = before[0]
-            os.environ.pop('GRADIO_TEMP_DIR', None)
-            if before[1] is not None:
-                os.environ['GRADIO_TEMP_DIR'] = before[1]
+            tempfile.tempdir = None
+            del os.environ['GRADIO_TEMP_DIR']
 
 
 class OwnPageOnly:

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -53,10 +54,7 @@ class Costs:
 
 
 def measure_times(path: Path, teacher: nn.Module, student: nn.Module, size: Sequence[int], budget: float) -> None:
-    """Measure the time of all blocks with both attentions, and write it to a file.
-
-    Args:
-        size: height and width of the image.
+    """Measure the time of all blocks with both attentions for an image of `size` (H, W), and write it to a file.
 
     Raises:
         ValueError: no choice meets the budget.
@@ -156,19 +154,16 @@ def error(model: nn.Module, ours: Sequence[Tensor], theirs: Sequence[Tensor]) ->
     return float(sum(relative_error(one, other, other) for one, other in zip(ours, theirs)) / len(theirs))
 
 
-class swapped:
-    """Context that replaces a block of the teacher by the student's block."""
-
-    def __init__(self, teacher: nn.Module, student: nn.Module, name: str) -> None:
-        parent, _, self.key = name.rpartition('.')
-        self.place = teacher.backbone.get_submodule(parent)
-        self.ours, self.theirs = self.place._modules[self.key], student.backbone.get_submodule(name)
-
-    def __enter__(self) -> None:
-        self.place._modules[self.key] = self.theirs
-
-    def __exit__(self, *_: object) -> None:
-        self.place._modules[self.key] = self.ours
+@contextmanager
+def swapped(teacher: nn.Module, student: nn.Module, name: str) -> Iterator[None]:
+    """Replace a block of the teacher by the student's block."""
+    parent, _, key = name.rpartition('.')
+    blocks = teacher.backbone.get_submodule(parent)._modules
+    before, blocks[key] = blocks[key], student.backbone.get_submodule(name)
+    try:
+        yield
+    finally:
+        blocks[key] = before
 
 
 @torch.no_grad()

@@ -85,12 +85,14 @@ def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str
 
     handles = [mixer.register_forward_pre_hook(keep, with_kwargs=True) for mixer in mixers]
     with torch.no_grad():
-        before = _mean(backbone(image)[-1])
+        before = backbone(image)[-1]
         for handle in handles:
             handle.remove()
-        after = _mean(backbone(mixed.transpose(3, 4).reshape(image.shape))[-1])
+        after = backbone(mixed.transpose(3, 4).reshape(image.shape))[-1]
+        if before.dim() == 4:  # a map, whose patches were shuffled
+            before, after = before.mean((2, 3)), after.mean((2, 3))
         places = any(_has_positions(mixer, *args, **kwargs) for mixer, (args, kwargs) in inputs.items())
-    return _answer(_differ(before, after)), _answer(places)
+    return 'yes' if _differ(before, after) else 'no', 'yes' if places else 'no'
 
 
 def _has_positions(mixer: TokenMixer, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> bool:
@@ -106,14 +108,6 @@ def _has_positions(mixer: TokenMixer, x: Tensor, hw_shape: tuple[int, int], mask
 
 def _differ(before: Tensor, after: Tensor) -> bool:
     return bool((before - after).abs().max() > 1e-3 * before.abs().max())
-
-
-def _answer(value: bool) -> str:
-    return 'yes' if value else 'no'
-
-
-def _mean(output: Tensor) -> Tensor:
-    return output.mean((2, 3)) if output.dim() == 4 else output
 
 
 def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False) -> list[str]:

@@ -216,15 +216,14 @@ def test_backbone_of_a_detector_learns_from_images_without_labels(train_on, tmp_
 @pytest.mark.parametrize('name, family, config', [
     ('deit_tiny_patch16_224', 'deit', 'deit-t_8xb128_in1k'),
     pytest.param('swin_tiny_patch4_window7_224', 'timm_swin', 'swin-t_8xb128_in1k', marks=pytest.mark.full)])
-def test_models_of_timm_can_teach(name, family, config, tmp_path, monkeypatch, capsys):
+def test_models_of_timm_can_teach(name, family, config, tmp_path):
     model = timm.create_model(name, pretrained=False)
-    monkeypatch.setattr(timm, 'create_model', lambda asked, pretrained: model if asked == name and pretrained else None)
+    torch.save(model.state_dict(), tmp_path / 'timm.pth')
     (tmp_path / 'images').mkdir()
     for number in range(2):
         cv2.imwrite(str(tmp_path / 'images' / f'{number}.png'), np.full((40, 50, 3), 90 * number, np.uint8))
     converted, out = tmp_path / 'teacher.pth', tmp_path / 'out'
-    assert convert.main([name, str(converted), '--family', 'timm']) == 0
-    assert f'family {family}' in capsys.readouterr().out
+    assert convert.main([str(tmp_path / 'timm.pth'), str(converted), '--family', family]) == 0
     assert linearize.main([config, str(converted), '--attention', 'FocusedLinearAttention', '--blocks', '3',
                            '--images', str(tmp_path / 'images'), '--steps', 'align', '--out', str(out),
                            '--cfg-options', 'train_dataloader.batch_size=1', 'train_dataloader.num_workers=0']) == 0

@@ -3,8 +3,8 @@
     make torture
     python tools/maintain/torture hostile_files --quick
 
-Every case is tried on real commands in processes of their own. The results are in `work_dirs/torture/results.json`, and a
-table of them is printed for docs/reliability.md.
+Every case is tried on real commands in processes of their own. The results are in `work_dirs/torture/results.json`; a
+table of them is printed.
 """
 import argparse
 import shutil
