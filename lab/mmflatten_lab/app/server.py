@@ -26,10 +26,8 @@ ALONE = ((b'content-security-policy', b"frame-ancestors 'none'"), (b'x-frame-opt
 def serve(models: Sequence[TriedModel], port: int | None = None) -> Iterator[gr.Blocks]:
     """Serve the page in background threads, by default at the first free port from 7860, until the context ends.
 
-    Only pages of this server may use it (`OwnPageOnly`), and uploads lie in a folder of its own (`own_folder`).
-
-    Raises:
-        ValueError: the port is in use.
+    Only pages of this server may use it (`OwnPageOnly`), and uploads lie in a folder of its own (`own_folder`). Raises
+    ValueError if the port is in use.
     """
     with own_folder():
         blocks = Page(models).blocks.queue(max_size=WAITING)
