@@ -32,8 +32,6 @@ PROBES = {
             'print("nms runs;", "mmcv-torch-ops" if _ext.__file__.endswith(".py") else "compiled operators")',
     'mmdet': 'import mmdet, pycocotools.mask; print("imports, with pycocotools")',
 }
-NUMPY_1 = re.compile(r'multiarray failed to import|numpy\.\w+ size changed|_ARRAY_API not found')
-BUILT_FOR_1 = '{} is built for NumPy 1'
 # Commands that repair an installed library that fails; plain `pip install` would do nothing.
 REPAIRS = {
     **dict.fromkeys(('torch', 'torchvision'),
@@ -74,8 +72,6 @@ def report_libraries() -> tuple[list[str], list[str], list[str]]:
             broken.append(status.message)
         elif failed:
             fix = REPAIRS.get(library.name) if 'ModuleNotFoundError' not in remark else None
-            if (built := re.match(BUILT_FOR_1.format(r'(\S+) \S+'), remark)) is not None:
-                fix = f'pip install --no-cache-dir --force-reinstall --no-deps --upgrade {built[1]}'
             broken.append(f'{library.name}: {remark}\n    fix it with: {fix or library.install_command}')
         elif status.state != 'ok':
             notes.append(status.message)
@@ -130,23 +126,10 @@ def _run(code: str) -> tuple[bool, str]:
         return True, str(error)
     if child.returncode < 0:
         return True, f'crashed: the Python process ended with status {child.returncode}'
-    if child.returncode and NUMPY_1.search(child.stderr) and (wheel := _distribution_in(child.stderr)):
-        return True, BUILT_FOR_1.format(wheel)
     lines = ['', *(child.stderr if child.returncode else child.stdout).strip().splitlines()]
     # PyTorch adds C++ frames after the error.
     errors = [line for line in lines if re.match(r'[\w.]+(Error|Exception): ', line)]
     return child.returncode > 0, errors[-1] if child.returncode and errors else lines[-1]
-
-
-def _distribution_in(traceback: str) -> str:
-    """Return name and version of the installed distribution that has the last file in a traceback, except NumPy."""
-    owners = metadata.packages_distributions()
-    for file in reversed(re.findall(r'File "(.+?)", line', traceback)):
-        folders = [folder for folder in sys.path if folder and Path(file).is_relative_to(folder)]
-        package = Path(file).relative_to(max(folders, key=len)).parts[0] if folders else ''
-        if package != 'numpy' and package in owners:
-            return f'{owners[package][0]} {metadata.version(owners[package][0])}'
-    return ''
 
 
 def _row(name: str, value: str, state: str, remark: str) -> str:

@@ -38,20 +38,3 @@ def test_doctor_finds_data_folders(tmp_path):
     states = dict(row.split()[:2] for row in rows)
     assert states.pop('data/coco') == 'partial' and states.pop('data/imagenet') == 'found'
     assert set(states.values()) == {'missing'}
-
-
-def test_doctor_names_the_wheel_built_for_numpy_1(run_python, distribution, tmp_path):
-    """The error is the one that pycocotools 2.0.7 raises beside NumPy 2."""
-    distribution('pycocotools', '2.0.7')
-    (tmp_path / 'pycocotools-2.0.7.dist-info' / 'top_level.txt').write_text('pycocotools\n')
-    (tmp_path / 'pycocotools').mkdir()
-    (tmp_path / 'pycocotools' / '__init__.py').touch()
-    (tmp_path / 'pycocotools' / 'mask.py').write_text(
-        "raise ValueError('numpy.dtype size changed, may indicate binary incompatibility. Expected 96, got 88')\n")
-    for name in ('torch', 'torchvision', 'mmcv', 'mmpretrain', 'mmseg'):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / '__init__.py').touch()  # only mmdet is tried
-    status, output = run_python('-m', 'mmflatten', 'doctor')
-    assert status == 1
-    assert ('mmdet: pycocotools 2.0.7 is built for NumPy 1\n    fix it with: pip install --no-cache-dir '
-            '--force-reinstall --no-deps --upgrade pycocotools\n') in output
