@@ -1,7 +1,7 @@
 """Number of loader processes for `num_workers='auto'`."""
 import os
 
-MAX_WORKERS = 16  # enough for 3,000 images per second (docs/data_at_scale.md); each holds batches in memory
+MAX_WORKERS = 16  # enough for 3,000 images per second (docs/datasets.md); each holds batches in memory
 
 
 def loader_workers() -> int:

@@ -1,4 +1,4 @@
-"""Runs the code of docs/outside_openmmlab.md: timm models, a training loop, a Trainer, weights."""
+"""Runs the code of docs/other_tools.md: timm models, a training loop, a Trainer, weights."""
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / 'docs' / 'outside_openmmlab.md').read_text(encoding='utf-8')
+TEXT = (ROOT / 'docs' / 'other_tools.md').read_text(encoding='utf-8')
 CHECK = '''
 assert hugging_face_accuracy > .8, hugging_face_accuracy
 with torch.no_grad():

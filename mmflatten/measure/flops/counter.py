@@ -3,7 +3,7 @@
 *Multiply-accumulates* are convolutions, linear layers and every product of two activations, explicit or inside fused
 attention, without biases and elementwise arithmetic. *The papers' convention* is what OpenMMLab's `get_flops.py`
 prints: these, plus some elementwise arithmetic (`rules.OPENMMLAB_RULES`). It gives the published FLOPs of ResNet-50,
-Swin and PVT in detectors and segmentors within 0.1 %. `docs/flops.md` compares the two with other counters.
+Swin and PVT in detectors and segmentors within 0.1 %. `docs/benchmark.md` compares the two with other counters.
 """
 from __future__ import annotations
 
