@@ -31,7 +31,6 @@ DATA_FOLDERS = (
                (*SCENES, 'crops/{train,val}/{0_T-shirt,...}')),
     DataFolder('stereo garment scenes', 'data/garments_stereo', 'mmflatten garments scenes --stereo --out {root}',
                STEREO_SCENES),
-    DataFolder('garment canvases', 'data/canvases', 'mmflatten garments canvases --out {root}', LISTED),
     DataFolder('Fashion-MNIST images', 'data/fashion', 'mmflatten garments images --out {root}', LISTED),
     DataFolder('ImageNet-1k', 'data/imagenet',
                'download ILSVRC2012 from https://image-net.org (registration needed), sort the validation images into '

@@ -89,7 +89,7 @@ def test_resume_skips_damaged_checkpoints_and_fails_if_all_are_damaged(tiny, too
     newest.write_bytes(newest.read_bytes()[:-3000])
     assert tools.train([tiny.config, '--resume', '--no-validate']) == 0
     output = capsys.readouterr().out
-    assert f'{newest}: it is truncated' in output and 'resumed epoch: 1, iter: 4' in output
+    assert f'{newest}: it is damaged' in output and 'resumed epoch: 1, iter: 4' in output
     for path in tiny.work_dir.glob('*.pth'):
         path.write_bytes(path.read_bytes()[:1000])
     assert f'3 checkpoints in {tiny.work_dir}' in fails('train', tiny.config, '--resume')

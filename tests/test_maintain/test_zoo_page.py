@@ -101,7 +101,8 @@ def test_committed_zoo_files_match_rows_and_configs(rows, committed, tool):
     assert all(entry.counted for entry in committed if entry.row.config), fix
     files = tool.files_of(committed)
     assert [name for name, text in files.items() if (ROOT / name).read_text(encoding='utf-8') != text] == [], fix
-    assert {path.relative_to(ROOT).as_posix() for path in ROOT.glob('configs/*/metafile.yml')} == {
+    written = [*ROOT.glob('configs/*/metafile.yml'), *ROOT.glob('configs/*/README.md')]
+    assert {path.relative_to(ROOT).as_posix() for path in written} == {
         name for name in files if name.startswith('configs/')}
 
 

@@ -54,7 +54,7 @@ def own_folder() -> Iterator[Path]:
             yield Path(folder)
         finally:
             tempfile.tempdir = None
-            del os.environ['GRADIO_TEMP_DIR']
+            os.environ.pop('GRADIO_TEMP_DIR', None)
 
 
 class OwnPageOnly:

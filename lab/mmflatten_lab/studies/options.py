@@ -24,13 +24,13 @@ REGISTRIES = ('model', 'task util', 'weight initializer', 'optimizer', 'optim_wr
 # Classes of other libraries, besides all of mmflatten. None of them imports code that an argument names.
 TYPES = frozenset((
     'BN SyncBN GN LN ReLU GELU SiLU TruncNormal Constant Normal Kaiming Xavier ImageClassifier GlobalAveragePooling '
-    'LinearNeck LinearClsHead CrossEntropyLoss LabelSmoothLoss FocalLoss QualityFocalLoss GIoULoss L1Loss SmoothL1Loss '
-    'DiceLoss Mixup CutMix MaskRCNN CascadeRCNN RetinaNet ATSS FPN RPNHead RetinaHead ATSSHead StandardRoIHead '
-    'CascadeRoIHead Shared2FCBBoxHead FCNMaskHead SingleRoIExtractor AnchorGenerator DeltaXYWHBBoxCoder MaxIoUAssigner '
-    'ATSSAssigner PseudoSampler EncoderDecoder FPNHead UPerHead FCNHead ClsDataPreprocessor DetDataPreprocessor '
-    'SegDataPreProcessor OptimWrapper AmpOptimWrapper SGD Adam AdamW ConstantLR LinearLR CosineAnnealingLR MultiStepLR '
-    'PolyLR EpochBasedTrainLoop IterBasedTrainLoop ValLoop TestLoop DefaultSampler InfiniteSampler RepeatDataset '
-    'ConcatDataset CustomDataset Accuracy CocoMetric IoUMetric').split())
+    'ResNet LinearNeck LinearClsHead CrossEntropyLoss LabelSmoothLoss FocalLoss QualityFocalLoss GIoULoss L1Loss '
+    'SmoothL1Loss DiceLoss Mixup CutMix MaskRCNN CascadeRCNN RetinaNet ATSS FPN RPNHead RetinaHead ATSSHead '
+    'StandardRoIHead CascadeRoIHead Shared2FCBBoxHead FCNMaskHead SingleRoIExtractor AnchorGenerator '
+    'DeltaXYWHBBoxCoder MaxIoUAssigner ATSSAssigner PseudoSampler EncoderDecoder FPNHead UPerHead FCNHead '
+    'ClsDataPreprocessor DetDataPreprocessor SegDataPreProcessor OptimWrapper AmpOptimWrapper SGD Adam AdamW '
+    'ConstantLR LinearLR CosineAnnealingLR MultiStepLR PolyLR EpochBasedTrainLoop IterBasedTrainLoop ValLoop TestLoop '
+    'DefaultSampler InfiniteSampler RepeatDataset ConcatDataset CustomDataset Accuracy CocoMetric IoUMetric').split())
 PLAIN = (type(None), bool, int, float, str, dict, list, tuple)
 # Without brackets and quotes: OpenMMLab evaluates some texts as expressions, and MMEngine replaces {{names}}.
 WORDS = re.compile(r'[\w .,:;/+@~=^<>#&!?-]*')

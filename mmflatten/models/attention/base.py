@@ -59,7 +59,7 @@ class TokenMixer(BaseModule):
         self.widths = [embed_dims] * 3 + [width[kind] for kind in self.extra_inputs if kind != 'x']
         self.qkv: Linear | None = Linear(embed_dims, sum(self.widths), bias=qkv_bias)
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
-        self.register_module('lepe', None)
+        self.lepe = None
         self.proj: nn.Module = FullRangeLinear(embed_dims, embed_dims)  # products in `finish` can exceed float16
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
