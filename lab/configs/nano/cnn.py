@@ -1,4 +1,4 @@
-"""A CNN of three convolutions on Fashion-MNIST: an anchor for the tables of studies.
+"""A CNN of three convolutions on Fashion-MNIST: a baseline for the tables of studies.
 
 Run by this project in studies alone: lab/docs/second_study.md.
 """

@@ -1,4 +1,4 @@
-"""Logistic regression on the pixels of Fashion-MNIST: an anchor for the tables of studies.
+"""Logistic regression on the pixels of Fashion-MNIST: a baseline for the tables of studies.
 
 Run by this project in studies alone: lab/docs/second_study.md.
 """
