@@ -1,8 +1,4 @@
 """Base of the exported models, whose inputs and outputs are plain tensors."""
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,13 +17,11 @@ class ExportedModel(nn.Module):
     Attributes:
         task, inputs, outputs: names of the task, inputs and outputs, for the metadata.
         stride: stride of the coarsest map.
-        facts: further entries of the metadata.
     """
 
     task = 'features'
     inputs: tuple[str, ...] = ('image',)
     outputs: tuple[str, ...]
-    facts: Mapping[str, Any] = {}
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -47,12 +41,6 @@ class ExportedModel(nn.Module):
     def prepare(self, image: Tensor) -> Tensor:
         """Normalise an image and pad it with zeros at the right and the bottom, as the data preprocessor does."""
         return pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
-
-    @staticmethod
-    def differences(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the difference of each value, relative to the largest value of its output."""
-        return np.concatenate([(np.abs(outputs[name] - value) / np.maximum(np.abs(value).max(), 1e-12)).ravel()
-                               for name, value in expected.items()])
 
 
 class ExportedFeatures(ExportedModel):
@@ -77,5 +65,7 @@ def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
         return ExportedFeatures(model)
     task = task_of_model(model)
     if task is None or not task.offers('export'):
-        raise ExportError(f'model: expected one of {", ".join(tasks())}, got {type(model).__name__}.')
+        offered = ', '.join(name for name, task in tasks().items() if task.offers('export'))
+        raise ExportError(f'model: expected one of {offered}, got {type(model).__name__}. --features exports backbone '
+                          'and neck.')
     return task.part('export').Exported(model)

@@ -27,7 +27,7 @@ class Task:
     """A task. Subclasses state its facts as class attributes and override the behaviour that differs.
 
     Behaviour that belongs to one folder of the package stands in the module `<package>.<folder>.<name>`, for example
-    `mmflatten.export.detection`. A task without such a module does not offer what the folder does. docs/architecture.md
+    `mmflatten.export.segmentation`. A task without it does not offer what the folder does. docs/architecture.md
     lists the folders and the names that they take from the module.
     """
 

@@ -9,11 +9,7 @@ import torch
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.export import export as exporting
-from mmflatten.export.detection import Exported as ExportedDetector
-from mmflatten.export.detection import paste_masks
-from mmflatten.export.export import TOLERANCE
 from mmflatten.export.onnx_files import OnnxFile
-from mmflatten.export.wrappers import ExportedModel, wrap
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / 'configs' / 'digits'
@@ -27,8 +23,7 @@ BACKBONE = "backbone=dict(arch=dict(embed_dims=32, depths=(1,), num_heads=(2,)),
 CHANGES = {
     'flatten-swin-nano_digits': f'{BACKBONE}, head=dict(in_channels=32)',
     'psmnet-tiny_digits-stereo': '',
-    **dict.fromkeys(('atss_flatten-swin-nano_fpn_digits', 'retinanet_flatten-swin-nano_fpn_digits',
-                     'mask-rcnn_flatten-swin-nano_fpn_digits', 'semantic-fpn_flatten-swin-nano_digits'),
+    **dict.fromkeys(('mask-rcnn_flatten-swin-nano_fpn_digits', 'semantic-fpn_flatten-swin-nano_digits'),
                     f'{BACKBONE}, neck=dict(in_channels=[32])'),
 }
 
@@ -82,82 +77,6 @@ def test_classifier_probabilities_at_an_open_size(saved, tmp_path, capsys):
     np.testing.assert_allclose(engine(image)['probabilities'], expected, atol=1e-5)
 
 
-@pytest.fixture(scope='module')
-def detectors(saved, tmp_path_factory):
-    """Function that returns a detector, its config and its checkpoint; low thresholds let random weights find boxes."""
-    def detector(kind):
-        if kind != 'cascade':
-            model, config, checkpoint = saved(f'{kind}_flatten-swin-nano_fpn_digits')
-            options = {'model.test_cfg.score_thr' if kind in ('atss', 'retinanet') else
-                       'model.test_cfg.rcnn.score_thr': .001}
-        else:
-            folder = tmp_path_factory.mktemp('cascade')
-            config, checkpoint, options = folder / 'cascade.py', folder / 'cascade.pth', {}
-            config.write_text(CASCADE.format(base=saved('mask-rcnn_flatten-swin-nano_fpn_digits')[1]))
-        torch.manual_seed(0)
-        cfg = load_config(str(config), options, work_dir=str(tmp_path_factory.getbasetemp()))
-        model = build_model(cfg).eval()
-        if kind == 'cascade':
-            torch.save(dict(state_dict=model.state_dict()), checkpoint)
-        return model, str(config), str(checkpoint), [f'{key}={value}' for key, value in options.items()]
-
-    return detector
-
-
-CASCADE = """
-_base_ = ['{base}']
-head = dict(**_base_.model.roi_head.bbox_head)
-head.update(roi_feat_size=7, loss_cls=dict(type='CrossEntropyLoss'), loss_bbox=dict(type='L1Loss'))
-model = dict(type='CascadeRCNN', roi_head=dict(
-    type='CascadeRoIHead', num_stages=2, stage_loss_weights=[1, .5],
-    bbox_head=dict(_delete_=True, **head)), test_cfg=dict(rcnn=dict(score_thr=.001)),
-    train_cfg=dict(rcnn=[_base_.model.train_cfg.rcnn] * 2))
-"""
-
-
-def predicted_by_mmdet(model, image):
-    from mmdet.structures import DetDataSample
-    size = image.shape[-2:]
-    sample = DetDataSample(metainfo=dict(img_shape=size, ori_shape=size, scale_factor=(1., 1.)))
-    data = model.data_preprocessor(dict(inputs=[torch.from_numpy(image[0]).flip(0)], data_samples=[sample]))
-    with torch.no_grad():
-        found = model.predict(data['inputs'], data['data_samples'])[0].pred_instances
-    boxes = dict(boxes=found.bboxes.numpy(), scores=found.scores.numpy(), labels=found.labels.numpy())
-    return boxes, found.masks.numpy() if 'masks' in found else None
-
-
-@pytest.mark.parametrize('kind', ['mask-rcnn', 'cascade', 'retinanet', 'atss'])
-def test_detections_equal_those_of_mmdet(detectors, kind):
-    model, *_ = detectors(kind)
-    module = wrap(model).eval()
-    for size in [(96, 128), (75, 190), (161, 97)]:
-        image = photo(*size)
-        expected, masks = predicted_by_mmdet(model, image)
-        with torch.no_grad():
-            outputs = dict(zip(module.outputs, (x.numpy() for x in module(torch.from_numpy(image))), strict=True))
-        assert len(expected['scores']) == 20
-        assert module.differences({name: outputs[name] for name in expected}, expected).max() < 1e-6
-        if masks is not None:
-            assert masks.any() and (paste_masks(outputs['masks'], outputs['boxes'], size) == masks).all()
-
-
-@pytest.mark.full
-@pytest.mark.parametrize('kind', ['mask-rcnn', 'cascade', 'retinanet', 'atss'])
-def test_detector_file_has_boxes_and_masks_at_open_sizes(detectors, tmp_path, kind):
-    model, config, checkpoint, options = detectors(kind)
-    file = tmp_path / 'model.onnx'
-    assert tool.main([config, checkpoint, '--dynamic', '--size', '96', '128', '--out', str(file),
-                      *(['--cfg-options', *options] if options else [])]) == 0
-    for engine in (OnnxFile(file, 1), openvino_file(file)):
-        for size in [(75, 190), (161, 97), (64, 64)]:
-            expected, masks = predicted_by_mmdet(model, photo(*size))
-            outputs = engine(photo(*size))
-            found = {name: outputs[name] for name in expected}
-            assert ExportedDetector.differences(found, expected).max() < TOLERANCE, (type(engine), size)
-            if masks is not None:
-                assert (paste_masks(outputs['masks'], outputs['boxes'], size) == masks).mean() > .999
-
-
 def test_segmentor_logits_have_the_size_of_the_image(saved, tmp_path):
     model = export(saved, 'semantic-fpn_flatten-swin-nano_digits', '--size', 70, 91, '--out',
                    tmp_path / 'map.onnx')
@@ -203,8 +122,7 @@ BAD = {
     'suffix': ('flatten-swin-nano_digits', ['--out', 'model.xml'], 'model.xml'),
     'folder': ('flatten-swin-nano_digits', ['--out', 'nowhere/model.onnx'], 'nowhere'),
     'size': ('flatten-swin-nano_digits', ['--size', '0'], '--size'),
-    'suppression': ('atss_flatten-swin-nano_fpn_digits', ['--cfg-options', 'model.test_cfg.nms.type=soft_nms'],
-                    'soft_nms'),
+    'detector': ('mask-rcnn_flatten-swin-nano_fpn_digits', [], '--features'),
 }
 
 
@@ -231,7 +149,7 @@ def test_file_that_disagrees_replaces_nothing(saved, tmp_path, monkeypatch, caps
 @pytest.mark.parametrize('place', [0, 1])
 def test_nan_in_any_output_does_not_agree(place):
     class Two(torch.nn.Module):
-        inputs, outputs, scales, differences = ('image',), ('0', '1'), [1., 1.], staticmethod(ExportedModel.differences)
+        inputs, outputs, scales = ('image',), ('0', '1'), [1., 1.]
 
         def forward(self, image):
             return tuple(scale * image.mean()[None] for scale in self.scales)
