@@ -1,4 +1,4 @@
-"""Analyze the predictions of a test: metrics of each class, confusions, calibration, worst images.
+"""Analyze the predictions of a test: metrics of each class, confusions, worst images.
 
     mmflatten test CONFIG CHECKPOINT --out results.pkl
     mmflatten analyze results.pkl --out analysis

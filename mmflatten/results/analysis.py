@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from mmflatten.results.figures import Plot, Reliability
+from mmflatten.results.figures import Plot
 from mmflatten.results.reading import Results, ResultsError
 from mmflatten.text import align, clip
 
 ROWS_ON_SCREEN = 20
-BINS = 10  # of confidences
 
 
 @dataclass
@@ -96,22 +95,6 @@ def known_mean(values: np.ndarray) -> float:
     """Return the mean without NaN; NaN if all values are NaN."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else float('nan')
-
-
-def reliability(confidence: np.ndarray, correct: np.ndarray) -> Reliability:
-    """Bin predictions into `BINS` bins of equal width and compute the expected calibration error.
-
-    The error is the mean of |accuracy - confidence| over the predictions (Guo et al., 2017, equation 3).
-
-    Args:
-        confidence: (n,) from 0 to 1.
-        correct: (n,) bool.
-    """
-    bins = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], confidence)
-    counts, confidences, hits = (np.bincount(bins, weights) for weights in (None, confidence, correct))
-    used = counts > 0
-    counts, mean, accuracy = counts[used], confidences[used] / counts[used], hits[used] / counts[used]
-    return Reliability(mean, accuracy, counts, float(np.average(np.abs(accuracy - mean), weights=counts)))
 
 
 def most_confused(matrix: np.ndarray, names: Sequence[str]) -> ResultTable:

@@ -1,11 +1,11 @@
-"""Analysis of classifiers: accuracy of each class, confusions, calibration, and the most confident errors."""
+"""Analysis of classifiers: accuracy of each class, confusions, and the most confident errors."""
 from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.metrics import precision_recall_fscore_support
 
-from mmflatten.results.analysis import Analysis, ResultTable, most_confused, reliability
+from mmflatten.results.analysis import Analysis, ResultTable, most_confused
 from mmflatten.results.figures import Confusion
 from mmflatten.results.reading import MAX_CLASSES, MAX_SQUARE, Results, ResultsError, require_truth
 
@@ -15,9 +15,7 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     scores, true = read(results)
     names, predicted = results.names(scores.shape[1], MAX_CLASSES), scores.argmax(1)
     confidence, correct = scores.max(1), predicted == true
-    calibration = reliability(confidence, correct)
-    summary = {'top-1 accuracy': correct.mean(), 'expected calibration error': calibration.error,
-               'mean confidence': confidence.mean()}
+    summary = {'top-1 accuracy': correct.mean(), 'mean confidence': confidence.mean()}
     if len(names) > 5:
         summary['top-5 accuracy'] = (np.argsort(-scores, 1, kind='stable')[:, :5] == true[:, None]).any(1).mean()
     precision, recall, f1, number = precision_recall_fscore_support(
@@ -32,8 +30,8 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
         dict(classes=ResultTable('classes, the least accurate first',
                                  ('class', 'images', 'accuracy', 'precision', 'F1'), classes),
              confusions=most_confused(matrix, names)),
-        dict(confusion=Confusion(matrix.toarray(), names), reliability=calibration) if drawn else
-        dict(reliability=calibration), [] if drawn else [f'no matrix of {len(names)} classes: at most {MAX_SQUARE}'])
+        dict(confusion=Confusion(matrix.toarray(), names)) if drawn else {},
+        [] if drawn else [f'no matrix of {len(names)} classes: at most {MAX_SQUARE}'])
 
 
 def read(results: Results) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure, FigureBase
 
-from mmflatten.results.figures import Bars, Confusion, Lines, Plot, Reliability
+from mmflatten.results.figures import Bars, Confusion, Lines, Plot
 from mmflatten.text import figure_text
 
 COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
@@ -106,20 +106,6 @@ def _(plot: Confusion, figure: FigureBase) -> None:
         for row, column in np.argwhere(fractions >= 0.005):
             axes.text(column, row, f'{fractions[row, column]:.2f}', ha='center', va='center', fontsize='x-small',
                       color='white' if fractions[row, column] > 0.5 else 'black')
-
-
-@_draw.register
-def _(plot: Reliability, figure: FigureBase) -> None:
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    top.plot([0, 1], [0, 1], color='grey', linestyle='--', label='calibrated')
-    top.plot(plot.confidence, plot.accuracy, marker='o', color=COLOURS[0], label='model')
-    top.set(ylabel='accuracy', xlim=(0, 1), ylim=(0, 1.02))
-    top.set_title(f'expected calibration error {plot.error:.3f}', fontsize='medium')
-    top.legend(loc='upper left')
-    bottom.bar(plot.confidence, plot.counts, width=0.05, color=COLOURS[0])
-    bottom.set(xlabel='confidence', ylabel='predictions')
-    for axes in (top, bottom):
-        axes.grid()
 
 
 @_draw.register

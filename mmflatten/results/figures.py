@@ -21,20 +21,6 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Reliability:
-    """Mean confidence, accuracy and number of the predictions in each non-empty bin (bins,), and calibration error."""
-
-    confidence: np.ndarray
-    accuracy: np.ndarray
-    counts: np.ndarray
-    error: float
-
-    @property
-    def description(self) -> str:
-        return f'Accuracy over confidence; expected calibration error {self.error:.3f}'
-
-
-@dataclass(frozen=True)
 class Bars:
     """Named values, drawn as horizontal bars with the first on top."""
 
@@ -65,4 +51,4 @@ class Lines:
         return f'{axes}: {", ".join(ends)}'
 
 
-Plot = Confusion | Reliability | Bars | Lines
+Plot = Confusion | Bars | Lines

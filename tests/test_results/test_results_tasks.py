@@ -1,13 +1,12 @@
 """Analyses of small predictions, compared with known values or with the metrics of the libraries."""
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from mmseg.evaluation import IoUMetric
 
 from mmflatten.results import drawing
-from mmflatten.results.analysis import Analysis, ResultTable, analyze, reliability
+from mmflatten.results.analysis import Analysis, ResultTable, analyze
 from mmflatten.results.reading import Results, ResultsError
 from mmflatten.results.writing import write_analysis
 from mmflatten.tasks import tasks
@@ -19,12 +18,6 @@ def results_of(task: str, entries: list[dict], **origin: object) -> Results:
 
 def rows(analysis: Analysis, table: str) -> dict[object, tuple]:
     return {row[0]: row[1:] for row in analysis.tables[table].rows}
-
-
-def test_calibration_error_is_weighted_by_predictions():
-    calibration = reliability(np.array([0.95, 0.95, 0.95, 0.95, 0.15]), np.array([1, 1, 1, 0, 1], dtype=bool))
-    assert calibration.counts.tolist() == [1, 4] and calibration.accuracy.tolist() == [1, 0.75]
-    assert calibration.error == pytest.approx((4 * 0.2 + 1 * 0.85) / 5)
 
 
 def classified(scores: list[float], label: int) -> dict:
