@@ -89,11 +89,6 @@ def _report(error: BaseException, show_traceback: bool) -> None:
             Escaped(note).write(line + '\n')
 
 
-def memory_reason(error: BaseException) -> str:
-    """Return what could not be allocated, without the state of the allocator."""
-    return '. '.join(error_text(error).split('. ')[:2]).rstrip('.')
-
-
 def explain(error: BaseException) -> str:
     """Return one line that explains an error to the user.
 
@@ -127,7 +122,9 @@ def explain(error: BaseException) -> str:
         case ImportError():
             return message
         case torch.cuda.OutOfMemoryError():
-            return f'the GPU ran out of memory ({memory_reason(error)}). Lower the batch size or the image size.'
+            reason = '. '.join(message.split('. ')[:2]).rstrip('.')  # without the state of the allocator
+            return (f'the GPU ran out of memory ({reason}). Lower the batch size or the image size, or '
+                    'train with --amp or --cfg-options model.backbone.with_cp=True.')
         case RuntimeError() if message.startswith('DataLoader worker'):  # PyTorch 2.15 has no class for this error
             return (f'{message}. The usual cause is full memory or /dev/shm: lower train_dataloader.num_workers or '
                     'train_dataloader.batch_size.')

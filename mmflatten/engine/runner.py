@@ -22,7 +22,6 @@ from torch.utils.data import DataLoader
 from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset
-from mmflatten.engine.memory import explain_memory
 from mmflatten.engine.workers import loader_workers
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
@@ -138,13 +137,8 @@ class Runner(mmengine.runner.Runner):
         if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
         # `init_weights` loads checkpoints of `init_cfg`
-        with loading.safe_reading(), explain_memory(self, 'train'):
+        with loading.safe_reading():
             return super().train()
-
-    def test(self) -> dict:
-        """Test and return the metrics."""
-        with explain_memory(self):
-            return super().test()
 
     def load_or_resume(self) -> None:
         """Load or resume, and name the folder of the logs."""

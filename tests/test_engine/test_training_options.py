@@ -1,4 +1,4 @@
-"""`--deterministic` and `--compile` of `mmflatten train`, and errors of memory that name the config's fields."""
+"""`--deterministic` and `--compile` of `mmflatten train`."""
 import json
 import shutil
 
@@ -7,7 +7,6 @@ import torch
 from torch._dynamo.utils import counters
 
 from mmflatten.cli.train import main as train
-from mmflatten.models import FLattenSwin
 
 EPOCHS = 1  # of four steps
 
@@ -54,42 +53,3 @@ def test_compile_needs_a_compiler_on_a_cpu(tiny, fails, monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
     monkeypatch.setattr(shutil, 'which', lambda name: None)
     assert 'C++ compiler' in fails('train', tiny.config, '--compile')
-
-
-def run_out_of_memory(monkeypatch, error: RuntimeError, in_training: bool = True) -> None:
-    """Make the second step of a training, or the first of a validation, fail."""
-    forward, steps = FLattenSwin.forward, []
-
-    def failing(self, images):
-        steps.append(self.training)
-        if self.training is in_training and len(steps) > 1:
-            raise error
-        return forward(self, images)
-
-    monkeypatch.setattr(FLattenSwin, 'forward', failing)
-
-
-def test_out_of_memory_names_batch_crop_and_checkpointing(tiny, fails, monkeypatch):
-    run_out_of_memory(monkeypatch, torch.OutOfMemoryError(
-        'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB.'))
-    line = fails('train', tiny.config)
-    assert line == (
-        'out of memory in the train loop (CUDA out of memory. Tried to allocate 2.00 GiB). Lower: '
-        'train_dataloader.batch_size (4), train_dataloader.dataset.pipeline.1.crop_size (32). '
-        'Set: model.backbone.with_cp=True (False), --amp.')
-
-
-def test_out_of_memory_of_a_detector_names_the_assigner(detection, fails, monkeypatch):
-    with pytest.raises(RuntimeError) as failure:
-        torch.empty(2**60)
-    run_out_of_memory(monkeypatch, failure.value)  # of the CPU's allocator
-    line = fails('train', detection.config, '--cfg-options', 'model.train_cfg.assigner.gpu_assign_thr=500',
-                 'train_dataloader.batch_size=1')
-    assert 'train_dataloader.batch_size (1)' in line
-    assert 'model.train_cfg.assigner.gpu_assign_thr=100 for images with many boxes (500)' in line
-
-
-def test_out_of_memory_in_validation_names_its_batch(tiny, fails, monkeypatch):
-    run_out_of_memory(monkeypatch, torch.OutOfMemoryError('CUDA out of memory.'), in_training=False)
-    line = fails('train', tiny.config, '--cfg-options', 'val_dataloader.batch_size=8')
-    assert 'val_dataloader.batch_size (8)' in line and 'with_cp' not in line and 'train_dataloader' not in line
