@@ -1,6 +1,5 @@
 """Predicted classes as a CSV file."""
 import csv
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,3 @@ class Writer(results.Writer):
             count = (len(self.collected[0]) - 1) // 2
             rows.writerow(['file', *(f'{name}_{i + 1}' for i in range(count) for name in ('class', 'score'))])
             rows.writerows(self.collected)
-
-    @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> results.TableParts:
-        rows = [(entry['name'], f'{entry["score"]:.4f}') for entry in record['classes']]
-        return f'The {len(rows)} most probable classes', ('class', 'score'), rows

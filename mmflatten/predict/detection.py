@@ -1,6 +1,5 @@
 """Predicted boxes and masks as COCO JSON."""
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,13 +42,3 @@ class Writer(results.Writer):
             categories=[dict(id=label, name=name) for label, name in enumerate(self.classes)],
             annotations=[dict(id=number, **annotation) for number, annotation in enumerate(annotations, 1)])
         (self.folder / self.files[0]).write_text(json.dumps(content) + '\n', encoding='utf-8')
-
-    @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> results.TableParts:
-        instances = sorted(record['instances'], key=lambda instance: -instance['score'])
-        rows = [(classes[instance['category_id']], f'{instance["score"]:.3f}',
-                 *(f'{number:.0f}' for number in instance['bbox'])) for instance in instances[:results.MAX_ROWS]]
-        caption = '1 instance' if len(instances) == 1 else f'{len(instances)} instances'
-        if len(instances) > results.MAX_ROWS:
-            caption += f', of which the {results.MAX_ROWS} with the highest scores'
-        return caption, ('class', 'score', 'x', 'y', 'width', 'height') if rows else (), rows

@@ -16,9 +16,7 @@ from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import PredictionError, Predictor
 from mmflatten.tasks import Task
 
-MAX_ROWS = 12  # rows of a table
 DRAWN_PIXELS = 40_000_000  # matplotlib takes more than 100 bytes for each
-TableParts = tuple[str, tuple[str, ...], list[tuple[str, ...]]]  # caption, header, rows
 
 
 class ResultFolder:
@@ -106,11 +104,6 @@ class Writer:
 
     def close(self) -> None:
         """Write the files that cover all images."""
-
-    @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> TableParts:
-        """Return caption, header and rows of a table of one record of `add`."""
-        return '', (), []
 
     def name_of(self, label: int) -> str:
         return self.classes[label] if self.classes else str(label)

@@ -1,6 +1,5 @@
 """Predicted label maps as PNG files."""
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import cv2
@@ -25,12 +24,3 @@ class Writer(results.Writer):
         fractions = [dict(label=label, name=self.name_of(label), share=count / labels.size)
                      for label, count in zip(values.tolist(), counts.tolist())]
         return dict(label_map=str(file), shares=fractions)
-
-    @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> results.TableParts:
-        entries = sorted(record['shares'], key=lambda entry: -entry['share'])
-        rows = [(entry['name'], f'{100 * entry["share"]:.2f} %') for entry in entries[:results.MAX_ROWS]]
-        caption = 'Fraction of the image'
-        if len(entries) > results.MAX_ROWS:
-            caption += f', the largest {results.MAX_ROWS} of {len(entries)} classes'
-        return caption, ('class', 'fraction'), rows

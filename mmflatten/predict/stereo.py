@@ -1,5 +1,4 @@
 """Predicted disparities as PFM files."""
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,3 @@ class Writer(results.Writer):
         write_pfm(file, disparity)
         return dict(disparity=str(file), mean=float(disparity.mean()), min=float(disparity.min()),
                     max=float(disparity.max()))
-
-    @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> results.TableParts:
-        titles = dict(min='smallest', mean='mean', max='largest')
-        return 'Disparity in pixels', (), [(title, f'{record[key]:.2f}') for key, title in titles.items()]

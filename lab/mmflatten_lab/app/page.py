@@ -33,7 +33,6 @@ CSS = """
 .choice input { font-size: 0.85rem; padding-right: 0.9rem; text-overflow: ellipsis }
 table.numbers { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.875rem }
 table.numbers, table.numbers tr { border: 0 }
-table.numbers caption { text-align: left; font-weight: 600; padding: 0.4rem 0 }
 table.numbers tr > * { text-align: right; padding: 0.2rem 0 0.2rem 0.75rem; font-weight: 400; vertical-align: top;
   border: 0; border-bottom: 1px solid var(--border-color-primary); color: var(--body-text-color) }
 table.numbers tr > :first-child { text-align: left; padding-left: 0 }

@@ -1,6 +1,6 @@
 """Results of one model on one image: drawing, table and attention maps."""
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -18,6 +18,9 @@ from mmflatten_lab.app.pictures import attention_pixels
 
 MEAN = -1  # head index that selects the mean over the heads
 SIDE = 640  # longer side of a displayed image
+ROWS = 12  # of a table
+HEADER = dict(classification=('class', 'score'), detection=('instance', 'score', 'x', 'y', 'width', 'height'),
+              segmentation=('class', 'fraction'), stereo=('disparity', 'pixels'))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,17 +69,15 @@ class TriedModel:
 
 
 def result_table(model: TriedModel, trial: Trial) -> str:
-    """Format the predictions of an image."""
-    return _table(*model.task.part('predict').Writer.table(trial.record, model.classes))
-
-
-def _table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format an HTML table. The first cell of each row is its heading."""
-    head = ''.join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
-    body = ''.join(f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}'
-                   '</tr>' for first, *cells in rows)
-    head = f'<thead><tr>{head}</tr></thead>' if head else ''
-    return f'<table class="numbers"><caption>{escape(caption)}</caption>{head}<tbody>{body}</tbody></table>'
+    """Format the numbers of a prediction as an HTML table, at most `ROWS`, the largest score or fraction first."""
+    found = next((part for part in trial.record.values() if isinstance(part, list)), ())
+    rows = [(one.get('name') or model.classes[one['category_id']], f'{one.get("score", one.get("share")):.4f}',
+             *map('{:.0f}'.format, one.get('bbox', ()))) for one in found]
+    rows = sorted(rows, key=lambda row: row[1], reverse=True)[:ROWS] or [
+        (name, f'{trial.record[name]:.2f}') for name in ('min', 'mean', 'max') if name in trial.record]
+    head = ''.join(f'<th scope="col">{name}</th>' for name in HEADER[model.task.name])
+    body = (''.join(f'<td>{escape(cell)}</td>' for cell in row) for row in rows)
+    return f'<table class="numbers"><thead>{head}</thead>{"".join(f"<tr>{row}</tr>" for row in body)}</table>'
 
 
 def network_pixel(trial: Trial, x: float, y: float) -> tuple[float, float] | None:
