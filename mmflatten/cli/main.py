@@ -20,7 +20,6 @@ COMMANDS = {
     'test': 'metrics of a checkpoint, optionally with predictions and drawings',
     'init': 'check your own data and write a config for them',
     'check': 'a recipe before training: length, learning rates, weight decay, common errors',
-    'schedule': 'learning rate, weight decay and momentum of a training, before it starts',
     'predict': 'predict from your own images or videos',
     'publish': 'write a folder that shares a model: weights, config as data, card',
     'export': 'export a checkpoint to ONNX',

@@ -83,7 +83,7 @@ def test_unknown_model_error_names_similar_ones(capsys):
 
 def test_folder_option_rejects_the_name_of_a_file(capsys):
     with pytest.raises(SystemExit):
-        command.main(['schedule', 'flatten-swin-nano_digits', '--out', 'sched.png'])
+        command.main(['check', 'flatten-swin-nano_digits', '--out', 'sched.png'])
     line = capsys.readouterr().err.splitlines()[-1]
     assert '--out' in line and 'folder' in line and 'sched.png' in line
 

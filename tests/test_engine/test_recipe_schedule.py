@@ -7,7 +7,7 @@ from mmengine.hooks import Hook
 from mmengine.model import BaseModel
 from torch import nn
 
-from mmflatten.cli import schedule as command
+from mmflatten.cli import check as command
 from mmflatten.engine.recipe.schedule import schedule_of
 from mmflatten.engine.recipe.training import Training
 from mmflatten.engine.setup import build_runner, load_config
@@ -95,9 +95,9 @@ def test_schedule_rejects_a_scheduler_that_depends_on_metrics():
 
 def test_command_counts_images_and_writes_figure_and_table(scenes, config_on, tmp_path, capsys):
     config = config_on('flatten-swin-nano_digits')
-    assert command.main([str(config), '--out', str(tmp_path / 'out'), '--every', '3', '--gpus', '1']) == 0
+    assert command.main([str(config), '--out', str(tmp_path / 'out'), '--gpus', '1']) == 1  # with warnings
     images = len(list(scenes.glob('crops/train/*/*.png')))
-    assert f'of {images} images' in capsys.readouterr().out
+    assert f' {images} images' in capsys.readouterr().out
     rows = (tmp_path / 'out' / 'schedule.csv').read_text().splitlines()
     assert rows[0] == 'iteration,lr_1,weight_decay_1,momentum_1' and rows[1].startswith('1,')
     assert rows[-1].split(',')[0] == str(-(-images // 2)) and (tmp_path / 'out' / 'schedule.png').exists()
@@ -108,6 +108,6 @@ def test_command_requires_the_size_of_missing_data(config_on, tmp_path, capsys):
                  'train_dataloader.dataset.data_root=nowhere/']
     assert command.main(arguments) == 1
     assert 'nowhere' in (said := capsys.readouterr().err) and '--dataset-size' in said
-    assert command.main([*arguments, '--dataset-size', '60', '--gpus', '3']) == 0
+    assert command.main([*arguments, '--dataset-size', '60', '--gpus', '3']) == 1  # with warnings
     assert '1 epochs of 10 iterations' in capsys.readouterr().out
     assert command.main([*arguments, 'train_cfg=None']) == 1 and 'train_cfg' in capsys.readouterr().err
