@@ -77,7 +77,7 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
                            f'evaluated ({type(error).__name__}: {error}).') from error
 
 
-def plain(value: Any) -> Any:
+def json_number(value: Any) -> Any:
     """Return a Python number for JSON; None for NaN and infinity."""
     value = value.item() if hasattr(value, 'item') else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -85,7 +85,7 @@ def plain(value: Any) -> Any:
 
 def cell(value: Any, missing: str = '-', integers: str = 'd') -> str:
     """Format a value of a table, with text for a missing one and a format of integers."""
-    value = plain(value)
+    value = json_number(value)
     if value is None:
         return missing
     return format(value, {float: '.3f', int: integers}.get(type(value), ''))

@@ -1,4 +1,4 @@
-"""`make torture`: a few of its cases, and its judgement of commands that fail."""
+"""`make stress`: a few of its cases, and its judgement of commands that fail."""
 import importlib.util
 import json
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-TORTURE = Path(__file__).parents[2] / 'tools' / 'maintain' / 'torture'
+STRESS = Path(__file__).parents[2] / 'tools' / 'maintain' / 'stress'
 
 
 def test_quick_campaign_holds(tmp_path):
     words = ['hostile_files', '--quick', '--out', str(tmp_path / 'out')]
-    ended = subprocess.run([sys.executable, str(TORTURE), *words], capture_output=True, text=True,
+    ended = subprocess.run([sys.executable, str(STRESS), *words], capture_output=True, text=True,
                            env={**os.environ, 'OMP_NUM_THREADS': '1'})
     assert ended.returncode == 0, ended.stderr[-3000:]
     outcomes = json.loads((tmp_path / 'out' / 'results.json').read_text())
@@ -25,7 +25,7 @@ def test_quick_campaign_holds(tmp_path):
 
 @pytest.fixture
 def cases(monkeypatch):
-    spec = importlib.util.spec_from_file_location('torture_cases', TORTURE / 'cases.py')
+    spec = importlib.util.spec_from_file_location('stress_cases', STRESS / 'cases.py')
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)  # which data classes require
     spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""A small world to torture: images, a model that trains in a moment, its weights, predictions, a study and shards."""
+"""A small world for the stress test: images, a model that trains in a moment, its weights, predictions, a study and shards."""
 import random
 from pathlib import Path
 from textwrap import dedent

@@ -1,9 +1,9 @@
 """Stress test of mmflatten: kills, full disks and hostile files.
 
-    make torture
-    python tools/maintain/torture hostile_files --quick
+    make stress
+    python tools/maintain/stress hostile_files --quick
 
-Every case is tried on real commands in processes of their own. The results are in `work_dirs/torture/results.json`; a
+Every case is tried on real commands in processes of their own. The results are in `work_dirs/stress/results.json`; a
 table of them is printed.
 """
 import argparse
@@ -32,7 +32,7 @@ CAMPAIGNS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('campaigns', nargs='*', metavar='CAMPAIGN', help=f'of {", ".join(CAMPAIGNS)} (default: all)')
-    parser.add_argument('--out', type=Path, default=Path('work_dirs/torture'), help='folder, which is deleted first')
+    parser.add_argument('--out', type=Path, default=Path('work_dirs/stress'), help='folder, which is deleted first')
     parser.add_argument('--minutes', type=float, default=30., help='limit (default: 30)')
     parser.add_argument('--seed', type=int, default=0, help='of times, cuts and flipped bits (default: 0)')
     parser.add_argument('--quick', action='store_true', help='a few cases of some campaigns')
