@@ -161,14 +161,14 @@ def space_hint(number: int | None, path: str | Path | None) -> str:
     return f'{shutil.disk_usage(place).free / 2**20:.1f} MiB are free there. Free some space or write to another disk'
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     """Print progress or other news, on the standard error."""
     sys.stderr.write(f'{line}\n')
     sys.stderr.flush()
 
 
 @contextlib.contextmanager
-def own_output() -> Iterator[TextIO]:
+def prints_to_stderr() -> Iterator[TextIO]:
     """Yield the standard output for the lines of a command, and redirect prints of libraries to the standard error."""
     lines = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):

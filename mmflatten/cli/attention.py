@@ -11,7 +11,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
 from mmflatten.cli.common import add_device, add_model, add_output, command, non_negative, positive
-from mmflatten.console import own_output
+from mmflatten.console import prints_to_stderr
 
 CLASS = 'class'
 MAX_HEADS = 23  # drawn in addition to their mean
@@ -46,7 +46,7 @@ def query(text: str) -> tuple[int, int] | str:
 
 @command('attention', __doc__, options)
 def main(args: Namespace) -> None:
-    with own_output() as lines:
+    with prints_to_stderr() as lines:
         lines.write(_analyze(args) + '\n')
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from mmflatten.cli.common import command, positive, require_folder
-from mmflatten.console import say
+from mmflatten.console import print_progress
 from mmflatten.measure.speed import machine, results
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, default_size, model_subject
@@ -100,7 +100,7 @@ def measure_models(args: Namespace, settings: RunSettings) -> list[results.Row]:
         wanted.insert(0, (None, args.vs or REFERENCE))
     subjects = []
     for name, spec in wanted:
-        say(f'building {name or spec}')
+        print_progress(f'building {name or spec}')
         subjects.append(model_subject(spec, settings, name))
     return run_group(subjects, args, settings, SECONDS_PER_MODEL, reference=0)
 
@@ -112,7 +112,7 @@ def measure_operators(args: Namespace, settings: RunSettings) -> list[results.Ro
         mixer_config(name)  # an unknown one fails before the first is built
     numbers, rows = sorted(set(args.tokens or TOKENS)), []
     for index, tokens in enumerate(numbers, 1):
-        say(f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens')
+        print_progress(f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens')
         subjects = [operator_subject(name, tokens, args.embed_dims, args.heads, settings) for name in names]
         reference = names.index(SOFTMAX) if SOFTMAX in names else None
         rows += run_group(subjects, args, settings, SECONDS_PER_OPERATOR, reference)
@@ -122,7 +122,7 @@ def measure_operators(args: Namespace, settings: RunSettings) -> list[results.Ro
 def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, default_seconds: float,
               reference: int | None) -> list[results.Row]:
     """Measure the peak memory of each subject, then their times, round by round."""
-    say('measuring memory, then warming up' + (', which compiles for minutes' if settings.compile else ''))
+    print_progress('measuring memory, then warming up' + (', which compiles for minutes' if settings.compile else ''))
     peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
     limit = args.seconds or (math.inf if args.rounds else default_seconds)
     times = measure(subjects, rounds=args.rounds or math.inf, seconds=limit, device=settings.device,
@@ -138,7 +138,7 @@ def progress() -> Callable[[int, float, float], None]:
         nonlocal last
         if left <= 0 or time.monotonic() - last >= PROGRESS_INTERVAL:
             last = time.monotonic()
-            say(f'round {rounds} done; {elapsed:.0f} s elapsed, about {left:.0f} s left')
+            print_progress(f'round {rounds} done; {elapsed:.0f} s elapsed, about {left:.0f} s left')
 
     return report
 
@@ -192,6 +192,7 @@ def main(args: Namespace) -> None:
     write(rows, {**machine.describe_machine(settings.device), 'allocator': allocator,
                  'CPUs used by others': f'{others:.2f}'}, args, settings)
     if others > machine.BUSY_CPUS:
-        say(f'warning: other processes used {others:.2f} CPUs; repeat on an idle machine, or trust only the ratios')
+        print_progress(f'warning: other processes used {others:.2f} CPUs; trust only the ratios, or repeat on an idle '
+                       'machine')
     if args.threads > machine.available_cpus():
-        say(f'warning: --threads {args.threads} is more than the {machine.available_cpus()} available CPUs')
+        print_progress(f'warning: --threads {args.threads} is more than the {machine.available_cpus()} available CPUs')

@@ -9,7 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from mmflatten.console import OUT_OF_SPACE, TRACEBACK_VARIABLE, command_line, say
+from mmflatten.console import OUT_OF_SPACE, TRACEBACK_VARIABLE, command_line, print_progress
 
 FILE_SUFFIXES = ('.png', '.jpg', '.csv', '.json', '.html', '.md', '.pkl', '.pth', '.py')
 
@@ -44,7 +44,7 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
         def main(argv: Sequence[str]) -> int | None:
             args = parser().parse_args(prepare(argv), Namespace(argv=argv))
             if sys.stderr.isatty() and 'torch' not in sys.modules:
-                say(f'mmflatten {name}: loading libraries ...')
+                print_progress(f'mmflatten {name}: loading libraries ...')
             try:
                 return run(args)
             except OSError as error:

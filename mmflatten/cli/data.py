@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from mmengine.utils import ProgressBar
 
 from mmflatten.cli.common import command, positive
-from mmflatten.console import say
+from mmflatten.console import print_progress
 from mmflatten.datasets.build import BuildOptions, is_finished
 from mmflatten.datasets.packing import build_shards
 from mmflatten.datasets.shards import build_index, find_splits
@@ -143,7 +143,7 @@ def interruptible(consequence: str):
     try:
         yield
     except (KeyboardInterrupt, OSError):
-        say(consequence)
+        print_progress(consequence)
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -155,9 +155,9 @@ def pack(args: Namespace) -> None:
     with interruptible(f'{args.out} was not written. The same command starts again.'):
         counts = build_shards(find_splits(args.source), args.out, args.shard_size * 2**20, not args.no_check,
                               skipped.append if args.skip_broken else None,
-                              lambda shard, images: say(f'{shard}: {images} images'), args.processes)
+                              lambda shard, images: print_progress(f'{shard}: {images} images'), args.processes)
     for message in skipped:
-        say(f'left out: {message}')
+        print_progress(f'left out: {message}')
     summary = ' and '.join(f'{number} {split}' for split, number in counts.items())
     print(f'{args.out}: {summary} images packed, {len(skipped)} left out, in {time.monotonic() - start:.0f} s.')
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from mmflatten.cli.common import add_device, add_model, add_score, command, output_folder, positive
-from mmflatten.console import own_output
+from mmflatten.console import prints_to_stderr
 from mmflatten.text import shorten
 
 
@@ -44,7 +44,7 @@ def _with_checkpoint(argv: Sequence[str]) -> list[str]:
 
 @command('predict', __doc__, options, _with_checkpoint)
 def main(args: Namespace) -> None:
-    with own_output() as lines:
+    with prints_to_stderr() as lines:
         _predict(args, lines)
 
 

@@ -12,7 +12,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mmflatten.cli.common import add_device, add_model, add_output, command, positive
-from mmflatten.console import own_output
+from mmflatten.console import prints_to_stderr
 
 
 def options(parser: ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def options(parser: ArgumentParser) -> None:
 
 @command('receptive-field', __doc__, options)
 def main(args: Namespace) -> None:
-    with own_output() as lines:
+    with prints_to_stderr() as lines:
         lines.write(_receptive_fields(args) + '\n')
 
 

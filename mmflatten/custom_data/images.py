@@ -106,9 +106,9 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
     for side in sides:
         first: dict[str, Path] = {}
         for path in filter(pictures.__contains__, side):
-            twin = first.setdefault(pictures[path].digest, path)
-            if twin != path:
-                repeated.append(f'{twin} = {path}')
+            original = first.setdefault(pictures[path].digest, path)
+            if original != path:
+                repeated.append(f'{original} = {path}')
         firsts.append(first)
     training, validation = firsts
     shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]

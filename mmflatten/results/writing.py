@@ -10,7 +10,7 @@ from mmflatten.console import explain
 from mmflatten.datasets.contact_sheet import write_contact_sheet
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
-from mmflatten.results.analysis import Analysis, plain
+from mmflatten.results.analysis import Analysis, json_number
 from mmflatten.results.drawing import save_png
 from mmflatten.results.reading import Results, ResultsError
 from mmflatten.text import shorten
@@ -29,7 +29,7 @@ def write_analysis(analysis: Analysis, out_dir: str | Path, source: dict[str, An
     out_dir.mkdir(parents=True, exist_ok=True)
     tables = {}
     for name, table in analysis.tables.items():
-        rows = [[plain(value) for value in row] for row in table.rows]
+        rows = [[json_number(value) for value in row] for row in table.rows]
         tables[name] = dict(title=table.title, file=f'{name}.csv', header=table.header, rows=rows)
         with open(out_dir / f'{name}.csv', 'w', newline='', encoding='utf-8') as file:
             csv.writer(file).writerows([table.header, *rows])
@@ -37,7 +37,7 @@ def write_analysis(analysis: Analysis, out_dir: str | Path, source: dict[str, An
         save_png(out_dir / f'{name}.png', {'': figure})
     content = dict(
         format=FORMAT, task=analysis.task, images=analysis.images, source=source,
-        summary={name: plain(value) for name, value in analysis.summary.items()}, tables=tables,
+        summary={name: json_number(value) for name, value in analysis.summary.items()}, tables=tables,
         figures={name: f'{name}.png' for name in analysis.figures}, worst_by=analysis.worst_by, worst=worst,
         notes=analysis.notes)
     path = out_dir / 'analysis.json'

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from mmflatten.console import ERROR_FOLDER_VARIABLE, MESSAGE, command_line, say
+from mmflatten.console import ERROR_FOLDER_VARIABLE, MESSAGE, command_line, print_progress
 from mmflatten.text import Escaped, figure_text
 
 STEERING = '\x1b[2J\x07\x08\x9b31m\r\u202e\u2066\x7f\ud800'
 
 
 @pytest.mark.parametrize('prints', [
-    lambda: print('name', STEERING), lambda: say(STEERING), lambda: sys.stderr.writelines([STEERING]),
+    lambda: print('name', STEERING), lambda: print_progress(STEERING), lambda: sys.stderr.writelines([STEERING]),
     lambda: logging.StreamHandler().handle(logging.makeLogRecord(dict(msg=STEERING))),
     lambda: int(STEERING), lambda: {}[STEERING], lambda: open(STEERING.replace('\ud800', ''))])
 def test_no_text_steers_the_terminal(capsys, prints):

@@ -81,7 +81,7 @@ def test_count_rows_counts_a_config_once_per_size_and_continues_after_errors(tmp
     assert reports == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
     assert first.params == second.params == 28_288_354 and first.image == '224x224' and first.agrees
     assert first.attention == 'Softmax'
-    assert not failed.counted and not without.counted
+    assert not failed.is_counted and not without.is_counted
     assert len(failures) == 1 and 'configs/mine/broken.py' in failures[0]
 
 
@@ -98,7 +98,7 @@ def test_committed_zoo_files_match_rows_and_configs(rows, committed, tool):
     """The counts are checked only in the full sweep, by `--check`."""
     fix = 'run tools/maintain/reproduce_tables.py'
     assert [entry.row for entry in committed] == rows, fix
-    assert all(entry.counted for entry in committed if entry.row.config), fix
+    assert all(entry.is_counted for entry in committed if entry.row.config), fix
     files = tool.files_of(committed)
     assert [name for name, text in files.items() if (ROOT / name).read_text(encoding='utf-8') != text] == [], fix
     written = [*ROOT.glob('configs/*/metafile.yml'), *ROOT.glob('configs/*/README.md')]

@@ -77,24 +77,24 @@ def test_two_stage_detector_counts_1000_boxes_and_100_masks(known_model: KnownMo
     counts = count_model(build_on_meta(known_model('mask-rcnn', 'r50'), 'mmdet'), (64, 96)).counts
     box_head = 1000 * (256 * 49 * 1024 + 1024 * 1024 + 1024 * (81 + 80 * 4))
     mask_head = 100 * (4 * 196 * 256 * 256 * 9 + 196 * 256 * 256 * 4 + 784 * 256 * 80)
-    assert sum(counts.within('roi_head.bbox_head').values()) == box_head
-    assert sum(counts.within('roi_head.mask_head').values()) == mask_head
+    assert sum(counts.of_module('roi_head.bbox_head').values()) == box_head
+    assert sum(counts.of_module('roi_head.mask_head').values()) == mask_head
 
 
 def test_htc_counts_every_stage_and_the_semantic_branch(known_model: KnownModel) -> None:
     counts = cost_of(known_model('htc', 'r50')).counts
     box_head = 1000 * (256 * 49 * 1024 + 1024 * 1024 + 1024 * (81 + 4))  # one box for all classes
-    assert [sum(counts.within(f'roi_head.bbox_head.{stage}').values()) for stage in range(3)] == [box_head] * 3
-    mask_heads = [sum(counts.within(f'roi_head.mask_head.{stage}').values()) for stage in range(3)]
+    assert [sum(counts.of_module(f'roi_head.bbox_head.{stage}').values()) for stage in range(3)] == [box_head] * 3
+    mask_heads = [sum(counts.of_module(f'roi_head.mask_head.{stage}').values()) for stage in range(3)]
     assert mask_heads[0] < mask_heads[1] == mask_heads[2]  # the later ones take in the features of the one before
-    assert counts.within('roi_head.semantic_head').total() > 1e9
+    assert counts.of_module('roi_head.semantic_head').total() > 1e9
     assert not counts.uncounted
 
 
 def test_sparse_rcnn_counts_learned_proposals_and_dynamic_convolutions(known_model: KnownModel) -> None:
     cost = cost_of(known_model('sparse-rcnn', 'swin-t'))
     assert f'{cost.params / 1e6:.1f}' == '109.7'  # Focal, table 5
-    dynamic_conv = cost.counts.within('roi_head.bbox_head.0.instance_interactive_conv')
+    dynamic_conv = cost.counts.of_module('roi_head.bbox_head.0.instance_interactive_conv')
     assert dynamic_conv[PRODUCT] == 300 * 49 * 2 * 256 * 64
     assert not cost.counts.uncounted
 
@@ -116,7 +116,7 @@ def test_one_stage_heads_are_counted_without_gaps(known_model: KnownModel, bbox_
     config = known_model('atss', 'r50')
     config['type'], config['bbox_head'], config['train_cfg'] = 'SingleStageDetector', bbox_head, None
     counts = count_model(build_on_meta(config, 'mmdet'), (256, 320)).counts
-    assert counts.within('bbox_head').total() > 1e9
+    assert counts.of_module('bbox_head').total() > 1e9
     assert not counts.uncounted
 
 

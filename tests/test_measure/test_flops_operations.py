@@ -130,9 +130,9 @@ def test_counts_are_kept_by_module() -> None:
     model = nn.ModuleDict(dict(body=nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8)), head=nn.Linear(8, 2))).to(META)
     model.forward = lambda x: model['head'](model['body'](x))
     counts = count_operations(model, tokens(3, 4))
-    assert counts.within('body')[LINEAR] == 3 * (32 + 64)
-    assert counts.within('body.1')[LINEAR] == 3 * 64
-    assert counts.within('head')[LINEAR] == 3 * 16
+    assert counts.of_module('body')[LINEAR] == 3 * (32 + 64)
+    assert counts.of_module('body.1')[LINEAR] == 3 * 64
+    assert counts.of_module('head')[LINEAR] == 3 * 16
     assert counts.macs == 3 * (32 + 64 + 16)
 
 

@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from types import FrameType
 
 from mmflatten.cli.common import add_device, command, integer
-from mmflatten.console import own_output
+from mmflatten.console import prints_to_stderr
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -30,7 +30,7 @@ def main(args: Namespace) -> None:
         raise ValueError(f'CONFIG CHECKPOINT: expected one or two models, got {" ".join(args.models)}.')
     from mmflatten_lab.app.server import serve
     from mmflatten_lab.app.trial import TriedModel
-    with own_output():
+    with prints_to_stderr():
         models = [TriedModel(config, checkpoint, args.device)
                   for config, checkpoint in zip(args.models[::2], args.models[1::2])]
     if len({model.task.pairs for model in models}) > 1:

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from mmflatten.cli.common import command, positive
-from mmflatten.console import say
+from mmflatten.console import print_progress
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def main(args: argparse.Namespace) -> None:
                                                                 for letter in name))
     study = fingerprint.task_suite(args.mixer, name, args.seeds)
     out.mkdir(parents=True, exist_ok=True)
-    runs = fingerprint.run_tasks(study, out, args.workers, say)
+    runs = fingerprint.run_tasks(study, out, args.workers, print_progress)
     page = out / 'fingerprint.md'
     fingerprint.write_page(name, args.mixer, fingerprint.accuracies(runs), fingerprint.chance_levels(study), page)
     print(page)

@@ -71,7 +71,7 @@ def folder(text: str) -> str:
 def main(args: Namespace) -> None:
     from mmengine.dist import init_dist, is_distributed, is_main_process
 
-    from mmflatten.console import say
+    from mmflatten.console import print_progress
     from mmflatten.engine.setup import load_config
     from mmflatten.measure.speed.operators import mixer_config
     from mmflatten_lab.linearize.step_configs import Settings
@@ -85,7 +85,7 @@ def main(args: Namespace) -> None:
     attention = mixer_config(args.attention)
     settings = Settings(args.config, args.checkpoint, attention, args.blocks, args.size, args.budget, args.images,
                         args.epochs, args.steps, args.cfg_options or {}, args.amp)
-    tell = say if is_main_process() else lambda line: None
+    tell = print_progress if is_main_process() else lambda line: None
     work = Linearization(cfg, settings, out, tell, ['mmflatten', 'linearize', *args.argv])
     result = work.run()
     if is_main_process():

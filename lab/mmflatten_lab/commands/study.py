@@ -12,7 +12,7 @@ from typing import Any
 
 from mmflatten.cli.common import command, positive
 from mmflatten.config import ConfigOptions
-from mmflatten.console import own_output, say
+from mmflatten.console import print_progress, prints_to_stderr
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def main(args: argparse.Namespace) -> None:
         except StudyError as error:
             if len(studies) == 1:
                 raise
-            say(f'{study.name}: {error}')  # the other studies do not depend on this one
+            print_progress(f'{study.name}: {error}')  # the other studies do not depend on this one
             failed.append(study.name)
     if failed:
         raise StudyError(f'{len(failed)} of {len(studies)} studies failed: {", ".join(failed)}')
@@ -98,7 +98,7 @@ def _dry_run(study: Any) -> str:
     from mmflatten_lab.studies.costs import check_runs, cost_table
     from mmflatten_lab.studies.level_differences import level_tables
     from mmflatten_lab.studies.runs import expand
-    with own_output():
+    with prints_to_stderr():
         runs = expand(study)
         check_runs(study, runs)
         return '\n\n'.join([cost_table(study, runs), *level_tables(study, runs)])
@@ -110,7 +110,8 @@ def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
     from mmflatten_lab.studies.runs import FAILED
     from mmflatten_lab.studies.study_fields import StudyError, pluralize
     published = read_csv(args.published / f'{study.name}.csv') if args.published else {}
-    runs = Driver(study, folder, _executor(folder, args), say, published).run(args.changed, args.retry_failed)
+    driver = Driver(study, folder, _executor(folder, args), print_progress, published)
+    runs = driver.run(args.changed, args.retry_failed)
     failed = [run for run in runs if run.state == FAILED]
     print(f'{len(runs) - len(failed)} of {pluralize(len(runs), "run")} ended well: {folder.path}')
     if failed:

@@ -1,6 +1,6 @@
 """Agent attention (LeapLabTHU/Agent-Attention) and InLine attention (LeapLabTHU/InLine)."""
 from mmflatten.checkpoints.families.common import attention
-from mmflatten.checkpoints.families.skeletons import PVT_ATTENTION, SWIN_MIXER, cswin, plain, pvt, swin
+from mmflatten.checkpoints.families.skeletons import PVT_ATTENTION, SWIN_MIXER, cswin, pvt, swin, vit
 from mmflatten.checkpoints.key_tables import Axes, Key, affine, single
 
 
@@ -23,13 +23,13 @@ _CONV = affine({'attn.dwc': 'attn.fn.dwc.conv'})
 _CLASS_TOKEN = (*single('attn.ac_bias', 'attn.fn.key_bias.prefix', layout=Axes(4, (0,))),
                 *single('attn.ca_bias', 'attn.fn.query_bias.prefix', layout=Axes(4, (0,), (0, 2, 1))))
 
-AGENT_DEIT = plain('agent_deit', {'softmax': (), 'agent': (*agent('attn', 'attn.fn'), *_CLASS_TOKEN, *_CONV)})
+AGENT_DEIT = vit('agent_deit', {'softmax': (), 'agent': (*agent('attn', 'attn.fn'), *_CLASS_TOKEN, *_CONV)})
 AGENT_PVT = pvt('agent_pvt', (*PVT_ATTENTION, *agent('attn', 'attn.fn'), *_CONV))
 AGENT_SWIN = swin('agent_swin', (*attention(SWIN_MIXER), *agent('attn', SWIN_MIXER),
                                  *affine({'attn.dwc': f'{SWIN_MIXER}.dwc.conv'})))
 AGENT_CSWIN = cswin('agent_cswin', agent)
 
-INLINE_DEIT = plain('inline_deit', {'softmax': (), 'linear': inline('attn', 'attn.fn')})
+INLINE_DEIT = vit('inline_deit', {'softmax': (), 'linear': inline('attn', 'attn.fn')})
 INLINE_PVT = pvt('inline_pvt', (*PVT_ATTENTION, *inline('attn', 'attn.fn')))
 INLINE_SWIN = swin('inline_swin', (*attention(SWIN_MIXER), *inline('attn', SWIN_MIXER)))
 INLINE_CSWIN = cswin('inline_cswin', inline)

@@ -1,6 +1,6 @@
 """MILA (LeapLabTHU/MLLA), ViT^3 and H-ViT^3 (LeapLabTHU/ViTTT), and circulant attention on DeiT."""
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM
-from mmflatten.checkpoints.families.skeletons import plain
+from mmflatten.checkpoints.families.skeletons import vit
 from mmflatten.checkpoints.key_tables import Axes, Family, Key, Part, affine, batch_norm, dense, single
 
 ROTATIONS = 'angles determined by the map size'
@@ -39,8 +39,8 @@ _INNER = (*single('attn.w1', 'attn.fn.value_weight', layout=Axes(4, (0,))),
           *single('attn.w2', 'attn.fn.gate_weight', layout=Axes(4, (0,))), *single('attn.w3', 'attn.fn.conv_weight'))
 
 _CPE = affine({'cpe': 'cpe.fn.conv'})
-VITTT = plain('vittt', {'': (*_INNER, *_CPE)}, tokens=())
-CIRCULANT_DEIT = plain('circulant_deit', {'': (*affine({'attn.gate.0': 'attn.fn.gate'}), *_CPE)}, tokens=())
+VITTT = vit('vittt', {'': (*_INNER, *_CPE)}, tokens=())
+CIRCULANT_DEIT = vit('circulant_deit', {'': (*affine({'attn.gate.0': 'attn.fn.gate'}), *_CPE)}, tokens=())
 _H_VITTT = (
     _stem(*(f'conv.{number}' for number in range(5))),
     _DOWNSAMPLING,

@@ -33,8 +33,8 @@ PLAIN_ATTENTION = attention('attn.fn')
 UNUSED_CLASS_TOKEN = Part('cls_token', None, {'class token': single('', '')})
 
 
-def plain(name: str, blocks: Mapping[str, Keys], tokens: Sequence[Part] = (CLASS_TOKEN, POSITIONS),
-          attention: Keys = PLAIN_ATTENTION, norm: Part = LAST_NORM) -> Family:
+def vit(name: str, blocks: Mapping[str, Keys], tokens: Sequence[Part] = (CLASS_TOKEN, POSITIONS),
+        attention: Keys = PLAIN_ATTENTION, norm: Part = LAST_NORM) -> Family:
     """Make a family on DeiT.
 
     Args:

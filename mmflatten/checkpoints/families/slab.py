@@ -11,9 +11,9 @@ from mmflatten.checkpoints.families.skeletons import (
     SWIN_MIXER,
     UNUSED_CLASS_TOKEN,
     cswin,
-    plain,
     pvt,
     swin,
+    vit,
 )
 from mmflatten.checkpoints.key_tables import Family, Key, Part, affine, batch_norm, join, single
 
@@ -65,7 +65,7 @@ def _progressive(family: Family, name: str) -> Family:
     return replace(family, name=name, parts=changed(family.parts), dense=changed(family.dense), widths=widths)
 
 
-SLAB_DEIT = _progressive(plain('', {'linear': _linear('attn', 'attn.fn')}, (UNUSED_CLASS_TOKEN, POSITIONS)),
+SLAB_DEIT = _progressive(vit('', {'linear': _linear('attn', 'attn.fn')}, (UNUSED_CLASS_TOKEN, POSITIONS)),
                          'slab_deit')
 SLAB_PVT = _progressive(pvt('', (*PVT_ATTENTION, *_linear('attn', 'attn.fn'))), 'slab_pvt')
 SLAB_SWIN = _progressive(swin('', (*attention(SWIN_MIXER), *_linear('attn', SWIN_MIXER))), 'slab_swin')

@@ -37,7 +37,7 @@ class OperationCounts:
     @property
     def by_kind(self) -> Counter[str]:
         """Totals by kind: convolutions, linear layers, products of activations, norms and the like."""
-        return self.within('')
+        return self.of_module('')
 
     @property
     def macs(self) -> int:
@@ -49,7 +49,7 @@ class OperationCounts:
         kinds = self.by_kind
         return macs_of(kinds) + kinds[OTHER] - (0 if with_products else kinds[PRODUCT])
 
-    def within(self, module: str) -> Counter[str]:
+    def of_module(self, module: str) -> Counter[str]:
         """Totals by kind of a module and its submodules; '' is the whole model."""
         return sum((kinds for name, kinds in self.by_module.items()
                     if not module or f'{name}.'.startswith(f'{module}.')), Counter())

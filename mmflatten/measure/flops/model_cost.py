@@ -40,7 +40,7 @@ class ModelCost:
         rows = []
         for path, module in self.model.named_modules():
             level = path.count('.') + 1 if path else 0
-            kinds, params = self.counts.within(path), count_parameters(module)
+            kinds, params = self.counts.of_module(path), count_parameters(module)
             macs = macs_of(kinds)
             if level <= depth and (params or macs):
                 label = f'{level * indent}{path.rpartition(".")[2] or name} ({type(module).__name__})'
@@ -62,7 +62,7 @@ class ModelCost:
         }
         if with_modules:
             result['modules'] = {name: {'type': type(module).__name__, 'params': count_parameters(module),
-                                        'macs': macs_of(counts.within(name))}
+                                        'macs': macs_of(counts.of_module(name))}
                                  for name, module in self.model.named_modules()}
         return result
 

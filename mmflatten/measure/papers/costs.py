@@ -42,20 +42,20 @@ class PaperCost:
                    cost.counts.papers_convention(row.with_products), *others)
 
     @property
-    def counted(self) -> bool:
+    def is_counted(self) -> bool:
         return self.params is not None
 
     def params_cells(self, decimals: int) -> tuple[str, str, str]:
         """Format parameters in millions, the paper's, and the difference."""
         printed = self.row.cells['params_m']
-        if not self.counted:
+        if not self.is_counted:
             return '-', printed or '-', '-'
         return f'{self.params / 1e6:.{decimals}f}', printed or '-', difference(self.params / 1e6, printed)
 
     def flops_cells(self) -> tuple[str, str, str]:
         """Format FLOPs in 1e9 ('*': without products), the paper's if quoted at this image size, and the difference."""
         printed = self.row.cells['flops_g']
-        if not self.counted:
+        if not self.is_counted:
             return '-', printed or '-', '-'
         if self.image != self.row.cells['flops_input_hw']:
             printed = ''

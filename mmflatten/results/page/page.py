@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mmflatten.checkpoints.run_files import atomic_write
-from mmflatten.console import own_output, quiet_libraries
+from mmflatten.console import prints_to_stderr, quiet_libraries
 from mmflatten.results.analysis import cell
 from mmflatten.results.drawing import svg
 from mmflatten.results.page import comparison
@@ -37,7 +37,7 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         FileNotFoundError: a work dir does not exist.
         ValueError: a folder is not a work dir, or is listed twice.
     """
-    with quiet_libraries(), own_output():
+    with quiet_libraries(), prints_to_stderr():
         runs = read_work_dirs(work_dirs, score)
         gallery = read_gallery(runs, images, score)
     main, others = comparison.curves(runs)

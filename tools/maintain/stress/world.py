@@ -1,4 +1,4 @@
-"""A small world for the stress test: images, a model that trains in a moment, its weights, predictions, a study and shards."""
+"""A world for the stress test: images, a model that trains in a moment, weights, predictions, a study and shards."""
 import random
 from pathlib import Path
 from textwrap import dedent

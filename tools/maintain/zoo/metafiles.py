@@ -53,7 +53,7 @@ METRICS = {
 
 def render_metafiles(entries: Sequence[ZooEntry]) -> dict[str, str]:
     """Render every metafile and their index: path in the repository -> text."""
-    counted = sorted((entry for entry in entries if entry.counted), key=lambda entry: entry.row.config)
+    counted = sorted((entry for entry in entries if entry.is_counted), key=lambda entry: entry.row.config)
     files = {}
     for folder, group in groupby(counted, key=lambda entry: str(PurePosixPath(entry.row.config).parent)):
         files[f'{folder}/metafile.yml'] = _dump(_metafile(PurePosixPath(folder).name, list(group)), RESULTS_NOTE)

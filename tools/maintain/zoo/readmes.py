@@ -46,7 +46,7 @@ def _table(entries: list[ZooEntry]) -> str:
     for config, group in groupby(sorted(entries, key=lambda entry: entry.row.config), lambda entry: entry.row.config):
         found = list(group)
         first, file = found[0], PurePosixPath(config)
-        cost = [f'{first.params / 1e6:.2f}', giga(first.macs)] if first.counted else ['-', '-']
+        cost = [f'{first.params / 1e6:.2f}', giga(first.macs)] if first.is_counted else ['-', '-']
         results = [' / '.join(dict.fromkeys(filter(None, (entry.row.cells[column] for entry in found)))) or '-'
                    for column in columns]
         sources = '; '.join(dict.fromkeys(place(entry.row.cells) for entry in found if entry.row.cells['paper']))

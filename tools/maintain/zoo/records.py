@@ -36,13 +36,13 @@ class ZooEntry(PaperCost):
     def params_agree(self) -> bool | None:
         """True if the parameters round to the printed number; None if none is printed or nothing was counted."""
         printed = self.row.cells['params_m']
-        return within_printed_precision(self.params / 1e6, printed) if printed and self.counted else None
+        return within_printed_precision(self.params / 1e6, printed) if printed and self.is_counted else None
 
     @property
     def flops_agree(self) -> bool | None:
         """True if FLOPs round to the printed ones or are within 2 % of them; None as for `params_agree`."""
         printed = self.row.cells['flops_g']
-        if not printed or not self.counted:
+        if not printed or not self.is_counted:
             return None
         value = self.flops / 1e9
         return within_printed_precision(value, printed) or abs(value / float(printed) - 1) <= FLOPS_TOLERANCE

@@ -49,6 +49,7 @@ def _table(group: Sequence[ZooEntry], root: str) -> str:
     header = ('model', 'image', *('params (M)', "paper's", 'diff')[:shown], 'MACs (G)',
               *('FLOPs (G)', "paper's", 'diff')[:shown], *(f"paper's {ACCURACIES[name]}" for name in accuracies))
     rows = [(linked_model(entry, root), entry.image or '-',
-             *entry.params_cells(2)[:shown], giga(entry.macs) if entry.counted else '-', *entry.flops_cells()[:shown],
+             *entry.params_cells(2)[:shown], giga(entry.macs) if entry.is_counted else '-',
+             *entry.flops_cells()[:shown],
              *(entry.row.cells[name] or '-' for name in accuracies)) for entry in group]
     return align(rows, header, {0}, markdown=True)
