@@ -26,7 +26,6 @@ COMMANDS = {
     'analyze': 'errors of a tested model: classes, confusion matrix, worst images',
     'attention': 'attention maps of an image, for each layer and head',
     'receptive-field': 'effective receptive fields of each stage',
-    'curves': 'losses and metrics of trainings, merged over resumed runs',
     'report': 'offline HTML report on one or more trainings',
     'models': 'list all models with a config',
     'convert': 'convert official, timm and safetensors weights to this project, and back',

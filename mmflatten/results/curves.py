@@ -90,21 +90,6 @@ def read_runs(work_dirs: Sequence[str | Path]) -> dict[str, list[dict]]:
     return {name: read_scalars(path) for name, path in name_runs(work_dirs).items()}
 
 
-def keys_of(runs: Mapping[str, Sequence[dict]], keys: Sequence[str] | None = None) -> list[str]:
-    """Return the keys of the curves to draw: `keys`, or by default the loss and the validation metrics.
-
-    Raises:
-        ValueError: none of the logs has a key.
-    """
-    records = [record for run in runs.values() for record in run]
-    known = list(dict.fromkeys(key for record in records for key in record if key not in ('step', 'iter', 'epoch')))
-    unknown = [key for key in keys or () if key not in known]
-    if unknown:
-        raise ValueError(f'--keys: expected keys of the logs, {", ".join(known)}, got {", ".join(unknown)}.')
-    metrics = {key for record in records if not is_training(record) for key in record} - NOT_METRICS
-    return list(keys or ['loss', *(key for key in known if key in metrics)])
-
-
 def curve(key: str, runs: Mapping[str, Sequence[dict]]) -> Lines:
     """Return the values of a key over iterations, or over epochs for validations by epoch, one line for each run."""
     of_training = any(is_training(record) for records in runs.values() for record in records if key in record)

@@ -27,8 +27,8 @@ def test_no_text_steers_the_terminal(capsys, prints):
 def test_options_that_are_wrong_and_messages_for_the_launcher_are_escaped(capsys, tmp_path, monkeypatch):
     from mmflatten.cli.main import main
     with pytest.raises(SystemExit):
-        main(['curves', 'x', '--wrong\x1b[2J'])
-    assert main(['curves', str(tmp_path / '\x1b[2J')]) == 1
+        main(['report', 'x', '--wrong\x1b[2J'])
+    assert main(['report', str(tmp_path / '\x1b[2J')]) == 1
     assert '\x1b' not in ''.join(capsys.readouterr())
     monkeypatch.setenv(ERROR_FOLDER_VARIABLE, str(tmp_path))
     command_line(lambda argv: open('\x1b[2J'))([])
