@@ -9,8 +9,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# PyTorch 2.4 does not distinguish export from other compilation.
-is_exporting = getattr(torch.compiler, 'is_exporting', torch.compiler.is_compiling)
+
+def is_exporting() -> bool:
+    """Return True while `torch.export` or the ONNX exporter traces, False while `torch.compile` does.
+
+    PyTorch 2.6 has no such flag; there, an export with `strict=True` is not recognised.
+    """
+    return getattr(torch.compiler, 'is_exporting', torch.compiler.is_compiling)()
+
+
+# Dynamo then calls the function instead of tracing it. Up to PyTorch 2.11 it takes the flag for True in compiled code.
+is_exporting._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def is_open(*sizes: int) -> bool:

@@ -1,0 +1,57 @@
+"""Compiled graphs keep the fused operator, and exported graphs do not have it."""
+import operator
+
+import pytest
+import torch
+
+from mmflatten.models import backbones
+from mmflatten.ops.sizes import contiguous, is_exporting
+from tests.test_ops.test_kernels import closed_form
+
+closed_form.register()
+
+LETTERS = dict(arch=dict(embed_dims=16, depths=(1, 1, 1, 1), num_heads=(1, 1, 2, 2)), img_size=64, attn_types='LLLL')
+LINEAR = {
+    'FLattenSwin': LETTERS, 'FLattenPVT': dict(LETTERS, arch=dict(LETTERS['arch'], embed_dims=(16, 16, 32, 32))),
+    'FLattenPVTv2': dict(LETTERS, arch=dict(LETTERS['arch'], embed_dims=(16, 16, 32, 32))),
+    'FLattenCSwin': LETTERS,
+    'FLattenDeiT': dict(arch=dict(embed_dims=16, depth=2, num_heads=2), img_size=64, attn_types='L'),
+    'L2ViT': dict(arch=dict(LETTERS['arch'], depths=(2, 2, 2, 2)), img_size=64),
+}
+PRODUCTS = (torch.matmul, torch.bmm, operator.matmul, torch.baddbmm)
+
+
+class Asks(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if is_exporting() else x
+
+
+def test_only_exports_are_exports():
+    x = torch.zeros(1)
+    assert torch.compile(Asks(), backend='eager', fullgraph=True)(x) == 0 == Asks()(x)
+    assert torch.export.export(Asks(), (x,), strict=False).module()(x) == 1
+    if hasattr(torch.compiler, 'is_exporting'):  # PyTorch 2.6 cannot tell
+        assert torch.export.export(Asks(), (x,), strict=True).module()(x) == 1
+
+
+
+
+@pytest.mark.parametrize('name', LINEAR)
+def test_compiled_backbones_call_the_fused_operator(name, monkeypatch):
+    monkeypatch.setattr('mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: not is_exporting())
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    model = getattr(backbones, name)(**LINEAR[name]).train()
+    attentions = sum(hasattr(module, 'attend') and 'Linear' in type(module).__name__ for module in model.modules())
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append(graph.graph)
+        return graph.forward
+
+    with torch.autocast('cpu', torch.bfloat16):
+        torch.compile(model, backend=keep, fullgraph=True)(torch.randn(2, 3, 64, 64))
+    nodes = [node for graph in graphs for node in graph.nodes]
+    calls = [node for node in nodes if 'mmflatten.linear_attention' in str(node.target)]
+    assert len(calls) == attentions > 0
+    assert not [node for node in nodes if node.target in PRODUCTS or node.target == 'matmul']
