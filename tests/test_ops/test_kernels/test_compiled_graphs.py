@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mmflatten.models import backbones
-from mmflatten.ops.sizes import contiguous, is_exporting
+from mmflatten.ops.sizes import is_exporting
 from tests.test_ops.test_kernels import closed_form
 
 closed_form.register()
