@@ -157,11 +157,15 @@ def _backward_shapes(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
 def _save(ctx: Any, inputs: tuple, output: tuple[Tensor, ...]) -> None:
     q, k, v, position, rescale, weight, temperature, local, *options = inputs
     ctx.save_for_backward(q, k, v, position, rescale, weight, temperature, *output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)  # which would fill a tensor with zeros for each of them
     ctx.options = options
     ctx.local_type = None if local is None else local.dtype
 
 
-def _gradients(ctx: Any, grad: Tensor, *grad_saved: Tensor) -> tuple:
+def _gradients(ctx: Any, grad: Tensor | None, *grad_saved: None) -> tuple:
+    if grad is None:  # the result was not used
+        return (None,) * (8 + len(ctx.options))
     q, k, v, position, rescale, weight, temperature, *saved = ctx.saved_tensors
     grad_q, grad_k, grad_v, grad_rescale, grad_temperature = _backward(
         grad, q, k, v, position, rescale, weight, temperature, *saved, *ctx.options)
