@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers.linear import Linear
 from mmflatten.models.layers.tokens import map_shape, map_to_tokens, tokens_to_map
-from mmflatten.ops.sizes import ceil_div, certain, same_size
+from mmflatten.ops.sizes import ceil_div, certain, contiguous, same_size
 
 
 def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
@@ -122,7 +123,6 @@ class PatchMerging(BaseModule):
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BHWC = pad_to_multiple(x_BCHW, (2, 2)).permute(0, 2, 3, 1)
-        corners = [x_BHWC[:, row::2, col::2] for col in (0, 1) for row in (0, 1)]
-        x_BHWC = torch.cat(corners, dim=-1)
-        hw_shape = (x_BHWC.shape[1], x_BHWC.shape[2])
-        return self.reduction(self.norm(x_BHWC.flatten(1, 2))), hw_shape
+        corners = rearrange(x_BHWC, 'B (H row) (W col) C -> B H W col row C', row=2, col=2)
+        tokens = contiguous(corners).flatten(3).flatten(1, 2)
+        return self.reduction(self.norm(tokens)), (corners.shape[1], corners.shape[2])
