@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from mmflatten.models.layers import make_norms_progressive
+from mmflatten.models.layers import call_with_cast_weights, make_norms_progressive
 
 DEFAULT_INIT = [dict(type='TruncNormal', layer='Linear', std=.02, bias=0.),
                 dict(type='Constant', layer='LayerNorm', val=1., bias=0.)]
@@ -24,10 +24,10 @@ def run_blocks(blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, 
     """Run blocks in order. `with_cp` recomputes their activations in the backward pass to save memory."""
     for block in blocks:
         if with_cp and x_BNC.requires_grad:
-            x_BNC = checkpoint(block, x_BNC, hw_shape, use_reentrant=False,
+            x_BNC = checkpoint(call_with_cast_weights, block, x_BNC, hw_shape, use_reentrant=False,
                                context_fn=partial(_recompute_contexts, block))
         else:
-            x_BNC = block(x_BNC, hw_shape)
+            x_BNC = call_with_cast_weights(block, x_BNC, hw_shape)
     return x_BNC
 
 

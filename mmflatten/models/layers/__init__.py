@@ -10,7 +10,7 @@ from mmflatten.models.layers.embed import (
 )
 from mmflatten.models.layers.feed_forward import ConvFeedForward, FeedForward
 from mmflatten.models.layers.focal import NeighborBias, PooledBias, WindowGrid, WindowPool, sub_windows
-from mmflatten.models.layers.linear import FullRangeLinear, Linear, LinearGELU
+from mmflatten.models.layers.linear import FullRangeLinear, Linear, LinearGELU, call_with_cast_weights
 from mmflatten.models.layers.position import AgentBias, GridTable, RelativePositionBias
 from mmflatten.models.layers.progressive_norm import ProgressiveBatchNorm, make_norms_progressive
 from mmflatten.models.layers.residual import Block, DropPath, Residual, pre_norm_block

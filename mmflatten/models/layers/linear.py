@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -60,6 +61,57 @@ class FullRangeLinear(Linear):
         with no_autocast(x):
             bias = None if self.bias is None else self.bias.float()
             return self.project(x, self.weight.float(), bias).to(self.weight.dtype)
+
+
+def call_with_cast_weights(module: nn.Module, x: Tensor, *args: Any) -> Tensor:
+    """Call a module that is trained under autocast on a GPU with the weights of its linear layers cast in one kernel.
+
+    Autocast casts each weight on its own, and the backward pass each gradient. Compiled modules, and parameters that
+    are not plain tensors (FSDP), are left to autocast.
+    """
+    if not _casts_together(x):
+        return module(x, *args)
+    dtype = torch.get_autocast_dtype(x.device.type)
+    slots = [(part._parameters, name, weight) for part in module.modules()
+             if isinstance(part, Linear) and not (dtype == torch.float16 and isinstance(part, FullRangeLinear))
+             for name, weight in part._parameters.items() if type(weight) is nn.Parameter]
+    if not slots or module._compiled_call_impl is not None:
+        return module(x, *args)
+    cast = _CastTogether.apply(dtype, *(weight for *_, weight in slots))
+    try:
+        for (parameters, name, _), weight in zip(slots, cast):
+            parameters[name] = weight
+        return module(x, *args)
+    finally:
+        for parameters, name, weight in slots:
+            parameters[name] = weight
+
+
+def _casts_together(x: Tensor) -> bool:
+    return x.is_cuda and torch.is_grad_enabled() and not torch.compiler.is_compiling() and is_autocast_on('cuda')
+
+
+class _CastTogether(torch.autograd.Function):
+    """Cast tensors to a type, and their gradients back."""
+
+    @staticmethod
+    def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.dtypes = [x.dtype for x in tensors]
+        return tuple(_copies(tensors, [dtype] * len(tensors)))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        found = [index for index, grad in enumerate(grads) if grad is not None]
+        full = _copies([grads[index] for index in found], [ctx.dtypes[index] for index in found])
+        by_index = dict(zip(found, full))
+        return None, *(by_index.get(index) for index in range(len(grads)))
+
+
+def _copies(tensors: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+    copies = [torch.empty_like(x, dtype=dtype) for x, dtype in zip(tensors, dtypes)]
+    torch._foreach_copy_(copies, tensors)
+    return copies
 
 
 def uses_onednn(x: Tensor) -> bool:

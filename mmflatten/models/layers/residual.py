@@ -17,14 +17,15 @@ class DropPath(nn.Module):
     def __init__(self, drop_prob: float) -> None:
         super().__init__()
         self.drop_prob = drop_prob
+        # A tensor, because compiled code is shared by blocks that differ in the values of their tensors alone.
+        self.register_buffer('keep', torch.tensor(1 - drop_prob), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """`(B, ...)` to the same shape."""
-        if not self.training or not self.drop_prob:
+        if not self.training:
             return x
-        keep = 1 - self.drop_prob
-        mask = x.new_empty(x.shape[0], *[1] * (x.dim() - 1)).bernoulli_(keep)
-        return x * (mask / keep)
+        mask = x.new_empty(x.shape[0], *[1] * (x.dim() - 1)).bernoulli_(self.keep)
+        return x * (mask / self.keep)
 
     def extra_repr(self) -> str:
         return f'drop_prob={self.drop_prob}'
