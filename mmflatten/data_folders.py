@@ -39,7 +39,7 @@ DATA_FOLDERS = (
                'download all of ImageNet from https://image-net.org (registration needed) and put or link it at '
                '{root}', CLASS_FOLDERS, ('imagenet21k', 'in22k')),
     DataFolder('ImageNet-1k in shards', 'data/imagenet_shards',
-               'pack the folders of ImageNet-1k, `mmflatten data shards data/imagenet --out {root}`',
+               'pack the folders of ImageNet-1k with `tar`: docs/datasets.md',
                ('train.index', 'val.index')),
     DataFolder('COCO 2017', 'data/coco',
                'download train2017, val2017 and annotations_trainval2017 from https://cocodataset.org and unpack them '

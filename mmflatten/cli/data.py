@@ -1,11 +1,10 @@
-"""Build the digit scenes, or pack or index a large data set.
+"""Build the digit scenes, or index a large data set.
 
     mmflatten data digits                 scenes of handwritten digits, in the layouts of COCO, ADE20K and ImageNet
     mmflatten data digits --stereo        rectified pairs of them with disparity, in the layout of SceneFlow
-    mmflatten data shards data/imagenet --out data/imagenet_shards
+    mmflatten data index data/shards/train-*.tar --out data/shards/train.index
 """
 import math
-import os
 import signal
 import sys
 import time
@@ -19,11 +18,10 @@ from typing import Any, TextIO
 
 from mmengine.utils import ProgressBar
 
-from mmflatten.cli.common import command, positive
+from mmflatten.cli.common import command
 from mmflatten.console import print_progress
 from mmflatten.datasets.build import BuildOptions, is_finished
-from mmflatten.datasets.packing import build_shards
-from mmflatten.datasets.shards import build_index, find_splits
+from mmflatten.datasets.shards import build_index
 
 SCENE_DEFAULTS = 'default: 1000 scenes or 400 stereo pairs', 'default: 200 scenes or 80 stereo pairs'
 
@@ -34,15 +32,6 @@ def options(parser: ArgumentParser) -> None:
     add_build_options(digits, *SCENE_DEFAULTS)
     add_scene_options(digits)
     digits.set_defaults(source='digits')
-    shards = actions.add_parser('shards', help='pack SOURCE/{train,val}/<class>/*.JPEG into tar files (WebDataset)')
-    shards.add_argument('source', type=Path, help='folder with train/, val/ or both')
-    shards.add_argument('--out', type=Path, required=True, help='folder to create')
-    shards.add_argument('--shard-size', type=positive, default=1024, metavar='MIB',
-                        help='size of a shard (default: 1024)')
-    shards.add_argument('--no-check', action='store_true', help='skip the decoding test for broken images')
-    shards.add_argument('--skip-broken', action='store_true', help='leave broken images out and list them')
-    shards.add_argument('--processes', type=positive, default=len(os.sched_getaffinity(0)),
-                        help='processes that pack, one shard each (default: one per CPU)')
     index = actions.add_parser('index', help='index a folder, a text file or tar files')
     index.add_argument('source', type=Path, nargs='+', help='one folder of class folders, one .txt file with lines '
                        'such as `n01440764/n01440764_18.JPEG 0`, or tar files')
@@ -149,27 +138,12 @@ def interruptible(consequence: str):
         signal.signal(signal.SIGTERM, before)
 
 
-def pack(args: Namespace) -> None:
-    start = time.monotonic()
-    skipped: list[str] = []
-    with interruptible(f'{args.out} was not written. The same command starts again.'):
-        counts = build_shards(find_splits(args.source), args.out, args.shard_size * 2**20, not args.no_check,
-                              skipped.append if args.skip_broken else None,
-                              lambda shard, images: print_progress(f'{shard}: {images} images'), args.processes)
-    for message in skipped:
-        print_progress(f'left out: {message}')
-    summary = ' and '.join(f'{number} {split}' for split, number in counts.items())
-    print(f'{args.out}: {summary} images packed, {len(skipped)} left out, in {time.monotonic() - start:.0f} s.')
-
-
 @command('data', __doc__, options)
 def main(args: Namespace) -> None:
     if args.action == 'digits':
         from mmflatten.datasets.scenes.digits import DIGITS
         out = args.out or Path('data', 'digits_stereo' if args.stereo else 'digits')
         build(args, scene_builder(DIGITS, args.stereo), out)
-    elif args.action == 'shards':
-        pack(args)
     else:
         start = time.monotonic()
         number = build_index(args.source, args.out)

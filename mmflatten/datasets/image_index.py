@@ -2,7 +2,6 @@
 import errno
 import json
 import os
-import shutil
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -74,7 +73,7 @@ class ImageIndex:
                                  f'{about["images"]} images and shards {self.shards[:1]}')
         except FileNotFoundError as error:
             raise ImageIndexError(f'index {self.folder}: {Path(error.filename).name} does not exist. Create the index '
-                                  'with `mmflatten data shards` or `mmflatten data index`.') from error
+                                  'with `mmflatten data index`.') from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ImageIndexError(f'index {self.folder} is damaged or has another version ({error}). Create it '
                                   'again.') from error
@@ -103,24 +102,12 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
     """
     folder.mkdir(parents=True, exist_ok=True)
     folders: dict[int, str] = {}
-    images = write_rows(folder, entries, shards, folders)
-    _write_about(folder, images, classes, shards, folders)
-    return images
-
-
-def write_rows(folder: Path, entries: Iterable[Entry], shards: Sequence[str], folders: dict[int, str],
-               fixed: bool = False) -> int:
-    """Write rows and names of an index, and return the number of images.
-
-    Args:
-        folders: label -> folder that is left out of the names; other labels are added unless this is `fixed`.
-    """
     row = struct.Struct('<QiIQI' if shards else '<Qi')
     end = images = 0
     with open(folder / 'names.bin', 'wb') as names, open(folder / 'rows.bin', 'wb') as rows:
         for name, *place in entries:
             parent, _, file = name.rpartition('/')
-            known = folders.get(place[0]) if fixed else folders.setdefault(place[0], parent) if parent else None
+            known = folders.setdefault(place[0], parent) if parent else None
             end += names.write(_IN_FOLDER + os.fsencode(file) if parent and known == parent else os.fsencode(name))
             try:
                 rows.write(row.pack(end, *(place if shards else place[:1])))
@@ -129,30 +116,8 @@ def write_rows(folder: Path, entries: Iterable[Entry], shards: Sequence[str], fo
                 raise ValueError(f'{where}: cannot be indexed with label {place[0]}. Labels must be below 2**31 '
                                  f'({2**31}), an image below 4 GiB.') from error
             images += 1
-    return images
-
-
-def merge_rows(folder: Path, parts: Sequence[Path], classes: Sequence[str], shards: Sequence[str],
-               folders: dict[int, str]) -> int:
-    """Join the rows of one part per shard, written with the same `folders`, and return the number of images."""
-    folder.mkdir()
-    end = images = 0
-    with open(folder / 'names.bin', 'wb') as names, open(folder / 'rows.bin', 'wb') as rows:
-        for number, part in enumerate(parts):
-            table = np.fromfile(part / 'rows.bin', _MEMBER)
-            table['shard'] = number
-            table['name_end'] += np.uint64(end)
-            rows.write(table.tobytes())
-            with open(part / 'names.bin', 'rb') as file:
-                shutil.copyfileobj(file, names)
-            end, images = names.tell(), images + len(table)
-    _write_about(folder, images, classes, shards, folders)
-    return images
-
-
-def _write_about(folder: Path, images: int, classes: Sequence[str], shards: Sequence[str],
-                 folders: dict[int, str]) -> None:
     if not images:
         raise ValueError('source: no images found. Expected images in class folders, in a list (.txt) or in tar files.')
     about = dict(format=FORMAT, images=images, shards=list(shards), classes=list(classes), folders=folders)
     (folder / 'index.json').write_text(json.dumps(about) + '\n', encoding='utf-8')
+    return images

@@ -2,14 +2,12 @@
 import os
 import sys
 import tarfile
-from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from mmflatten.checkpoints.run_files import atomic_write
-from mmflatten.datasets.build import SPLITS
 from mmflatten.datasets.image_index import Entry, is_below, write_index
 from mmflatten.files import problem_of, walk_links
 
@@ -18,42 +16,6 @@ LABEL_SUFFIX = '.cls'
 MAX_EXTENSION_BYTES, MAX_EXTENSIONS = 2**13, 8  # of one header
 _EXTENSIONS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
                tarfile.GNUTYPE_LONGLINK)
-
-
-class Split(NamedTuple):
-    """Folder of a split, text file of its images if there is one, and class names in the order of the labels."""
-
-    folder: Path
-    listing: Path | None
-    classes: list[str]
-
-    def images(self) -> Iterator[Entry]:
-        """Yield the images, named relative to the folder."""
-        return list_folder(self.folder) if self.listing is None else list_file(self.listing)
-
-
-def find_splits(source: Path) -> dict[str, Split]:
-    """Find `train` and `val`, or one of them, in the layout of ImageNet.
-
-    Raises FileNotFoundError if both are missing, and ValueError if a split has no images or the classes differ.
-    """
-    splits = {}
-    for name in SPLITS:
-        folder, listing = source / name, source / 'meta' / f'{name}.txt'
-        if folder.is_dir():
-            splits[name] = split = Split(folder, listing if listing.is_file() else None, class_folders(folder))
-            images = split.images()
-            if next(images, None) is None:
-                raise ValueError(f'{split.listing or folder} has no images in class folders ({", ".join(EXTENSIONS)})')
-            if split.listing is not None:
-                deque(images, maxlen=0)  # reports an invalid line now
-    if not splits:
-        raise FileNotFoundError(f'source: expected {source}/train/<class>/*.JPEG or {source}/val/<class>/*.JPEG, got '
-                                'neither train/ nor val/')
-    if len(splits) == 2 and (different := set(splits['train'].classes) ^ set(splits['val'].classes)):
-        raise ValueError(f'source: train/ and val/ of {source} must have the same class folders, got '
-                         f'{min(different)} in only one. Create an empty folder for a class without images.')
-    return splits
 
 
 def class_folders(folder: Path) -> list[str]:

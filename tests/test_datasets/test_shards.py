@@ -1,15 +1,12 @@
-"""Packing class folders into tar shards, indexing data, and reading both from files and object storage."""
+"""Tar shards of class folders, indexing data, and reading both from files and object storage."""
 import asyncio
-import errno
 import gzip
 import io
 import os
 import pickle
 import subprocess
-import sys
 import tarfile
 import threading
-import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,10 +21,9 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from mmflatten.cli.data import main
-from mmflatten.datasets import packing
 from mmflatten.datasets.image_index import ImageIndexError
 from mmflatten.datasets.indexed_images import IndexedImageNet, IndexedImages
-from mmflatten.datasets.shards import find_splits, list_shards
+from mmflatten.datasets.shards import list_shards
 from mmflatten.datasets.storage import ShardError, read_rgb
 from mmflatten.files import read_bytes
 from mmflatten.registry import DATASETS
@@ -53,10 +49,23 @@ def folders(tmp_path) -> Path:
     return root
 
 
+# The commands of docs/datasets.md, with shards of three images.
+PACK = r"""
+mkdir ../shards
+for split in train val; do
+    (cd $split && find * -name '[^.]*.JPEG' | LC_ALL=C sort | SPLIT=$split split -l 3 -a 5 -d --filter \
+        'tar -cf ../../shards/$SPLIT-$FILE.tar -T -' - '')
+done
+"""
+
+
 @pytest.fixture
 def shards(folders) -> Path:
     out = folders.parent / 'shards'
-    assert main(['shards', str(folders), '--out', str(out)]) == 0
+    subprocess.run(PACK, shell=True, cwd=folders, check=True)
+    for split in ('train', 'val'):
+        files = map(str, sorted(out.glob(f'{split}-*.tar')))
+        assert main(['index', *files, '--out', str(out / f'{split}.index')]) == 0
     return out
 
 
@@ -80,24 +89,7 @@ def test_shards_hold_the_images_of_the_folders_in_order(folders, shards):
             dataset.get_data_info(len(dataset))
 
 
-def test_shards_are_split_by_size_and_follow_webdataset(folders, tmp_path, monkeypatch):
-    monkeypatch.setattr('mmflatten.cli.data.build_shards', partial(_build_shards_of_three, folders))
-    out = tmp_path / 'small'
-    assert main(['shards', str(folders), '--out', str(out)]) == 0
-    files = sorted(path.name for path in out.glob('train-*'))
-    assert files == [f'train-00000{i}.tar' for i in range(4)]
-    with tarfile.open(out / 'train-000000.tar') as shard:
-        names = shard.getnames()
-        assert names[:2] == ['n01/n01_0_part.JPEG', 'n01/n01_0_part.cls'] and len(names) == 6
-        assert shard.extractfile(names[1]).read() == b'0'
-    assert samples(IndexedImages(str(out), split='train')) == reference(folders)
-
-
-def _build_shards_of_three(folders, splits, out, limit, *more):
-    return packing.build_shards(splits, out, 3 * (folders / 'train/n01/n01_1.JPEG').stat().st_size - 100, *more)
-
-
-def test_only_whole_regular_files_are_packed(tmp_path):
+def test_only_whole_regular_files_are_read(tmp_path):
     """Also files of unknown size, such as those of /proc; a pipe is not waited for."""
     (tmp_path / 'empty').touch()
     (tmp_path / 'image').write_bytes(bytes(range(256)) * 9000)
@@ -196,7 +188,7 @@ def test_images_of_a_batch_are_requested_together_and_interruptions_repeated(fol
         np.testing.assert_array_equal(sample['img'], other['img'])
     assert SlowStorage.most == 12 and len(SlowStorage.seen) == 12
     SlowStorage.files.clear()
-    with pytest.raises(FileNotFoundError, match='slow://bucket/train-000000.tar'):
+    with pytest.raises(FileNotFoundError, match='slow://bucket/train-00000.tar'):
         dataset.__getitems__([0])
 
 
@@ -219,8 +211,8 @@ def test_images_in_object_storage(folders, tmp_path):
 
 def test_damaged_shards_and_indexes_are_named(shards):
     dataset = IndexedImages(str(shards), split='train')
-    shard = shards / dataset.index.shards[0]
-    os.truncate(shard, 5000)
+    shard = shards / dataset.index.shards[-1]
+    os.truncate(shard, 3000)
     with pytest.raises(ShardError, match=f'{shard} has .*n03/n03_3.JPEG'):
         get(dataset.get_data_info(11)['img_path'])
     with pytest.raises(ImageIndexError, match='3 classes.*val.index, got 1000'):
@@ -232,77 +224,6 @@ def test_damaged_shards_and_indexes_are_named(shards):
     rows.unlink()
     with pytest.raises(ImageIndexError, match='val.index.* rows.bin.*mmflatten data'):
         IndexedImages(str(shards), split='val')
-
-
-def test_packing_names_broken_images_and_leaves_them_out_if_asked(folders, tmp_path, capsys):
-    broken, out = folders / 'train/n02/n02_2.JPEG', tmp_path / 'shards'
-    broken.write_bytes(broken.read_bytes()[:-200])
-    assert main(['shards', str(folders), '--out', str(out)]) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert str(broken) in error and '--skip-broken' in error
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders']
-
-    assert main(['shards', str(folders), '--out', str(out), '--skip-broken']) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
-    assert f'left out: {broken}' in capsys.readouterr().err
-    assert len(IndexedImages(str(out), split='train')) == 11
-    assert main(['shards', str(folders), '--out', str(tmp_path / 'all'), '--no-check']) == 0
-    assert len(IndexedImages(str(tmp_path / 'all'), split='train')) == 12
-
-
-def test_packing_on_a_full_disk_leaves_nothing(folders, tmp_path, capsys, monkeypatch):
-    def fail(*args):
-        raise OSError(errno.ENOSPC, 'No space left on device')
-
-    monkeypatch.setattr(packing, '_write_shard', fail)
-    assert main(['shards', str(folders), '--out', str(tmp_path / 'shards')]) == 1
-    error = capsys.readouterr().err
-    assert f'{tmp_path}/shards was not written' in error and 'No space left' in error
-    assert [path.name for path in tmp_path.iterdir()] == ['folders']
-
-
-# Kills the whole command with SIGKILL while the third of several shards is written.
-KILLED = '''
-import os, signal, sys
-from pathlib import Path
-from mmflatten.datasets import packing
-from mmflatten.datasets.shards import find_splits
-write = packing._write_shard
-
-def killed(file, images):
-    if '000002' in file.name:
-        os.kill(os.getppid(), signal.SIGKILL)
-    yield from write(file, images)
-
-packing._write_shard, packing.SHARD_IMAGES = killed, 3
-packing.build_shards(find_splits(Path(sys.argv[1])), Path(sys.argv[2]))
-'''
-
-
-def test_packing_after_a_kill_starts_again(folders, tmp_path):
-    out = tmp_path / 'shards'
-    killed = subprocess.run([sys.executable, '-c', KILLED, folders, out], timeout=120)
-    assert killed.returncode == -9 and not out.exists()
-    time.sleep(1)  # the processes of the pool end too, and with them the lock of the folder
-    packing.build_shards(find_splits(folders), out)
-    assert samples(IndexedImages(str(out), split='train')) == reference(folders)
-    assert samples(IndexedImages(str(out), split='val')) == reference(folders, 'val')
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
-
-
-@pytest.mark.parametrize('prepare, words', [
-    (lambda root: root.rename(root.with_name('elsewhere')), ['train/', 'val/']),
-    (lambda root: (root / 'val' / 'n02').rename(root / 'val' / 'n04'), ['n02']),
-    (lambda root: [path.unlink() for path in (root / 'val').glob('*/*')], ['val', '.jpeg']),
-    (lambda root: (root / 'meta').mkdir() or (root / 'meta/train.txt').write_text('a.jpg 0\nb.jpg'),
-     ['train.txt, line 2', 'b.jpg']),
-    (lambda root: (root / 'meta').mkdir() or (root / 'meta/train.txt').write_text('n01/absent.jpg 0'), ['absent.jpg']),
-])
-def test_packing_unusable_sources_is_an_error(folders, tmp_path, capsys, prepare, words):
-    prepare(folders)
-    assert main(['shards', str(folders), '--out', str(tmp_path / 'shards')]) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert all(word in error for word in words) and not (tmp_path / 'shards').exists()
 
 
 def make_tar(path: Path, contents: dict[str, bytes]) -> Path:
