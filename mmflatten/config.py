@@ -1,5 +1,6 @@
 """Configs: those of the package, reading with errors that name the file, their text, and models built from them."""
 import argparse
+import ast
 import contextlib
 import copy
 import difflib
@@ -72,7 +73,16 @@ class ConfigOptions(DictAction):
         for word in values:
             if not word.partition('=')[0] or '=' not in word:
                 parser.error(f'argument {option_string}: {word!r} must be KEY=VALUE, such as train_cfg.max_epochs=3')
-        super().__call__(parser, namespace, values, option_string)
+        literals = {}  # MMEngine reads dictionaries as text
+        for key, _, text in (word.partition('=') for word in values if '{' in word or '=dict(' in word):
+            try:
+                literals[key] = ast.literal_eval(text)
+            except (ValueError, SyntaxError):
+                parser.error(f"argument {option_string}: {key}: expected a dictionary such as {{'type': 'BN'}}, got "
+                             f'{text}. Write {key}.type=... or quote the whole word.')
+        super().__call__(parser, namespace, [word for word in values if word.partition('=')[0] not in literals],
+                         option_string)
+        getattr(namespace, self.dest).update(literals)
 
 
 def config_file(path: str) -> str:

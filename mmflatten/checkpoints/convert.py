@@ -13,6 +13,7 @@ from mmflatten.checkpoints.key_matching import expand, find_problems
 from mmflatten.checkpoints.key_tables import OFFICIAL, OURS, Family, Key
 
 PARALLEL, BACKBONE = 'module.', 'backbone.'
+WRAPPERS = ('module', '_orig_mod', 'model')  # DataParallel, torch.compile, Lightning: parts of names of weights
 CODE = {OFFICIAL: 'the official code', OURS: 'this project'}
 
 
@@ -20,8 +21,8 @@ def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[st
     """Convert the weights of an official model to the names of this project.
 
     The result for a classifier fits mmpretrain's `ImageClassifier` with a backbone of this project. Families with dense
-    backbones also take these, alone or in a detector or segmentor, whose other names are kept. The prefix
-    `module.` of `DataParallel` models is removed. Positional tables keep their size; modules resize them when they load
+    backbones also take these, alone or in a detector or segmentor, whose other names are kept. The prefixes of
+    wrappers are removed (see `unwrapped`). Positional tables keep their size; modules resize them when they load
     them.
 
     Args:
@@ -48,10 +49,24 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
     return _translate(state_dict, family, OURS)
 
 
-def without_parallel(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a copy of the state dict without the prefix `module.`, if all names have it (`DataParallel`)."""
-    start = len(PARALLEL) if all(name.startswith(PARALLEL) for name in state_dict) else 0
-    return {name[start:]: value for name, value in state_dict.items()}
+def unwrapped(state_dict: Mapping[str, Tensor], keep: str = '') -> tuple[dict[str, Tensor], list[str]]:
+    """Return a copy of the state dict without the `WRAPPERS` in its names, and the removed ones.
+
+    `_orig_mod` is removed anywhere, since parts of a model may be compiled; the others only at the start of all names.
+
+    Args:
+        keep: beginning of names that is not a wrapper's.
+    """
+    bare = {'.'.join(part for part in name.split('.') if part != WRAPPERS[1]): value
+            for name, value in state_dict.items()}
+    if len(bare) < len(state_dict):  # both `a._orig_mod.b` and `a.b`
+        return dict(state_dict), []
+    removed = [] if bare.keys() == state_dict.keys() else [f'{WRAPPERS[1]}.']
+    while len(first := {name.partition('.')[0] for name in bare}) == 1 and first <= {*WRAPPERS} and not (
+            keep and any(name.startswith(keep) for name in bare)):
+        removed += [f'{name}.' for name in first]
+        bare = {name.partition('.')[2]: value for name, value in bare.items()}
+    return bare, removed
 
 
 def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> dict[str, Tensor]:
@@ -64,7 +79,7 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
     if family_name not in FAMILIES:
         raise ValueError(f'family: expected one of {sorted(FAMILIES)}, got {family_name!r}.')
     family, target = FAMILIES[family_name], OURS if source == OFFICIAL else OFFICIAL
-    state = without_parallel(state) if source == OFFICIAL else state
+    state = unwrapped(state)[0] if source == OFFICIAL else state
     others: dict[str, Tensor] = {}
     if family.parts_for(state) is family.dense:
         own = BACKBONE if source == OFFICIAL and any(name.startswith(BACKBONE) for name in state) else ''

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
+from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, unwrapped
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.torch_file import MAX_BYTES, read_torch
 from mmflatten.files import problem_of
@@ -28,7 +28,7 @@ ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
 class Weights:
     """Weights of a checkpoint file."""
 
-    state_dict: dict[str, Tensor]  # without the prefix `module.`
+    state_dict: dict[str, Tensor]  # without the prefixes of wrappers
     entry: str | None  # of the file; None for a bare state dict
     notes: tuple[str, ...]  # messages for the user about selected and ignored content
 
@@ -54,9 +54,8 @@ def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[
     if entry is not None:
         others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
         notes.append(f'read the entry {entry!r}' + (f'; --key selects another: {", ".join(others)}' if others else ''))
-    bare = without_parallel(weights)
-    if bare.keys() != weights.keys():
-        notes.append(f'removed the prefix {PARALLEL!r} from all names')
+    bare, removed = unwrapped(weights)
+    notes += [f'removed the prefix {prefix!r} from the names' for prefix in removed]
     return Weights(bare, entry, tuple(notes))
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from torch.hub import download_url_to_file, get_dir
 from torch.utils._pytree import tree_leaves
 
+from mmflatten.checkpoints.convert import BACKBONE, WRAPPERS
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.placeholders import Inert
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.text import shorten
 
-WITHOUT_MODULE = ((r'^module\.', ''),)  # prefix of DistributedDataParallel
 _TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
 _NAMED_MODELS = {'torchvision': get_torchvision_models, 'open-mmlab': get_external_models}  # name -> address
 _lock = threading.Lock()
@@ -116,12 +116,20 @@ def _download(address: str) -> Path:
 
 
 def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool = True,
-                 revise_keys: Sequence[tuple[str, str]] = WITHOUT_MODULE) -> None:
-    """Load the content of a checkpoint as MMEngine does, with the resizing that parts of the model do in their hooks.
+                 revise_keys: Sequence[tuple[str, str]] = ()) -> None:
+    """Load the content of a checkpoint: `weights_of`, then `load_named`."""
+    load_named(model, weights_of(model, checkpoint, filename, strict, revise_keys), filename, strict)
+
+
+def weights_of(model: nn.Module, checkpoint: Any, filename: str, strict: bool = True,
+               revise_keys: Sequence[tuple[str, str]] = ()) -> OrderedDict:
+    """Return the weights in a checkpoint by the names of a model.
+
+    Wrappers in the names (`module.`, `_orig_mod.`, `model.`) are removed where the model has none, which is logged.
 
     Args:
-        strict: require every key and shape to match. Otherwise a head may differ, but at least one key must match:
-            MMEngine would log the mismatch and keep a random model.
+        strict: require every key and shape to match. Otherwise a head may differ, but a tenth of the numbers of
+            the backbone must fit: MMEngine would log the mismatch and keep a random model.
         revise_keys: pairs of a regular expression in the names of the weights and its replacement.
 
     Raises:
@@ -135,7 +143,9 @@ def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool 
     weights = OrderedDict(bare)
     for pattern, replacement in revise_keys:
         weights = OrderedDict((re.sub(pattern, replacement, key), value) for key, value in weights.items())
-    weights._metadata = getattr(bare, '_metadata', OrderedDict())  # type: ignore[attr-defined]
+    weights = _without_wrappers(weights, expected, filename)
+    weights._metadata = {_bare(key): value  # type: ignore[attr-defined]
+                         for key, value in getattr(bare, '_metadata', {}).items()}
     if not any(key in expected for key in weights):
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '
@@ -143,18 +153,62 @@ def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool 
     if wrong := [key for key, value in weights.items() if key in expected and not isinstance(value, Tensor)]:
         raise CheckpointError(f'checkpoint {filename}: expected tensors, got {type(weights[wrong[0]]).__name__} for '
                               f'{shorten(wrong, 3)}. Save the state_dict() of the model.')
+    fits = {key for key, value in weights.items() if key in expected and value.shape == expected[key].shape}
+    part = [key for key in expected if key.startswith(BACKBONE)] or [*expected]
+    if not strict and 10 * sum(expected[key].numel() for key in fits & {*part}) < sum(
+            expected[key].numel() for key in part):
+        raise CheckpointError(
+            f'checkpoint {filename}: {len(fits & {*part})} of {len(part)} tensors of {part[0].partition(".")[0]} fit '
+            f'by name and shape, so training would start from random weights. {_differences(weights, expected)}. Use '
+            'the config of the checkpoint, or leave load_from out.')
+    if not strict and len(fits) < len(expected):
+        new = [key for key in expected if key not in fits]
+        print_log(f'{filename}: {len(fits)} of {len(expected)} tensors of the model fit; absent or of another shape: '
+                  f'{shorten(new, 5)}', logger='current', level=logging.WARNING)
+    return weights
+
+
+def load_named(model: nn.Module, weights: OrderedDict, filename: str, strict: bool) -> None:
+    """Load weights as MMEngine does, with the resizing that parts of the model do in their hooks.
+
+    Raises CheckpointError if `strict` and they do not all fit.
+    """
+    expected = model.state_dict()
     try:
         load_state_dict(model, weights, strict)
     except RuntimeError as error:
-        parts = {
-            'missing': [key for key in expected if key not in weights],
-            'not in the model': [key for key in weights if key not in expected],
-            'of another shape': [f'{key} {tuple(value.shape)} instead of {tuple(expected[key].shape)}'
-                                 for key, value in weights.items()
-                                 if key in expected and value.shape != expected[key].shape]}
-        differences = '; '.join(f'{label}: {shorten(keys, 3)}' for label, keys in parts.items() if keys)
         raise CheckpointError(f'checkpoint {filename} does not fit the model of the config: '
-                              f'{differences or error}') from error
+                              f'{_differences(weights, expected) or error}') from error
+
+
+def _differences(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
+    parts = {
+        'missing': [key for key in expected if key not in weights],
+        'not in the model': [key for key in weights if key not in expected],
+        'of another shape': [f'{key} {tuple(value.shape)} instead of {tuple(expected[key].shape)}'
+                             for key, value in weights.items()
+                             if key in expected and value.shape != expected[key].shape]}
+    return '; '.join(f'{label}: {shorten(keys, 3)}' for label, keys in parts.items() if keys)
+
+
+def _bare(name: str) -> str:
+    return '.'.join(part for part in name.split('.') if part not in WRAPPERS)
+
+
+def _without_wrappers(weights: Mapping[str, Tensor], expected: Collection[str], filename: str) -> OrderedDict:
+    """Rename weights whose name is the model's apart from the parts of `WRAPPERS`; a weight without them comes first.
+    """
+    found, wrappers = OrderedDict((key, value) for key, value in weights.items() if key in expected), set()
+    for key, value in weights.items():
+        name = _bare(key)
+        if key not in found and name in expected and name not in found:
+            wrappers |= {f'{part}.' for part in key.split('.')} & {f'{part}.' for part in WRAPPERS}
+            key = name
+        found[key] = value
+    if wrappers:
+        print_log(f'{filename}: removed {", ".join(sorted(wrappers))} from the names of weights', logger='current',
+                  level=logging.WARNING)
+    return found
 
 
 def require_dict(checkpoint: Any, filename: str) -> None:

@@ -152,7 +152,34 @@ class CheckDataHook(Hook):
 
 
 def _classes(loop: BaseLoop) -> Sequence[str]:
-    return getattr(loop.dataloader.dataset, 'metainfo', {}).get('classes') or ()
+    """Return the classes of a loop's data set; raise ClassesError if the data sets in a wrapper have different ones."""
+    first, *others = [getattr(part, 'metainfo', {}).get('classes') or () for part in _leaves(loop.dataloader.dataset)]
+    for other in others:
+        require_same(other, first, 'one of the concatenated data sets', 'the first',
+                     'Set the same metainfo=dict(classes=...) in all.')
+    return first
+
+
+def compare_classes(runner: Runner, checkpoint: dict, filename: str, fine_tuning: bool) -> None:
+    """Compare the classes in a checkpoint with those of the data it is used on; unknown ones fit any other.
+
+    Raises ClassesError, or logs a warning if the weights are those before a fine-tuning.
+    """
+    meta, training = checkpoint.get('meta'), isinstance(runner._train_loop, BaseLoop)
+    loop = runner._train_loop if training else runner._test_loop
+    if not isinstance(loop, BaseLoop):
+        loop = runner._val_loop
+    trained = meta.get('dataset_meta') if isinstance(meta, dict) else None
+    if not isinstance(trained, dict) or not isinstance(loop, BaseLoop):
+        return
+    where = f'{"train" if training else "test" if loop is runner._test_loop else "val"}_dataloader.dataset'
+    fix = 'Set metainfo=dict(classes=...) to the classes of the checkpoint; categories of a COCO file have their order.'
+    try:
+        require_same(_classes(loop), trained.get('classes'), where, f'checkpoint {filename}', fix)
+    except ClassesError as error:
+        if not fine_tuning:
+            raise
+        runner.logger.warning(f'load_from: the head starts from other classes, if it has as many. {error}')
 
 
 def _check(loop: BaseLoop, split: str, model: nn.Module) -> None:
@@ -176,21 +203,48 @@ def _check(loop: BaseLoop, split: str, model: nn.Module) -> None:
 
 
 def _check_evaluator(loop: BaseLoop, split: str) -> None:
-    """Reject a COCO metric whose annotations differ from those of its data set."""
-    dataset = loop.dataloader.dataset
-    for metric in loop.evaluator.metrics:
-        coco, categories = getattr(metric, '_coco_api', None), getattr(dataset, 'cat_ids', None)
-        if coco is None or categories is None:
-            continue
-        fix = f'{split}_evaluator.ann_file must be the file of {split}_dataloader.dataset ({dataset.ann_file})'
-        ids = coco.get_cat_ids(cat_names=dataset.metainfo['classes'])
-        if ids != categories:
-            raise ClassesError(f'{fix}: its category ids of the classes are {ids}, not {categories}.')
-        for index in range(len(dataset)):
-            info = dataset.get_data_info(index)
-            image = coco.imgs.get(info['img_id'], {}).get('file_name')
-            if image is None or os.path.basename(image) != os.path.basename(info['img_path']):
-                raise ValueError(f'{fix}: its image of id {info["img_id"]} is {image}, not {info["img_path"]}.')
+    """Reject a COCO metric whose annotations differ from those of its data sets, or that counts an image twice."""
+    dataset, metrics = loop.dataloader.dataset, loop.evaluator.metrics
+    parts = [dataset] * len(metrics)
+    if hasattr(loop.evaluator, 'dataset_prefixes'):  # mmdet's MultiDatasetsEvaluator: a metric for each data set
+        parts = dataset.datasets
+    for metric, part in zip(metrics, parts):
+        if hasattr(metric, '_coco_api'):
+            _check_coco_metric(metric._coco_api, part, split)
+
+
+def _check_coco_metric(coco: Any, dataset: Any, split: str) -> None:
+    leaves_ = [part for part in _leaves(dataset) if hasattr(part, 'cat_ids')]
+    found: dict[Any, str] = {}  # path of each image, by its id
+    for part in leaves_:
+        fix = f'{split}_evaluator.ann_file must be the file of {split}_dataloader.dataset ({part.ann_file})'
+        if coco is not None and (ids := coco.get_cat_ids(cat_names=part.metainfo['classes'])) != part.cat_ids:
+            raise ClassesError(f'{fix}: its category ids of the classes are {ids}, not {part.cat_ids}.')
+        for index in range(len(part)):
+            info = part.get_data_info(index)
+            number, path = info['img_id'], info['img_path']
+            if number in found:
+                raise ValueError(f'{split}_dataloader.dataset: the image id {number} is that of {found[number]} and '
+                                 f'{path}, which the metric takes for one image. Merge the files with new ids, or '
+                                 f'{split} each alone (or use mmdet.MultiDatasetsEvaluator).')
+            found[number] = path
+            image = coco.imgs.get(number, {}).get('file_name') if coco is not None else path
+            if image is None or os.path.basename(image) != os.path.basename(path):
+                raise ValueError(f'{fix}: its image of id {number} is {image}, not {path}.')
+    if leaves_ and len(dataset) != len(found):
+        raise ValueError(f'{split}_dataloader.dataset: {type(dataset).__name__} gives {len(dataset)} samples of '
+                         f'{len(found)} images, and the metric counts each image once. Name the data set itself.')
+    missing = len(coco.imgs.keys() - found.keys()) if coco is not None and leaves_ else 0
+    if missing:
+        raise ValueError(f'{split}_evaluator.ann_file: {missing} of its {len(coco.imgs)} images are not in '
+                         f'{split}_dataloader.dataset, and their objects would count as missed. Give a file of the '
+                         'tested images alone.')
+
+
+def _leaves(dataset: Any) -> list[Any]:
+    """Return the data sets in wrappers, or the data set itself."""
+    return [part for part in _with_inner(dataset)
+            if getattr(part, 'dataset', None) is None and not getattr(part, 'datasets', None)]
 
 
 def _with_inner(dataset: Any) -> Iterator[Any]:

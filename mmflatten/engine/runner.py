@@ -21,7 +21,8 @@ from torch.utils.data import DataLoader
 
 from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import atomic_write
-from mmflatten.engine.datasets import bare_model, build_dataset
+from mmflatten.engine.datasets import bare_model, build_dataset, compare_classes
+from mmflatten.engine.resume import SETTINGS, Configured, can_compare, resume_as_configured, settings_of
 from mmflatten.engine.workers import loader_workers
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
@@ -59,7 +60,8 @@ class Runner(mmengine.runner.Runner):
     """MMEngine's Runner with safe checkpoints and checks. A config may name it: `runner_type='mmflatten.Runner'`.
 
     - Local checkpoints are read without running code from them, and damaged ones are rejected. All keys must match the
-      model for testing and resuming; a checkpoint to fine-tune (`load_from`) may have another head.
+      model for testing and resuming; a checkpoint to fine-tune (`load_from`) may have another head. Classes in the
+      checkpoint must be those of the data, and a resumed training takes the config's values.
     - The hooks of `DEFAULT_HOOKS` write atomic checkpoints that resume exactly, stop at the first NaN loss, name broken
       images and compare the classes of data and model. A config replaces or removes a hook by its name.
     - The channels of backbone, neck and head must agree.
@@ -67,6 +69,7 @@ class Runner(mmengine.runner.Runner):
     """
 
     terminal: _TerminalFilter
+    _configured: Configured | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         with loading.safe_reading():  # constructors of models may load checkpoints
@@ -147,9 +150,17 @@ class Runner(mmengine.runner.Runner):
                          f'{self.log_dir}')
         super().load_or_resume()
 
+    def resume(self, filename: str, *args: Any, **kwargs: Any) -> None:
+        """Resume a training; what the config changes is listed and takes effect (see `engine.resume`)."""
+        self._configured = Configured(self) if can_compare(self.optim_wrapper) else None
+        super().resume(filename, *args, **kwargs)
+        if self._configured is not None:
+            resume_as_configured(self, self._configured, self._saved_settings)
+
     def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
         """Save a checkpoint, atomically if it is local."""
         self.call_hook('read_scalars')  # the log's values are part of it
+        kwargs['meta'] = {**(kwargs.get('meta') or {}), SETTINGS: settings_of(self)}
         if '://' in str(out_dir):
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
         elif is_main_process():
@@ -157,7 +168,7 @@ class Runner(mmengine.runner.Runner):
                 super().save_checkpoint(str(partial.parent), partial.name, *args, **kwargs)
 
     def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
-                        revise_keys: Sequence[tuple[str, str]] = loading.WITHOUT_MODULE) -> dict:
+                        revise_keys: Sequence[tuple[str, str]] = ()) -> dict:
         """Load a checkpoint into the model and return it.
 
         Args:
@@ -174,12 +185,18 @@ class Runner(mmengine.runner.Runner):
             loading.require_training_state(checkpoint, filename)
             # MMEngine 0.10 would run this text as Python to find a field that configs no longer have.
             checkpoint['meta'].pop('config', None)
+            self._saved_settings = checkpoint['meta'].get(SETTINGS) or {}
+            if self._configured is not None:
+                self._configured.require_resumable(checkpoint, filename)
         if 'state_dict' not in checkpoint:  # a bare state dict, which MMEngine's EMAHook does not accept
             checkpoint = dict(state_dict=checkpoint)
-        self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume
+        compare_classes(self, checkpoint, filename, fine_tuning)
         strict = not fine_tuning if strict is None else strict
-        loading.load_weights(bare_model(self.model), checkpoint, filename, strict, revise_keys)
+        model = bare_model(self.model)
+        checkpoint['state_dict'] = loading.weights_of(model, checkpoint, filename, strict, revise_keys)
+        self.call_hook('after_load_checkpoint', checkpoint=checkpoint)  # EMAHook reads and changes the weights
+        loading.load_named(model, checkpoint['state_dict'], filename, strict)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint

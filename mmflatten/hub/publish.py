@@ -7,7 +7,7 @@ from typing import Any
 from mmengine.config import Config
 from torch import Tensor
 
-from mmflatten.checkpoints.convert import without_parallel
+from mmflatten.checkpoints.convert import unwrapped
 from mmflatten.checkpoints.converted_files import encode
 from mmflatten.checkpoints.loading import load_from_local, require_dict
 from mmflatten.checkpoints.run_files import atomic_write
@@ -73,7 +73,7 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
 
 def _weights(content: Mapping[str, Any], checkpoint: Path, backbone: bool) -> dict[str, dict[str, Tensor]]:
     """Return the weights of each file."""
-    weights = without_parallel(content.get('state_dict', content))
+    weights, _ = unwrapped(content.get('state_dict', content))
     wrong = [key for key, value in weights.items() if not isinstance(value, Tensor)]
     if wrong or not weights:
         raise HubError(f'checkpoint {checkpoint}: expected tensors, got {shorten(wrong, 3) or "no weights"}.')

@@ -151,9 +151,11 @@ class Backbone(BaseModule):
     def _load_pretrained(self, checkpoint: str, prefix: str = '', map_location: str = 'cpu') -> None:
         from mmengine.runner import CheckpointLoader  # needs OpenCV, which MMEngine does not install
 
+        from mmflatten.checkpoints.convert import unwrapped
+
         state = CheckpointLoader.load_checkpoint(checkpoint, map_location=map_location, logger='current')
-        state = state.get('state_dict', state)
         prefix = prefix if not prefix or prefix.endswith('.') else prefix + '.'
+        state, _ = unwrapped(state.get('state_dict', state), prefix)
         weights = {key[len(prefix):]: value for key, value in state.items() if key.startswith(prefix)}
         try:
             missing, unexpected = self.load_state_dict(weights, strict=False)
