@@ -58,6 +58,8 @@ DATA_FOLDERS = (
                                '2015/training/{image_2,image_3,disp_occ_0,disp_noc_0}')),
 )
 
+# As images of other tools are called, which are not read:
+OTHER_IMAGES = ('.avif', '.gif', '.heic', '.heif', '.j2k', '.jfif', '.jp2', '.jpe', '.jpg2', '.jxl', '.pbm', '.pgm', '.svg')
 IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.ppm', '.tif', '.tiff', '.webp')
 DATA_SUFFIXES = ('', '.json', '.txt', '.png', '.jpg', '.jpeg')
 NO_DATA_FOLDERS = {'configs', 'work_dirs'}  # `configs/digits` is not a data folder

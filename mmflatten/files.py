@@ -169,12 +169,17 @@ def walk_links(folder: str | os.PathLike) -> Iterator[tuple[str, list[str]]]:
             yield place, files
 
 
-def images_in(folder: Path, suffixes: tuple[str, ...], pattern: str = '*') -> list[Path]:
+def images_in(folder: Path, suffixes: tuple[str, ...], deep: bool = False) -> list[Path]:
     """List what has one of these suffixes in a folder, sorted, without folders and without hidden files.
 
     Pipes, devices and broken links are listed; `problem_of` tells them from files.
+
+    Args:
+        deep: list the folders below, too; linked ones are followed, each once.
     """
-    return sorted(path for path in folder.glob(pattern) if path.suffix.lower() in suffixes and not path.is_dir()
+    places = walk_links(folder) if deep else [(str(folder), os.listdir(folder))]
+    return sorted(path for place, files in places for path in map(Path(place).joinpath, files)
+                  if path.suffix.lower() in suffixes and not path.is_dir()
                   and not any(part.startswith('.') for part in path.relative_to(folder).parts))
 
 

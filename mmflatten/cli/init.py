@@ -34,6 +34,8 @@ def options(parser: ArgumentParser) -> None:
                         help='fraction for validation if the data has one part (default: 0.2)')
     parser.add_argument('--batch', type=positive, metavar='N', help='batch size (default: as in the base)')
     parser.add_argument('--checkpoint', type=Path, metavar='FILE', help='initial weights')
+    parser.add_argument('--crowds-as-objects', action='store_true',
+                        help='det: learn annotations with iscrowd=1, such as masks of a brush in CVAT')
     parser.add_argument('--force', action='store_true', help='replace FILE.py and its splits if they exist')
 
 

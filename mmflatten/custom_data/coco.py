@@ -1,6 +1,6 @@
 """COCO annotation files: reading, and the format in which all labels of detection reach mmdet."""
+import os
 import reprlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ class CocoFile:
         places: `file:line` of an annotation, by its id, or of an image, by its path, for another format.
         faults: places of problems of another format, by the names of `labels.LABEL_PROBLEMS`.
         converted: True if `content` is not in a file yet.
+        unlisted: number of images in the folder that are not in the file.
     """
 
     path: Path
@@ -34,6 +35,7 @@ class CocoFile:
     places: dict[Any, str] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=dict)
     converted: bool = False
+    unlisted: int = 0
 
     def place(self, annotation: dict) -> str:
         """Return where an annotation is, for a message."""
@@ -48,12 +50,6 @@ class CocoFile:
     def names(self) -> list[str]:
         """Categories in the order of the file, in which mmdet numbers them."""
         return [category['name'] for category in self.content['categories']]
-
-    def objects(self) -> Counter:
-        """Count the objects of each category that training uses."""
-        names = {category['id']: category['name'] for category in self.content['categories']}
-        return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations']
-                       if not is_tiny(annotation) and not annotation.get('iscrowd'))
 
     def subset(self, paths: Sequence[Path], file: Path) -> 'CocoFile':
         """Return the part with these images, to be written to a file."""
@@ -70,7 +66,7 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     if path.is_dir():
         raise DataError(f'--ann {path}: expected a COCO file (.json), data.yaml, or a folder of YOLO, Pascal VOC or '
                         'labelme files for --task det. For label maps use --task seg.')
-    find_images(folder)
+    files = find_images(folder)
     content = parse_json(path, read_text(path))
     lists = content if isinstance(content, dict) else {}
     missing = [kind for kind in FIELDS
@@ -89,13 +85,23 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
                       if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
     if wrong:
         raise DataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
-    return CocoFile(path.resolve(), folder.resolve(), content)
+    changed = _without_groups(content)
+    listed = {os.path.normpath(folder / image['file_name']) for image in content['images']}
+    return CocoFile(path.resolve(), folder.resolve(), content, converted=changed,
+                    unlisted=sum(os.path.normpath(file) not in listed for file in files))
 
 
-def is_tiny(annotation: dict) -> bool:
-    """Return True if training skips the object."""
-    box = annotation.get('bbox')
-    return are_numbers(box) and len(box) == 4 and min(box[2:]) < 1 or annotation.get('area') == 0
+def _without_groups(content: dict) -> bool:
+    """Remove categories without objects that are the supercategory of others, as Roboflow adds; return if there are any.
+    """
+    used = {entry.get('category_id') for entry in content['annotations']}
+    parents = {category.get('supercategory') for category in content['categories']}
+    kept = [category for category in content['categories'] if category['id'] in used or category['name'] not in parents
+            or category.get('supercategory') == category['name']]
+    changed = 0 < len(kept) < len(content['categories'])
+    if changed:
+        content['categories'] = kept
+    return changed
 
 
 def are_numbers(values: Any) -> bool:

@@ -7,16 +7,18 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.custom_data.coco import CocoFile, are_numbers, is_tiny
-from mmflatten.custom_data.images import Picture, picture_problems, read_pictures, size_range, split
+from mmflatten.custom_data.coco import CocoFile, are_numbers
+from mmflatten.custom_data.images import Picture, picture_problems, read_pictures, size_range, split, too_thin
 from mmflatten.custom_data.label_formats import read_labels
 from mmflatten.custom_data.labels import LABEL_PROBLEMS
 from mmflatten.custom_data.reading import CustomData, DataError, Problem, Request, problems_of
-from mmflatten.datasets.masks import can_be_drawn
+from mmflatten.datasets.masks import box_of_mask, can_be_drawn
+from mmflatten.datasets.used import CROWD, IGNORED, OTHER, TINY, Used, reason_left_out, too_few_boxes, used_by_mmdet
 from mmflatten.text import shorten
 
 DATASET = 'mmflatten.CheckedCocoDataset'
-UNUSABLE, TINY = 'unusable segmentation', 'box narrower than a pixel, or area 0'
+UNUSABLE = 'unusable segmentation'
+OUTSIDE = .25, 2  # of a box's side, and pixels by which a segmentation may exceed it
 BORDER = 1  # pixels by which a box may exceed its image, for rounding
 UNIQUE = (('images', 'id'), ('images', 'file_name'), ('annotations', 'id'), ('categories', 'id'),
           ('categories', 'name'))
@@ -30,8 +32,14 @@ COCO_PROBLEMS = {
     'box outside its image': (True, 'correct or remove it; bbox is [x, y, width, height] in pixels'),
     'box over the border': (False, 'it is clipped; check that bbox is [x, y, width, height] in pixels'),
     TINY: (False, 'it is skipped in training'),
-    UNUSABLE: (False, 'a polygon needs at least three points (x, y) near its image; RLE needs the [height, width] and '
-               'the number of pixels of the image'),
+    IGNORED: (False, "it is skipped in training, and COCO's evaluation counts it; remove the field or the object"),
+    CROWD: (False, 'training ignores it; masks of a brush (CVAT) are crowds: --crowds-as-objects reads them as objects'),
+    'object twice (same image, class and box)': (False, 'it counts twice, and the second is always missed; remove it'),
+    'rotated box (attributes.rotation)': (False, 'bbox is that before the rotation; export polygons, or the box around'),
+    'segmentation that cannot be drawn': (True, 'coordinates must be pixels near the image; run lengths need its '
+                                          '[height, width] and number of pixels'),
+    'segmentation outside its box': (True, 'both must be pixels of the same image, not fractions, and not shifted'),
+    UNUSABLE: (False, 'a polygon needs at least three points (x, y), in an even number of values'),
     'annotation id 0': (False, "number from 1: COCO's evaluation counts matches of id 0 as false positives"),
     'listed image that does not exist': (True, 'correct file_name or --images'),
     'image without width and height': (True, 'add both'),
@@ -45,7 +53,7 @@ COCO_PROBLEMS = {
 def read(request: Request, base: Config) -> CustomData:
     """Read COCO files or labels of another format, in one part that is split, or in two."""
     parts, pictures, problems = read_checked(request)
-    first = parts[0].names
+    first, read = parts[0].names, parts
     if any(problem.stops for problem in problems):  # the rest needs valid ids and names
         return CustomData(DATASET, {}, {}, (0, 0), problems=problems + picture_problems(pictures, pictures, []))
     names = _chosen(first, request.classes)
@@ -58,13 +66,20 @@ def read(request: Request, base: Config) -> CustomData:
     lists = {part.path: json.dumps(part.content) + '\n' for part in parts if part.converted}
     train, val = parts
     problems += picture_problems(pictures, train.images, val.images)
-    problems += _empty_classes(request.ann[0], train, val, names)
+    filter_cfg = dict(filter_empty_gt=True)
     masks = all(annotation.get('segmentation') for part in parts for annotation in part.content['annotations'])
     masks = masks and not any(problem.name == UNUSABLE for problem in problems)
     arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
-    arguments[0]['filter_cfg'] = dict(filter_empty_gt=True)
-    return CustomData(DATASET, *arguments, (len(train.images), len(val.images)), tuple(names),
-                   _summary(train, val, names, pictures, masks), problems, lists,
+    arguments[0]['filter_cfg'] = filter_cfg
+    used = [used_by_mmdet(part.content, names, rule, masks) for part, rule in ((train, filter_cfg), (val, {}))]
+    problems += _empty_classes(request.ann[0], *used, names) + too_thin(pictures, base)
+    if base is not None:
+        limits = too_few_boxes(base.model, max(part.most for part in used))
+        problems += [Problem('more objects than boxes', limits, 'it is a setting of the base', stops=False)] * bool(limits)
+    facts = _summary(*used, names, pictures, masks, [len(part.images) for part in (train, val)])
+    facts += [f'{part.unlisted} images in {part.folder} are not in {part.path}: left out'
+              for part in read if part.unlisted]
+    return CustomData(DATASET, *arguments, (len(used[0].images), len(val.images)), tuple(names), facts, problems, lists,
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
 
 
@@ -85,9 +100,14 @@ def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]
     images = {image.get('id'): image for image in part.content['images']}
     categories = {category.get('id') for category in part.content['categories']}
     places: dict[str, list[str]] = defaultdict(list)
+    seen: set[str] = set()
     for annotation in part.content['annotations']:
         for name in _check_annotation(annotation, images, categories):
             places[name].append(part.place(annotation))
+        key = repr([annotation.get(field) for field in ('image_id', 'category_id', 'bbox')])
+        if key in seen and annotation.get('bbox'):
+            places['object twice (same image, class and box)'].append(part.place(annotation))
+        seen.add(key)
     for path, image in part.images.items():
         size = image.get('width'), image.get('height')
         if path not in pictures:
@@ -121,18 +141,27 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
         faults.append('annotation id 0')
     if image is None:
         return [*faults, 'unknown image_id']
-    if annotation.get('segmentation') and not is_mask(annotation['segmentation'], image):
+    segmentation = annotation.get('segmentation')
+    if segmentation and not can_be_drawn(segmentation, image):
+        faults.append('segmentation that cannot be drawn')
+    elif segmentation and not is_mask(segmentation, image):
         faults.append(UNUSABLE)
+        segmentation = None
     if not are_numbers(box) or len(box) != 4:
         return [*faults, 'no bbox']
+    if (annotation.get('attributes') or {}).get('rotation'):
+        faults.append('rotated box (attributes.rotation)')
     if None not in (image.get('width'), image.get('height')):
         x, y, width, height = box
         if x >= image['width'] or y >= image['height'] or x + width <= 0 or y + height <= 0:
             faults.append('box outside its image')
         elif min(x, y, image['width'] - x - width, image['height'] - y - height) < -BORDER:
             faults.append('box over the border')
-        if is_tiny(annotation):
-            faults.append(TINY)
+        reason = reason_left_out(annotation, image, categories)
+        if reason not in (None, OTHER, TINY) or reason == TINY and not {'no area', 'box outside its image'} & {*faults}:
+            faults.append(reason)
+        elif segmentation and not faults and _exceeds(box_of_mask(segmentation), box, image):
+            faults.append('segmentation outside its box')
     return faults
 
 
@@ -150,19 +179,38 @@ def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
     return [name for name in names if not classes or name in classes]
 
 
-def _empty_classes(file: Path, train: CocoFile, val: CocoFile, names: Sequence[str]) -> list[Problem]:
-    empty = [[name for name in names if not part.objects()[name]] for part in (train, val)]
+def _exceeds(inner: Sequence[float], box: Sequence[float], image: Mapping[str, Any]) -> bool:
+    """Return True if a box in an image lies outside of another, or in a corner as fractions do."""
+    for start, size, side in ((0, 2, image['width']), (1, 3, image['height'])):
+        low, high = (min(max(value, 0), side) for value in (inner[start], inner[start] + inner[size]))
+        slack = max(OUTSIDE[0] * box[size], OUTSIDE[1])
+        if low < box[start] - slack or high > box[start] + box[size] + slack:
+            return True
+    return inner[0] + inner[2] <= 1 and inner[1] + inner[3] <= 1 and max(box[2:]) > OUTSIDE[1]
+
+
+def _empty_classes(file: Path, train: Used, val: Used, names: Sequence[str]) -> list[Problem]:
+    empty = [[name for name in names if not part.objects[name]] for part in (train, val)]
     if len(empty[0]) == len(names):
-        return [Problem('no object for training', [f'annotations of {file}'], f'add objects of {shorten(names, 5)}')]
-    effects = dict(training='it cannot be learned', validation='its AP is not counted')
-    return [Problem(f'class without an object in {part}', labels, effect, stops=False)
+        reasons = ', '.join(f'{len(entries)} x {reason}' for reason, entries in train.left_out.items())
+        fix = f'annotate objects of {shorten(names, 5)}' if names else 'annotate objects'
+        fix += f'; left out: {reasons}' if reasons else ''
+        fix += ' (--crowds-as-objects reads crowds as objects)' if CROWD in train.left_out else ''
+        return [Problem('no object for training', [f'annotations of {file}'], fix)]
+    effects = dict(training='it cannot be learned: annotate more, or leave it out with --classes',
+                   validation='its AP is not counted')
+    return [Problem(f'class without an object in {part}', labels, effect, stops=part == 'training')
             for (part, effect), labels in zip(effects.items(), empty) if labels]
 
 
-def _summary(train: CocoFile, val: CocoFile, names: Sequence[str], pictures: Mapping[Path, Picture],
-             masks: bool) -> list[str]:
+def _summary(train: Used, val: Used, names: Sequence[str], pictures: Mapping[Path, Picture], masks: bool,
+             listed: Sequence[int]) -> list[str]:
     facts = [f'image sizes: {size_range(pictures)}', f'masks: {"yes" if masks else "no"}']
-    counts = train.objects(), val.objects()
-    facts += [f'class {name}: {counts[0][name]} objects for training, {counts[1][name]} for validation'
+    facts += [f'class {name}: {train.objects[name]} objects for training, {val.objects[name]} for validation'
               for name in names]
+    if background := listed[0] - len(train.images):
+        facts.append(f'{background} of {listed[0]} training images have no object and are left out; '
+                     'filter_cfg=dict(filter_empty_gt=False) trains on them')
+    if others := len(train.left_out.get(OTHER, ())):
+        facts.append(f'{others} objects for training are of classes that --classes leaves out')
     return facts

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -16,10 +16,11 @@ from mmengine.utils import track_iter_progress
 from PIL import Image
 
 from mmflatten.custom_data.reading import DataError, Problem
-from mmflatten.data_folders import IMAGE_SUFFIXES
+from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
 from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, quiet_decoders, read_bytes
 from mmflatten.text import shorten
 
+SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'test', 'testing'})  # any case
 PROGRESS_THRESHOLD = 1000  # images
 MANY_PIXELS = 2**24  # of an image
 _LARGE = threading.Lock()
@@ -44,18 +45,35 @@ def find_images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
                                 f'folder {folder} does not exist')
-    files = images_in(folder, IMAGE_SUFFIXES, '**/*')
+    found = images_in(folder, (*IMAGE_SUFFIXES, *OTHER_IMAGES), deep=True)
+    files = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
+    others = [str(path) for path in found if path.suffix.lower() in OTHER_IMAGES]
+    if others:
+        raise DataError(f'folder {folder}: {len(others)} images of other types ({shorten(others, 3)}), which would be left '
+                        f'out. Rename .jfif and .jpe to .jpg, convert others to one of {", ".join(IMAGE_SUFFIXES)}, or move '
+                        'them away.')
     if not files:
         raise DataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
     return files
 
 
 def split_folders(folders: Sequence[Path]) -> list[Path]:
-    """Resolve the folders for training and validation, or the only one: `train` and `val` in a folder are two."""
+    """Resolve the folders for training and validation, or the only one; its folders named as splits are these two.
+
+    Raises DataError for splits that cannot be told apart, or without one for training.
+    """
     roots = [Path(folder).resolve() for folder in folders]
-    if len(roots) == 1 and (roots[0] / 'train').is_dir() and (roots[0] / 'val').is_dir():
-        return [roots[0] / 'train', roots[0] / 'val']
-    return roots
+    if len(roots) != 1 or not roots[0].is_dir():
+        return roots
+    inside = [path for path in sorted(roots[0].iterdir()) if path.is_dir() and not path.name.startswith('.')]
+    named = [[path for path in inside if path.name.lower() in names] for names in SPLITS]
+    train, val, test = named
+    if not train and not val or not (val or test) or len(inside) > sum(map(len, named)):
+        return roots  # classes may have such names
+    if len(train) != 1 or len(val or test) != 1:
+        raise DataError(f'--images {roots[0]}: expected one folder for training and one for validation, got '
+                        f'{shorten([path.name for path in inside])}. Name the two: --images TRAIN VALIDATION.')
+    return [*train, *(val or test)]
 
 
 def read_pictures(paths: Iterable[Path], known: dict[Path, Picture] | None = None) -> dict[Path, Picture]:
@@ -120,6 +138,25 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
                 'annotation file or folder that --val-share splits'),
         Problem('same image twice', repeated, 'it counts twice', stops=False)]
     return [problem for problem in problems if problem.where]
+
+
+def too_thin(pictures: Mapping[Path, Picture], base: Mapping[str, Any] | None) -> list[Problem]:
+    """Report images of which the `Resize` of a base's training would leave no pixel, such as 3000 x 1."""
+    longest = min((max(np.ravel(step[name])) * min(step.get('ratio_range') or [1])
+                   for step in _steps((base or {}).get('train_dataloader')) for name in ('scale', 'scales')
+                   if 'Resize' in str(step.get('type')) and step.get(name)), default=0)
+    thin = [f'{path} ({" x ".join(map(str, size))})' for path, (size, _) in pictures.items()
+            if size and longest and longest * min(size) / max(size) < .5]
+    fix = f'crop it, or leave it out; resized to {longest:g} pixels, its shorter side has none'
+    return [Problem('image too thin to resize', thin, fix)] if thin else []
+
+
+def _steps(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the dictionaries in nested containers."""
+    if isinstance(value, Mapping):
+        yield value
+    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ():
+        yield from _steps(part)
 
 
 def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[Path], list[Path]]:

@@ -18,7 +18,7 @@ def read_labels(request: Request) -> list[CocoFile]:
     folders = [*request.images, *request.images[-1:]]
     read, ann[0] = _reader(ann[0])
     if read is None:
-        return [read_coco(file, folder) for file, folder in zip(ann, folders)]
+        return _as_objects([read_coco(file, folder) for file, folder in zip(ann, folders)], request)
     parts = read(ann, [folder.resolve() for folder in folders], request)
     faults = [f'{name}: {places[0]}' for part in parts for name, places in part.faults.items() if places]
     if not all(part.images for part in parts):
@@ -27,7 +27,17 @@ def read_labels(request: Request) -> list[CocoFile]:
     pictures = read_pictures((path for part in parts for path in part.images), request.pictures)
     used = {item.name for part in parts for objects in part.images.values() for item in objects}
     names = parts[0].names or [*(request.classes or ()), *sorted(used - {*(request.classes or ())})]
-    return [part.to_coco(names, pictures) for part in parts]
+    return _as_objects([part.to_coco(names, pictures) for part in parts], request)
+
+
+def _as_objects(parts: list[CocoFile], request: Request) -> list[CocoFile]:
+    """Make crowds objects, if `--crowds-as-objects` asks for it."""
+    crowds = [entry for part in parts for entry in part.content['annotations'] if entry.get('iscrowd')]
+    for entry in crowds if request.crowds_as_objects else ():
+        entry['iscrowd'] = 0
+    for part in parts:
+        part.converted = part.converted or bool(crowds) and request.crowds_as_objects
+    return parts
 
 
 def _reader(path: Path) -> tuple[Callable | None, Path]:

@@ -91,6 +91,7 @@ class Request:
     batch: int | None = None
     checkpoint: Path | None = None
     force: bool = False
+    crowds_as_objects: bool = False
     pictures: dict[Path, Any] = field(default_factory=dict)
 
     @property

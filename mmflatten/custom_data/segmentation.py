@@ -1,6 +1,6 @@
 """Segmentation data: a folder of images and a folder of PNG maps whose pixels are class numbers."""
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from mmflatten.custom_data.images import (
     size_range,
     split,
     split_folders,
+    too_thin,
 )
 from mmflatten.custom_data.reading import (
     NAMES_FILE,
@@ -39,6 +40,9 @@ LABEL_MAP_PROBLEMS = {
     'label map with colours': (True, 'convert the colours to one grey value per pixel, the class number'),
     'label map size differs from its image': (True, 'both must have the same width and height'),
     'label value without a class': (True, f'number the classes 0, 1, ... without gaps; {IGNORE_INDEX} is ignored'),
+    'label value above 255': (True, 'mmseg reads 8 bits, so that 257 would become 1: merge classes, or number them anew'),
+    'class without pixels': (True, f'it cannot be learned: leave its name out, or draw it; {IGNORE_INDEX} is ignored, so '
+                             'write 1 where an object is white'),
 }
 
 
@@ -56,6 +60,10 @@ def read(request: Request, base: Config) -> CustomData:
         raise DataError(f'--ann: expected as many folders as in --images ({shorten([*map(str, images)])}), got '
                         f'{len(maps)} ({shorten([*map(str, maps)])}).')
     names = tuple(request.classes or _class_names(maps[0]))
+    if not 2 <= len(names) <= IGNORE_INDEX:
+        raise DataError(f'--classes: expected 2 to {IGNORE_INDEX} names, got {len(names)} ({shorten(names, 3)}). One class '
+                        'needs a second for the rest: --classes background NAME, with values 0 and 1. More do not fit '
+                        'the 8 bits that mmseg reads.')
     places: dict[str, list[str]] = defaultdict(list)
     pairs = [_pairs(*folders, places) for folders in zip(images, maps)]
     label_maps = {image: label_map for part in pairs for image, label_map in part.items()}
@@ -65,14 +73,15 @@ def read(request: Request, base: Config) -> CustomData:
         raise DataError('--images: expected one file suffix, which mmseg requires, got '
                         f'{", ".join(f"{count} {suffix}" for suffix, count in suffixes.items())}. Convert or rename '
                         'the images.')
-    facts = [f'image sizes: {size_range(pictures)}', *_check_maps(label_maps, pictures, names, places)]
     sides = [list(part) for part in pairs] if len(pairs) == 2 else split(pictures, request.val_share)
+    facts = [f'image sizes: {size_range(pictures)}', *_check_maps(label_maps, pictures, names, places, {*sides[0]})]
     lines = [[path.relative_to(root).with_suffix('').as_posix() for path in side]
              for side, root in zip(sides, (images[0], images[-1]))]
     arguments = [dict(data_prefix=dict(img_path=image, seg_map_path=label_map), img_suffix=[*suffixes][0],
                       seg_map_suffix=MAP_SUFFIX, reduce_zero_label=False) for image, label_map in zip(images, maps)]
     return CustomData('BaseSegDataset', **listed(request, lines, arguments), classes=names, facts=facts,
-                   problems=problems_of(places, LABEL_MAP_PROBLEMS) + picture_problems(pictures, *sides))
+                   problems=problems_of(places, LABEL_MAP_PROBLEMS) + picture_problems(pictures, *sides)
+                      + too_thin(pictures, base))
 
 
 def _class_names(maps: Path) -> list[str]:
@@ -96,8 +105,9 @@ def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path,
 
 
 def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, Picture], names: Sequence[str],
-                places: dict[str, list[str]]) -> list[str]:
-    """Check the label map of each image, and return a line for each class with its fraction of the pixels."""
+                places: dict[str, list[str]], training: Collection[Path]) -> list[str]:
+    """Check the label map of each image, and return a line for each class with its fraction of the training's pixels.
+    """
     total: Counter = Counter()
     with ThreadPoolExecutor() as pool:
         for (image, path), (shape, counts) in zip(label_maps.items(), pool.map(_count, label_maps.values())):
@@ -108,13 +118,16 @@ def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, Picture
             else:
                 if pictures[image].size not in (None, shape[::-1]):
                     places['label map size differs from its image'].append(str(path))
-                unknown = [str(value) for value in counts if value >= len(names) and value != IGNORE_INDEX]
-                if unknown:
-                    places['label value without a class'].append(f'{shorten(unknown, 5)} in {path}')
-                total.update(counts)
+                for value in (value for value in counts if not 0 <= value < len(names) and value != IGNORE_INDEX):
+                    name = 'label value above 255' if value > IGNORE_INDEX else 'label value without a class'
+                    places[name].append(f'{value} in {path}')
+                total.update(counts if image in training else {})
     pixels = max(total.total(), 1)
     lines = [f'class {name} (value {value}): {total[value] / pixels:.1%} of the pixels'
-             + ('' if total[value] else '; it cannot be learned') for value, name in enumerate(names)]
+             for value, name in enumerate(names)]
+    if total:
+        places['class without pixels'] += [f'{name} (value {value})' for value, name in enumerate(names)
+                                           if not total[value]]
     if total[IGNORE_INDEX]:
         lines.append(f'ignored ({IGNORE_INDEX}): {total[IGNORE_INDEX] / pixels:.1%} of the pixels')
     return lines

@@ -38,6 +38,17 @@ def _fits(polygon: Sequence[float], limit: float) -> bool:
     return np.abs(points - np.roll(points, 1, 0)).max(1).sum() <= LONGEST_OUTLINE
 
 
+def box_of_mask(segmentation: Any) -> list[float]:
+    """Return the [x, y, width, height] around polygons or run lengths that `can_be_drawn`."""
+    if isinstance(segmentation, dict):
+        from pycocotools import mask  # comes with mmdet
+        size = segmentation['size']
+        packed = mask.frPyObjects(segmentation, *size) if isinstance(segmentation['counts'], list) else segmentation
+        return mask.toBbox(packed).tolist()
+    x, y = ([value for part in segmentation for value in part[axis::2]] for axis in (0, 1))
+    return [min(x), min(y), max(x) - min(x), max(y) - min(y)]
+
+
 def run_lengths(text: str) -> list[int]:
     """Decode compressed run lengths: 5 bits in each letter, and differences to the last number but one.
 

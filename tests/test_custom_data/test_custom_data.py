@@ -73,8 +73,9 @@ ANNOTATIONS = {
     'no iscrowd': (dict(iscrowd=None), True),
     'box outside its image': (dict(bbox=[64, 4, 20, 20]), True),
     'box over the border': (dict(bbox=[60, 4, 20, 20]), False),
-    'box narrower than a pixel, or area 0': (dict(bbox=[4, 4, 0, 20]), False),
-    'unusable segmentation': (dict(segmentation=[[]]), False),
+    'box narrower than a pixel, or area 0 or below': (dict(bbox=[4, 4, 0, 20]), False),
+    'segmentation that cannot be drawn': (dict(segmentation=[[]]), True),
+    'unusable segmentation': (dict(segmentation=[[1, 2, 3, 4]]), False),
     'annotation id 0': (dict(id=0), False),
     'id of annotations repeated or missing': (dict(id=2), True),
 }
@@ -99,8 +100,10 @@ NAN = float('nan')
 
 @pytest.mark.parametrize('change, name', [
     (dict(bbox=[NAN, 4, 20, 20]), 'no bbox'), (dict(bbox=[4, 4, float('inf'), 20]), 'no bbox'),
-    (dict(area=NAN), 'no area'), *((dict(segmentation=value), 'unusable segmentation') for value in (
-        [[1, 2, 3, 4]], [[4, 4, 24, 4, 24, 24], [1, 2, 3, 4, 5, 6, 7]], [[4, 4, 24, 4, 24, NAN]],
+    (dict(area=NAN), 'no area'), (dict(segmentation=[[1, 2, 3, 4]]), 'unusable segmentation'),
+    (dict(segmentation=[[4, 4, 24, 4, 24, 24], [1, 2, 3, 4, 5, 6, 7]]), 'unusable segmentation'),
+    *((dict(segmentation=value), 'segmentation that cannot be drawn') for value in (
+        [[4, 4, 24, 4, 24, NAN]],
         [[4, 4, 24, 4, 24, '9']], [4, 4, 24, 4, 24, 24],
         dict(size=[64, 48], counts='abc'), dict(size=[48, 64]), 'abc'))])
 def test_invalid_numbers_and_masks_are_named(change, name, folder):
@@ -112,10 +115,11 @@ def test_invalid_numbers_and_masks_are_named(change, name, folder):
 def test_masks_are_evaluated_only_if_all_are_usable(folder):
     content = coco()
     for i, entry in enumerate(content['annotations']):
-        entry['segmentation'] = [[4, 4, 24, 4, 24, 24]] if i % 2 else dict(size=[*SIZE], counts=[SIZE[0] * SIZE[1]])
+        entry['segmentation'] = [[24, 4, 44, 4, 44, 24]] if i % 2 else dict(size=[*SIZE], counts=[
+            SIZE[0] * 4 + 4, *[20, SIZE[0] - 20] * 19, 20, SIZE[0] * 41 - 4 - 20 + 0])
     data = read_detection(folder, content)
     assert not data.problems and data.evaluator['metric'] == ['bbox', 'segm']
-    content['annotations'][0]['segmentation']['size'] = [8, 8]
+    content['annotations'][0]['segmentation'] = [[4, 4, 24, 4]]
     assert read_detection(folder, content).evaluator['metric'] == 'bbox'
 
 
@@ -176,12 +180,12 @@ def test_category_order_must_match_between_parts(folder):
     assert found(read_detection(folder, coco(), val)) == {'categories differ between training and validation': True}
 
 
-def test_class_without_training_objects_is_a_warning(folder):
+def test_class_without_training_objects_is_an_error(folder):
     train, val = coco(), coco()
     train['images'], val['images'] = train['images'][:3], val['images'][3:]
     train['annotations'] = [entry for entry in train['annotations'][:6] if entry['category_id'] == 7]
     val['annotations'] = val['annotations'][6:]
-    assert found(read_detection(folder, train, val)) == {'class without an object in training': False}
+    assert found(read_detection(folder, train, val)) == {'class without an object in training': True}
 
 
 @pytest.mark.parametrize('classes', [None, ['square']])

@@ -80,7 +80,7 @@ def test_yolo_polygons_train_masks(yolo):
     for file in yolo.glob('labels/*/*.txt'):
         file.write_text(''.join(line for line in file.read_text().splitlines(True) if line.startswith('1')))
     (yolo / 'data.yaml').write_text('train: images/train\nval: images/val\nnames: [other, square]\n')
-    assert run('det', 'data.yaml', base=MASKS) == 0
+    assert run('det', 'data.yaml', '--classes', 'square', base=MASKS) == 0
     assert load_config('mine.py').val_evaluator.metric == ['bbox', 'segm']
     train(yolo / 'mine.py')
 
@@ -227,7 +227,7 @@ def voc(tmp_path, monkeypatch) -> Path:
 
 
 def test_voc_boxes_count_from_one_and_difficult_objects_are_crowds(voc):
-    assert run('det', 'Annotations', '--images', 'JPEGImages') == 0
+    assert run('det', 'Annotations', '--images', 'JPEGImages', '--classes', 'round') == 0
     assert boxes('mine_val.json') == [
         (f, n, b) for f in {f for f, *_ in boxes('mine_val.json')}
         for n, b in (('round', (24, 12, 16, 24)), ('square', (0, 0, 64, 48)))]
@@ -240,7 +240,7 @@ def test_voc_image_sets_divide_the_folder(voc):
     lists.mkdir(parents=True)
     (lists / 'train.txt').write_text('0\n2\n')
     (lists / 'val.txt').write_text('3 1\n')
-    assert run('det', 'Annotations', '--images', 'JPEGImages') == 0
+    assert run('det', 'Annotations', '--images', 'JPEGImages', '--classes', 'round') == 0
     assert {name for name, *_ in boxes('mine_train.json')} == {'0.png', '2.png'}
     assert {name for name, *_ in boxes('mine_val.json')} == {'3.png'}
     train(voc / 'mine.py')

@@ -118,7 +118,7 @@ def use_images(cfg: Config, folder: str) -> None:
     Raises:
         ValueError: the folder has no images, or the test data have no pipeline.
     """
-    if not images_in(Path(folder), IMAGE_SUFFIXES, '**/*'):
+    if not images_in(Path(folder), IMAGE_SUFFIXES, deep=True):
         raise ValueError(f'--images: expected a folder with images ({", ".join(IMAGE_SUFFIXES)}), got {folder}.')
     tested = cfg.get('test_dataloader') or cfg.get('val_dataloader') or {}
     part = next(leaves(tested['dataset']))[0] if 'dataset' in tested else {}

@@ -1,0 +1,94 @@
+"""What OpenMMLab trains on: the annotations that it uses, and why it leaves out the others."""
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+IGNORED, CROWD, TINY = 'object with ignore=1', 'crowd (iscrowd=1)', 'box narrower than a pixel, or area 0 or below'
+OTHER, NO_MASK = 'object of another class', 'segmentation without a polygon of three points'
+
+
+@dataclass
+class Used:
+    """What mmdet uses of a COCO file.
+
+    Attributes:
+        images: entries of the images.
+        objects: number of each category name.
+        left_out: annotations that are not learned, by the reason.
+        most: number of objects in the image with the most.
+    """
+
+    images: list[dict] = field(default_factory=list)
+    objects: Counter = field(default_factory=Counter)
+    left_out: dict[str, list[dict]] = field(default_factory=dict)
+    most: int = 0
+
+
+def used_by_mmdet(content: Mapping[str, list[dict]], classes: Collection[str], filter_cfg: Mapping[str, Any] = {},
+                  masks: bool = False) -> Used:
+    """Return what mmdet uses of the content of a COCO file.
+
+    The rules are those of `CocoDataset.parse_data_info` and `filter_data`, and of `LoadAnnotations` for masks.
+
+    Args:
+        classes: names of the categories that are learned.
+        filter_cfg: of the data set: `filter_empty_gt`, and `min_size` of the sides of an image in pixels.
+        masks: the pipeline loads masks.
+    """
+    names = {category['id']: category['name'] for category in content['categories'] if category['name'] in classes}
+    images = {image['id']: image for image in content['images']}
+    used, kept = Used(), Counter()
+    with_objects = {entry['image_id'] for entry in content['annotations'] if entry.get('category_id') in names}
+    for entry in content['annotations']:
+        reason = reason_left_out(entry, images.get(entry.get('image_id'), {}), names, masks)
+        if reason is None:
+            used.objects[names[entry['category_id']]] += 1
+            kept[entry['image_id']] += 1
+        else:
+            used.left_out.setdefault(reason, []).append(entry)
+    smallest, empty = filter_cfg.get('min_size', 0), not filter_cfg.get('filter_empty_gt', False)
+    used.images = [image for number, image in images.items() if (empty or number in with_objects)
+                   and min(image.get('width') or 0, image.get('height') or 0) >= smallest]
+    used.most = max(kept.values(), default=0)
+    return used
+
+
+def reason_left_out(entry: Mapping[str, Any], image: Mapping[str, Any], categories: Collection,
+                    masks: bool = False) -> str | None:
+    """Say why an annotation with a box of four numbers is not learned; None if it is."""
+    x, y, width, height = entry['bbox'] if is_box(entry.get('bbox')) else (0, 0, 0, 0)
+    inside = (min(x + width, image.get('width') or 0) > max(x, 0)
+              and min(y + height, image.get('height') or 0) > max(y, 0))
+    if entry.get('ignore'):
+        return IGNORED
+    if min(width, height) < 1 or not inside or (entry.get('area') or 0) <= 0:
+        return TINY
+    if entry.get('category_id') not in categories:
+        return OTHER
+    if entry.get('iscrowd'):
+        return CROWD
+    segmentation = entry.get('segmentation')
+    drawn = isinstance(segmentation, dict) or any(
+        isinstance(part, list) and len(part) >= 6 and len(part) % 2 == 0 for part in segmentation or ())
+    return None if drawn or not masks else NO_MASK
+
+
+def is_box(box: Any) -> bool:
+    """Return True for a list of four numbers."""
+    return isinstance(box, list) and len(box) == 4 and all(isinstance(item, (int, float)) for item in box)
+
+
+def detection_limits(model: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the fields of a detector's `test_cfg` that limit the number of its boxes in an image."""
+    for name, value in (model.get('test_cfg') or {}).items():
+        if name == 'max_per_img':
+            yield 'model.test_cfg.max_per_img', value
+        elif isinstance(value, Mapping) and 'max_per_img' in value:
+            yield f'model.test_cfg.{name}.max_per_img', value['max_per_img']
+
+
+def too_few_boxes(model: Mapping[str, Any], most: int) -> list[str]:
+    """Return a sentence for each limit of a detector below the number of objects in an image."""
+    return [f'{name}: an image has {most} objects, got {limit}, so its recall is at most {limit / most:.2f}; set it to '
+            f'{most} or more' for name, limit in detection_limits(model) if limit < most]
