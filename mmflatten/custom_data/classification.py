@@ -1,12 +1,15 @@
 """Classification data: a folder of images per class, or CSV files with the class of each image."""
 import csv
+import os
 from collections import defaultdict
 from pathlib import Path
 
 from mmengine.config import Config
 
 from mmflatten.custom_data.images import (
+    file_names,
     find_images,
+    plain_name,
     picture_problems,
     read_pictures,
     size_range,
@@ -23,6 +26,7 @@ CSV_PROBLEMS = {
     'line without an image and a class': (True, 'every line needs as many values as the first, and a class'),
     'listed image that does not exist': (True, 'correct the name or --images'),
     'image with two classes': (True, 'keep one of the lines'),
+    'name of two images': (True, 'add the suffix, as in NAME.jpg'),
 }
 
 
@@ -74,20 +78,26 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
     if file.is_dir():
         raise DataError(f'--ann {file}: expected a CSV file for --task cls, got a folder. Class folders go to '
                         '--images.')
-    found = {name: path for path in find_images(images) for relative in [path.relative_to(images)]
-             for name in (relative.with_suffix('').as_posix(), relative.as_posix())}
+    files = find_images(images)
+    found = file_names(images, files, stems=True)
+    stems = {os.path.splitext(name)[0] for name in file_names(images, files)}
     text = read_text(file)
     try:
-        reader = csv.reader(text.splitlines(), delimiter=';' if ';' in text.partition('\n')[0] else ',')
+        delimiter = next((mark for mark in '\t;' if mark in text.partition('\n')[0]), ',')
+        reader = csv.reader(text.splitlines(), delimiter=delimiter)
         rows = [([cell.strip() for cell in row], f'{file}:{reader.line_num}') for row in reader if any(row)]
+        for row, _ in rows:
+            row[:] = [plain if (plain := plain_name(cell, images)) in found or plain in stems else cell for cell in row]
     except csv.Error as error:
         raise DataError(f'--ann {file}: expected a CSV file, got {error}.') from error
-    image, label, header = _columns(rows, found, file)
+    image, label, header = _columns(rows, {**dict.fromkeys(stems, images), **found}, file)
     classes: dict[Path, str] = {}
     places: dict[str, list[str]] = defaultdict(list)
     for row, place in rows[header:]:
         if len(row) != len(rows[0][0]) or not row[label]:
             places['line without an image and a class'].append(place)
+        elif row[image] not in found and row[image] in stems:
+            places['name of two images'].append(f'{place} ({row[image]})')
         elif row[image] not in found:
             places['listed image that does not exist'].append(f'{place} ({row[image]})')
         elif classes.setdefault(found[row[image]], row[label]) != row[label]:

@@ -1,4 +1,5 @@
 """COCO annotation files: reading, and the format in which all labels of detection reach mmdet."""
+import codecs
 import os
 import reprlib
 from collections.abc import Sequence
@@ -6,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmflatten.custom_data.images import find_images
+from mmflatten.custom_data.images import file_names, find_images, plain_name
 from mmflatten.custom_data.reading import DataError
-from mmflatten.files import parse_json, read_text
+from mmflatten.files import parse_json, read_bytes, read_text
 from mmflatten.text import shorten
 
 TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
@@ -85,7 +86,11 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
                       if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
     if wrong:
         raise DataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
-    changed = _without_groups(content)
+    changed = _without_groups(content) or read_bytes(path).startswith(codecs.BOM_UTF8)  # pycocotools reads neither
+    names = file_names(folder, files)
+    for image in content['images']:
+        if not os.path.lexists(folder / image['file_name']) and (found := names.get(plain_name(image['file_name'], folder))):
+            image['file_name'], changed = found.relative_to(folder).as_posix(), True
     listed = {os.path.normpath(folder / image['file_name']) for image in content['images']}
     return CocoFile(path.resolve(), folder.resolve(), content, converted=changed,
                     unlisted=sum(os.path.normpath(file) not in listed for file in files))

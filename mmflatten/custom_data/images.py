@@ -4,6 +4,8 @@ import hashlib
 import os
 import sys
 import threading
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -55,6 +57,19 @@ def find_images(folder: Path) -> list[Path]:
     if not files:
         raise DataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
     return files
+
+
+def plain_name(name: str, folder: Path) -> str:
+    """Return the name of a file in a folder as Linux has it, in Unicode's composed form; archives of Macs have the other.
+    """
+    return unicodedata.normalize('NFC', name.replace('\\', '/')).removeprefix(f'{folder.name}/')
+
+
+def file_names(folder: Path, files: Sequence[Path], stems: bool = False) -> dict[str, Path]:
+    """Return files below a folder by `plain_name`, and with `stems` by their names without suffix, if only one has it."""
+    names = {plain_name(path.relative_to(folder).as_posix(), folder): path for path in files}
+    short = Counter(os.path.splitext(name)[0] for name in names) if stems else {}
+    return {**{name: path for full, path in names.items() if short.get(name := os.path.splitext(full)[0]) == 1}, **names}
 
 
 def split_folders(folders: Sequence[Path]) -> list[Path]:

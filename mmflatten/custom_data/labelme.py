@@ -8,6 +8,8 @@ from mmflatten.custom_data.labels import Labelled, Labels, box_of, read_files
 from mmflatten.custom_data.reading import Request
 from mmflatten.files import parse_json, read_text
 
+RESERVED = ('__ignore__', '_background_')  # names that are no class
+
 
 def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     """Read folders of JSON files. Polygons of one label and `group_id` are one object."""
@@ -21,8 +23,12 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
         raise ValueError('no list "shapes" of objects, so it is not of labelme')
     found: dict[object, tuple[str, str, str, list[list[float]]]] = {}  # name, kind, place and polygons
     for number, shape in enumerate(shapes):
-        name, points, kind = shape.get('label'), shape.get('points'), shape.get('shape_type')
+        name, points, kind = shape.get('label'), shape.get('points'), shape.get('shape_type', 'polygon')
+        if name in RESERVED:  # as labelme's own converters
+            continue
         place = f'{file}: shapes[{number}]'
+        if kind in ('mask', 'rotation'):  # corners of the mask's box, or of a rotated box
+            kind = 'rectangle' if kind == 'mask' else 'polygon'
         if kind not in ('polygon', 'rectangle', 'circle'):
             faults['shape without an area'].append(f'{place} ({reprlib.repr(kind)})')
             continue

@@ -10,8 +10,8 @@ from xml.parsers.expat import ExpatError
 import numpy as np
 
 from mmflatten.custom_data.coco import CocoFile, are_numbers
-from mmflatten.custom_data.images import Picture, find_images
-from mmflatten.files import UnusableFile
+from mmflatten.custom_data.images import Picture, file_names, find_images, plain_name
+from mmflatten.files import UnusableFile, images_in
 
 LABEL_PROBLEMS = {  # name: (is an error, fix)
     'unreadable label file': (True, 'replace or remove it'),
@@ -21,6 +21,8 @@ LABEL_PROBLEMS = {  # name: (is an error, fix)
     'class id without a name': (True, 'add the name to names, or correct the id; YOLO counts classes from 0'),
     'coordinates look like pixels': (True, 'YOLO has fractions: divide x by the width and y by the height'),
     'two lists of class names differ': (True, 'ids count these names: correct their order, or delete classes.txt'),
+    'image in neither list': (False, 'it is left out; ImageSets/Main/train.txt and val.txt divide the images'),
+    'keypoints': (True, 'they are not read; export boxes or polygons'),
     'shape without an area': (False, 'it is left out; polygons, rectangles and circles are read'),
 }
 
@@ -76,9 +78,7 @@ class Labels:
 
 def label_files(folder: Path, suffix: str) -> list[Path]:
     """List the files below a folder with a suffix, sorted, without hidden ones."""
-    folder = folder.resolve()
-    return sorted(path for path in folder.rglob(f'*{suffix}')
-                  if not any(part.startswith('.') for part in path.relative_to(folder).parts))
+    return images_in(folder.resolve(), (suffix, ), deep=True)
 
 
 def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: Callable[..., tuple]) -> list[Labels]:
@@ -91,8 +91,9 @@ def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: 
     parts = []
     for folder, root in zip(ann, images):
         labels = Labels(folder.resolve())
-        names = {path.relative_to(root).as_posix(): path for path in find_images(root)}
-        stems = {str(Path(name).with_suffix('')): path for name, path in names.items()}
+        files = find_images(root)
+        names = file_names(root, files, stems=True)
+        stems = {os.path.splitext(name)[0] for name in file_names(root, files)}
         for file in label_files(labels.source, suffix):
             try:
                 name, size, objects = parse(file, labels.faults)
@@ -101,9 +102,11 @@ def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: 
                 labels.faults['unreadable label file'].append(f'{place}{error}'.rstrip('.'))
                 continue
             place, name = file.relative_to(labels.source), PureWindowsPath(name).name
-            image = names.get((place.parent / name).as_posix()) or stems.get(str(place.with_suffix('')))
+            stem = plain_name(os.path.splitext(place)[0], root)
+            image = names.get(plain_name((place.parent / name).as_posix(), root)) or names.get(stem)
             if image is None:
-                labels.faults['label without an image'].append(f'{file} ({name})')
+                problem = 'label file of two images' if stem in stems else 'label without an image'
+                labels.faults[problem].append(f'{file} ({name})')
                 continue
             labels.images[image] = objects
             if size and are_numbers([*size[:2]]) and all(size):

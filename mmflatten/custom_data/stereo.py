@@ -11,6 +11,7 @@ from mmflatten.datasets.stereo import read_disparity
 from mmflatten.datasets.stereo.layouts import disparity_of
 
 STEREO_FOLDERS = ('left', 'right', 'disparity')
+ZEROS = .05  # of the pixels
 STEREO_PROBLEMS = {
     'left image without a right image': (True, 'put a file of the same name into right/'),
     'image sizes of a pair differ': (True, 'both images of a pair must have the same width and height'),
@@ -18,6 +19,7 @@ STEREO_PROBLEMS = {
     'unreadable disparity': (True, 'replace it by a .pfm, or a 16-bit .png in 1/256 pixels'),
     'disparity size differs from its image': (True, 'it must have the size of the left image'),
     'negative disparity': (True, 'disparity is x(left) - x(right), which is positive; change its sign'),
+    'disparity of 0': (False, 'it is learned as 0; where it means unknown, write infinity'),
     'disparity beyond max_disp': (False, 'the model cannot predict it; set model.max_disp and val_evaluator.max_disp'),
 }
 
@@ -68,6 +70,9 @@ def _check_disparity(left: Path, size: tuple[int, int] | None, max_disp: int, pl
     known = disparity[np.isfinite(disparity)]
     if np.count_nonzero(known < 0) > known.size / 2:
         places['negative disparity'].append(str(path))
+    zeros = np.count_nonzero(known == 0) / max(disparity.size, 1)
+    if zeros > ZEROS and size == disparity.shape[::-1] and path.suffix.lower() == '.pfm':
+        places['disparity of 0'].append(f'{zeros:.0%} of {path}')
     largest = float(known.max(initial=0.))
     if largest > max_disp:
         places['disparity beyond max_disp'].append(f'{largest:.1f} in {path}')

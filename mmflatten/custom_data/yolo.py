@@ -139,6 +139,8 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
         if not label.is_integer() or not all(map(math.isfinite, values)) or (
                 min(values[2:]) < 0 if box else len(values) < 6 or len(values) % 2):
             labels.faults['label that cannot be read'].append(f'{place} ({line.strip()[:60]})')
+        elif _are_keypoints(values):
+            labels.faults['keypoints'].append(f'{place} ({line.strip()[:60]})')
         elif max(map(abs, values)) > LARGEST_FRACTION:
             labels.faults['coordinates look like pixels'].append(f'{place} ({line.strip()[:60]})')
         elif not 0 <= label < len(labels.names):
@@ -148,3 +150,11 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
             outline = [values[0] - values[2] / 2, values[1] - values[3] / 2, *values[2:]] if box else box_of([values])
             objects.append(Labelled(labels.names[int(label)], outline, [] if box else [values], place))
     return objects
+
+
+def _are_keypoints(values: list[float]) -> bool:
+    """Return True for a box and keypoints: x, y and a visibility of 0, 1 or 2 each, or x and y inside the box."""
+    if len(values) < 9 or len(values) % 3 == 1 and {*values[6::3]} <= {0., 1., 2.}:
+        return len(values) >= 7 and len(values) % 3 == 1 and {*values[6::3]} <= {0., 1., 2.}
+    x, y, width, height = values[:4]
+    return all(abs(px - x) <= width / 2 and abs(py - y) <= height / 2 for px, py in zip(values[4::2], values[5::2]))

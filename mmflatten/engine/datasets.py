@@ -153,7 +153,7 @@ class CheckDataHook(Hook):
 
 def _classes(loop: BaseLoop) -> Sequence[str]:
     """Return the classes of a loop's data set; raise ClassesError if the data sets in a wrapper have different ones."""
-    first, *others = [getattr(part, 'metainfo', {}).get('classes') or () for part in _leaves(loop.dataloader.dataset)]
+    first, *others = [getattr(part, 'metainfo', {}).get('classes') or () for part in leaves_of(loop.dataloader.dataset)]
     for other in others:
         require_same(other, first, 'one of the concatenated data sets', 'the first',
                      'Set the same metainfo=dict(classes=...) in all.')
@@ -214,7 +214,7 @@ def _check_evaluator(loop: BaseLoop, split: str) -> None:
 
 
 def _check_coco_metric(coco: Any, dataset: Any, split: str) -> None:
-    leaves_ = [part for part in _leaves(dataset) if hasattr(part, 'cat_ids')]
+    leaves_ = [part for part in leaves_of(dataset) if hasattr(part, 'cat_ids')]
     found: dict[Any, str] = {}  # path of each image, by its id
     for part in leaves_:
         fix = f'{split}_evaluator.ann_file must be the file of {split}_dataloader.dataset ({part.ann_file})'
@@ -241,7 +241,7 @@ def _check_coco_metric(coco: Any, dataset: Any, split: str) -> None:
                          'tested images alone.')
 
 
-def _leaves(dataset: Any) -> list[Any]:
+def leaves_of(dataset: Any) -> list[Any]:
     """Return the data sets in wrappers, or the data set itself."""
     return [part for part in _with_inner(dataset)
             if getattr(part, 'dataset', None) is None and not getattr(part, 'datasets', None)]

@@ -3,6 +3,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from torch.nn import SyncBatchNorm
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from mmflatten.datasets.used import too_few_boxes
 from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.recipe.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
@@ -87,6 +91,20 @@ def _classes(training: Training) -> Iterator[str]:
     yield from wrong_heads(training.model, len(classes), 'train_dataloader.dataset', exact=True)
 
 
+def _objects(training: Training) -> Iterator[str]:
+    yield from too_few_boxes(training.cfg.model, training.most_objects)
+
+
+def _single_samples(training: Training) -> Iterator[str]:
+    frozen = getattr(getattr(training.model, 'backbone', None), 'norm_eval', False)
+    norms = [name for name, module in training.model.named_modules() if isinstance(module, _BatchNorm)
+             and not (frozen and name.startswith('backbone.'))
+             and (training.gpus == 1 or not isinstance(module, SyncBatchNorm))]
+    if norms and training.cfg.train_dataloader.batch_size == 1:
+        yield (f'train_dataloader.batch_size: batch norm ({len(norms)} layers, such as model.{norms[0]}) needs several '
+               'images per device, got 1: pooled maps of one pixel end in an error. Raise it, or set norm_cfg to GN.')
+
+
 CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {
     'batch': _batch, 'schedule': _schedule, 'ema-length': _averages, 'frozen': _frozen, 'checkpoints': _checkpoints,
-    'classes': _classes}
+    'classes': _classes, 'objects': _objects, 'batch-norm': _single_samples}

@@ -14,7 +14,7 @@ from mmengine.registry import PARAM_SCHEDULERS, DefaultScope
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.engine.datasets import DatasetError, build_dataset, leaves_of
 from mmflatten.engine.recipe import settings
 from mmflatten.engine.recipe.settings import TrainingSet, base_batch, ema_hooks, gpus_of, grad_accum_steps
 from mmflatten.engine.setup import set_auto_scale_lr
@@ -40,6 +40,7 @@ class Training:
 
     Attributes:
         data: name and size of the training set.
+        most_objects: number in the image with the most, 0 if unknown.
         model: on the meta device, like the parameters of `optimizer`.
         batch: images per optimizer step, over all GPUs.
         lr_factor: factor that `--auto-scale-lr` applies to the learning rate.
@@ -57,7 +58,7 @@ class Training:
         self.cfg, self.scope, loader = cfg, cfg.get('default_scope', 'mmengine'), cfg.train_dataloader
         self.gpus = gpus or gpus_of(cfg)
         with DefaultScope.overwrite_default_scope(self.scope):
-            self.data = _training_set(loader.dataset, images)
+            self.data, self.most_objects = _training_set(loader.dataset, images)
             self.model = build_on_meta(cfg.model, self.scope)
             self.optimizer = _build_optimizer(self.model, cfg.optim_wrapper)
         self.batch = self.gpus * loader.batch_size * grad_accum_steps(cfg)
@@ -131,10 +132,15 @@ def _bytes(values: Iterable[object]) -> int:
     return sum(value.numel() * value.element_size() for value in values if isinstance(value, Tensor))
 
 
-def _training_set(dataset: dict, images: int | None) -> TrainingSet:
+def _training_set(dataset: dict, images: int | None) -> tuple[TrainingSet, int]:
     data = settings.training_set(dataset)
     try:
-        return data._replace(images=images or data.images or len(build_dataset(dataset)))
+        if images or data.images:
+            return data._replace(images=images or data.images), 0
+        built = build_dataset(dataset)
+        most = max((sum(not item['ignore_flag'] for item in part.get_data_info(index)['instances'])
+                    for part in leaves_of(built) if hasattr(part, 'cat_ids') for index in range(len(part))), default=0)
+        return data._replace(images=len(built)), most
     except DatasetError as error:
         raise DatasetError(f'train_dataloader.dataset: unknown number of images ({error}). Add --dataset-size N.'
                            ) from error
