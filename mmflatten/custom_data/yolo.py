@@ -136,11 +136,11 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
         except ValueError:
             label, values = math.nan, []
         box, place = len(values) == 4, f'{file}:{number}'
-        if not label.is_integer() or not all(map(math.isfinite, values)) or (
+        if _are_keypoints(values):
+            labels.faults['keypoints'].append(f'{place} ({line.strip()[:60]})')
+        elif not label.is_integer() or not all(map(math.isfinite, values)) or (
                 min(values[2:]) < 0 if box else len(values) < 6 or len(values) % 2):
             labels.faults['label that cannot be read'].append(f'{place} ({line.strip()[:60]})')
-        elif _are_keypoints(values):
-            labels.faults['keypoints'].append(f'{place} ({line.strip()[:60]})')
         elif max(map(abs, values)) > LARGEST_FRACTION:
             labels.faults['coordinates look like pixels'].append(f'{place} ({line.strip()[:60]})')
         elif not 0 <= label < len(labels.names):
@@ -153,8 +153,9 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
 
 
 def _are_keypoints(values: list[float]) -> bool:
-    """Return True for a box and keypoints: x, y and a visibility of 0, 1 or 2 each, or x and y inside the box."""
-    if len(values) < 9 or len(values) % 3 == 1 and {*values[6::3]} <= {0., 1., 2.}:
-        return len(values) >= 7 and len(values) % 3 == 1 and {*values[6::3]} <= {0., 1., 2.}
+    """Return True for a box and keypoints of x, y and a visibility of 0, 1 or 2, with the visible ones in the box."""
+    if len(values) < 7 or len(values) % 3 != 1 or not {*values[6::3]} <= {0., 1., 2.}:
+        return False
     x, y, width, height = values[:4]
-    return all(abs(px - x) <= width / 2 and abs(py - y) <= height / 2 for px, py in zip(values[4::2], values[5::2]))
+    seen = [(px, py) for px, py, visible in zip(values[4::3], values[5::3], values[6::3]) if visible]
+    return bool(seen) and all(abs(px - x) <= width / 2 and abs(py - y) <= height / 2 for px, py in seen)

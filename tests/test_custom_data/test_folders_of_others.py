@@ -1,0 +1,160 @@
+"""Folders and files as other tools and systems write them are read as meant, or named."""
+import codecs
+import json
+import os
+import unicodedata
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from mmflatten.custom_data import classification, detection, segmentation
+from mmflatten.custom_data.images import find_images, split_folders
+from mmflatten.custom_data.label_formats import read_labels
+from mmflatten.custom_data.reading import DataError, Request
+from tests.test_custom_data.test_custom_data import SIZE, coco, folder, found, request, write_image  # noqa: F401
+
+
+@pytest.mark.parametrize('names', [('train', 'valid', 'test'), ('train', 'validation', 'test'), ('Train', 'Val', 'Test'),
+                                   ('training', 'dev'), ('TRAIN', 'TEST'), ('train', 'val')])
+def test_split_folders_are_no_classes(names, tmp_path):
+    for number, name in enumerate(names):
+        for label in ('cat', 'dog'):
+            for i in range(3):
+                write_image(tmp_path / name / label / f'{i}.png', 10 * number + i + 100 * (label == 'dog'))
+    data = classification.read(Request('cls', [tmp_path], '', tmp_path / 'mine.py'), None)
+    assert data.classes == ('cat', 'dog') and data.counts == (6, 6)
+    assert [part['data_prefix'].name for part in (data.train, data.val)] == list(names[:2])
+
+
+def test_splits_that_cannot_be_told_apart(tmp_path):
+    for name in ('train', 'training', 'val'):
+        (tmp_path / name).mkdir()
+    with pytest.raises(DataError, match='--images TRAIN VALIDATION'):
+        split_folders([tmp_path])
+
+
+def test_classes_may_have_names_of_splits(tmp_path):
+    for name in ('train', 'bus', 'test'):
+        (tmp_path / name).mkdir()
+    assert split_folders([tmp_path]) == [tmp_path]
+
+
+@pytest.mark.parametrize('suffix', ['.jfif', '.GIF', '.jpe', '.avif', '.heic', '.jp2', '.pgm'])
+def test_images_of_other_types_are_named(suffix, tmp_path):
+    write_image(tmp_path / 'a' / '0.png', 0)
+    (tmp_path / 'a' / f'x{suffix}').write_bytes(b'x')
+    with pytest.raises(DataError, match=f'x{suffix}'):
+        find_images(tmp_path)
+
+
+def test_linked_folders_are_followed_once(tmp_path):
+    write_image(tmp_path / 'disk' / 'deep' / '0.png', 0)
+    (tmp_path / 'data').mkdir()
+    (tmp_path / 'data' / 'train2017').symlink_to(tmp_path / 'disk')
+    (tmp_path / 'disk' / 'circle').symlink_to(tmp_path / 'data')
+    assert find_images(tmp_path / 'data') == [tmp_path / 'data' / 'train2017' / 'deep' / '0.png']
+
+
+NAMES = {'backslashes': ('sub/{}.png', 'sub\\{}.png'), 'folder in the name': ('{}.png', 'images\\{}.png'),
+         'Unicode forms': (unicodedata.normalize('NFD', 'é{}.png'), unicodedata.normalize('NFC', 'é{}.png')),
+         'other Unicode form': (unicodedata.normalize('NFC', 'ắ{}.png'), unicodedata.normalize('NFD', 'ắ{}.png'))}
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_file_names_of_other_systems(name, tmp_path):
+    on_disk, written = NAMES[name]
+    content = coco()
+    for i, image in enumerate(content['images']):
+        write_image(tmp_path / 'images' / on_disk.format(i), i)
+        image['file_name'] = written.format(i)
+    (tmp_path / '0.json').write_text(json.dumps(content))
+    data = detection.read(request(tmp_path, tmp_path / '0.json'), None)
+    assert not data.problems and sum(data.counts) == 6
+    listed = [Path(data.train['data_prefix']['img'], image['file_name']) for text in data.lists.values()
+              for image in json.loads(text)['images']]
+    assert len(listed) == 6 and all(path.is_file() for path in listed)
+    (tmp_path / 'list.csv').write_text('image\tlabel\n' + ''.join(
+        f'{image["file_name"]}\t{"ab"[i % 2]}\n' for i, image in enumerate(content['images'])))
+    parts, problems = classification.read_table(tmp_path / 'list.csv', tmp_path / 'images')
+    assert {label: len(paths) for label, paths in parts.items()} == dict(a=3, b=3) and not problems
+
+
+def test_byte_order_marks(folder):  # noqa: F811
+    (folder / '0.json').write_bytes(codecs.BOM_UTF8 + json.dumps(coco()).encode())
+    data = detection.read(request(folder, folder / '0.json', folder / '0.json'), None)
+    assert all(not text.startswith('\ufeff') for text in data.lists.values()) and len(data.lists) == 2
+    for name, text in (('classes.txt', 'red\ngreen\n'), *((f'{i}.txt', '0 .5 .5 .5 .5\n') for i in range(6))):
+        (folder / 'images' / name).write_bytes(codecs.BOM_UTF8 + text.encode())
+    part, = read_labels(Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images']))
+    assert part.names == ['red', 'green'] and len(part.content['annotations']) == 6 and not any(part.faults.values())
+
+
+def test_names_of_two_images(folder):  # noqa: F811
+    write_image(folder / 'images' / '0.jpg', 9)
+    (folder / 'list.csv').write_text('image,label\n0,a\n1,b\n2.png,a\n')
+    _, problems = classification.read_table(folder / 'list.csv', folder / 'images')
+    problem, = problems
+    assert problem.name == 'name of two images' and problem.stops and '(0)' in problem.where[0]
+
+
+@pytest.mark.parametrize('line', ['0 .5 .5 .4 .4 .5 .5 2', '0 .5 .5 .4 .4 .5 .5 2 0 0 0', '0 .5 .5 .4 .4 .5 .5 1 .6 .6 2'])
+def test_keypoints_of_yolo_are_no_polygons(line, folder):  # noqa: F811
+    (folder / 'images' / 'classes.txt').write_text('person\n')
+    for i in range(6):
+        (folder / 'images' / f'{i}.txt').write_text(line)
+    part, = read_labels(Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images']))
+    assert len(part.faults['keypoints']) == 6 and not part.content['annotations']
+
+
+SHAPES = {'without shape_type': {}, 'mask': dict(shape_type='mask'), 'rotation': dict(shape_type='rotation')}
+
+
+@pytest.mark.parametrize('name', SHAPES)
+def test_shapes_and_reserved_names_of_labelme(name, folder):  # noqa: F811
+    points = [[4, 6], [23, 25]] if name == 'mask' else [[4, 6], [23, 6], [23, 25], [4, 25]]
+    for i in range(6):
+        shapes = [dict(label=label, points=points, **SHAPES[name]) for label in ('__ignore__', 'red', '_background_')]
+        (folder / 'images' / f'{i}.json').write_text(json.dumps(dict(imagePath=f'{i}.png', shapes=shapes)))
+    part, = read_labels(Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images']))
+    assert part.names == ['red'] and [entry['bbox'] for entry in part.content['annotations']] == [[4, 6, 19, 19]] * 6
+
+
+def masks(root, values, dtype=np.uint8):
+    for i in range(6):
+        write_image(root / 'images' / f'{i}.png', i)
+        label_map = np.zeros(SIZE, dtype)
+        label_map[:24] = values[i % len(values)]
+        (root / 'masks').mkdir(exist_ok=True)
+        cv2.imwrite(str(root / 'masks' / f'{i}.png'), label_map)
+
+
+@pytest.mark.parametrize('values, dtype, problem', [
+    ([255], np.uint8, 'class without pixels'), ([1, 1, 0], np.uint8, None), ([257], np.uint16, 'label value above 255'),
+    ([65535], np.uint16, 'label value above 255'), ([7], np.uint8, 'label value without a class')])
+def test_label_maps_that_cannot_be_learned(values, dtype, problem, tmp_path):
+    masks(tmp_path, values, dtype)
+    data = segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'masks'],
+                                     ['background', 'object']), None)
+    assert found(data).get(problem) is (True if problem else None)
+
+
+@pytest.mark.parametrize('number', [1, 256, 300])
+def test_number_of_classes_of_label_maps(number, tmp_path):
+    masks(tmp_path, [1])
+    with pytest.raises(DataError, match=f'got {number}'):
+        segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'masks'],
+                                  [f'c{i}' for i in range(number)]), None)
+
+
+@pytest.mark.parametrize('names', [('train', 'valid'), ('Train', 'Test')])
+def test_split_of_a_segmentation_set(names, tmp_path):
+    for number, name in enumerate(names):
+        for i in range(3):
+            write_image(tmp_path / 'images' / name / f'{i}.png', 10 * number + i)
+            (tmp_path / 'masks' / name).mkdir(parents=True, exist_ok=True)
+            cv2.imwrite(os.fspath(tmp_path / 'masks' / name / f'{i}.png'), np.eye(*SIZE, dtype=np.uint8))
+    data = segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'masks'],
+                                     ['background', 'object']), None)
+    assert data.counts == (3, 3) and data.train['data_prefix']['img_path'].name == names[0]
