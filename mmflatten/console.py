@@ -29,7 +29,7 @@ OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Switches of libraries that would report their use. A command sets them before it imports a library; values of the
 # user win. OpenVINO has no switch: it reports that it was imported if it finds the package `openvino_telemetry`.
 NO_TELEMETRY = {'DO_NOT_TRACK': '1', 'GRADIO_ANALYTICS_ENABLED': 'False', 'HF_HUB_DISABLE_TELEMETRY': '1',
-                'MLFLOW_DISABLE_TELEMETRY': 'true', 'NO_ALBUMENTATIONS_UPDATE': '1', 'RAY_USAGE_STATS_ENABLED': '0',
+                'MLFLOW_DISABLE_TELEMETRY': 'true', 'NO_ALBUMENTATIONS_UPDATE': '1',
                 'WANDB_ERROR_REPORTING': 'false'}
 MESSAGE = 2000  # characters of an error
 

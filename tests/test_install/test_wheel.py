@@ -22,7 +22,7 @@ ISOLATED = Path(__file__).parent / 'isolated'
 PIP = [sys.executable, '-m', 'pip', '--disable-pip-version-check', '-q']
 NAME, OTHER = 'flatten-swin-nano_digits', 'l2vit-nano_digits'
 CHILD = "import urllib.request; urllib.request.urlopen('http://example.org')"
-SWITCHES = ('CI', 'DO_NOT_TRACK', 'GRADIO_ANALYTICS_ENABLED', 'HF_HUB_DISABLE_TELEMETRY', 'RAY_USAGE_STATS_ENABLED')
+SWITCHES = ('CI', 'DO_NOT_TRACK', 'GRADIO_ANALYTICS_ENABLED', 'HF_HUB_DISABLE_TELEMETRY')
 
 
 @pytest.fixture(scope='module')
@@ -174,7 +174,7 @@ def test_attempts_of_child_processes_are_recorded(environment, tmp_path):
 
 def test_commands_do_not_try_to_reach_the_network(used):
     assert used.attempts == []
-    assert used.results['reports_use'] == dict(gradio=False, ray=False, hub=False)
+    assert used.results['reports_use'] == dict(gradio=False, hub=False)
 
 
 @pytest.mark.full

@@ -34,12 +34,8 @@ def options(parser: argparse.ArgumentParser) -> None:
                         'figures and a CSV file of all runs (default: work_dirs/studies/report.md)')
     parser.add_argument('--workers', type=positive, metavar='N',
                         help='runs at once on this machine (default: one for each GPU, else for each core)')
-    cluster = parser.add_mutually_exclusive_group()
-    cluster.add_argument('--ray', metavar='ADDRESS', help='run on a Ray cluster: its address, auto or local')
-    cluster.add_argument('--slurm', metavar='KEY=VALUE,...',
-                         help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1')
-    parser.add_argument('--cores-per-run', type=positive, metavar='N', help='for Ray and Slurm (default: 1)')
-    parser.add_argument('--gpus-per-run', type=float, metavar='X', help='for Ray; runs can share a GPU (default: 0)')
+    parser.add_argument('--slurm', metavar='KEY=VALUE,...',
+                        help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1,cpus=2')
     parser.add_argument('--changed', choices=['keep', 'rerun'],
                         help='keep or repeat runs that were started with another config or other settings')
     parser.add_argument('--retry-failed', action='store_true', help='repeat failed runs')
@@ -47,7 +43,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 @command('study', __doc__, options)
 def main(args: argparse.Namespace) -> None:
-    _refuse_unused(args)
+    if args.slurm and args.workers:
+        raise ValueError(f'--workers: only for runs on this machine, got {args.workers} with --slurm. Remove it.')
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten_lab.studies.folder import StudyFolder, status_table
     from mmflatten_lab.studies.study_fields import StudyError
@@ -85,15 +82,6 @@ def _page(text: str) -> Path:
     return Path(text)
 
 
-def _refuse_unused(args: argparse.Namespace) -> None:
-    checks = (('--workers', args.workers, args.ray or args.slurm, 'runs on this machine'),
-              ('--cores-per-run', args.cores_per_run, not (args.ray or args.slurm), '--ray and --slurm'),
-              ('--gpus-per-run', args.gpus_per_run, not args.ray, '--ray; --slurm has gpus=N'))
-    for option, value, unused, where in checks:
-        if value is not None and unused:
-            raise ValueError(f'{option}: only for {where}, got {value:g}. Remove it.')
-
-
 def _dry_run(study: Any) -> str:
     from mmflatten_lab.studies.costs import check_runs, cost_table
     from mmflatten_lab.studies.level_differences import level_tables
@@ -120,9 +108,5 @@ def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
 
 
 def _executor(folder: Any, args: argparse.Namespace) -> Any:
-    from mmflatten_lab.studies.executors import LocalExecutor, RayExecutor, SlurmExecutor
-    if args.ray:
-        return RayExecutor(args.ray, args.cores_per_run or 1, args.gpus_per_run or 0.)
-    if args.slurm:
-        return SlurmExecutor(folder.path / 'slurm', args.slurm, args.cores_per_run or 1)
-    return LocalExecutor(args.workers)
+    from mmflatten_lab.studies.executors import LocalExecutor, SlurmExecutor
+    return SlurmExecutor(folder.path / 'slurm', args.slurm) if args.slurm else LocalExecutor(args.workers)

@@ -1,4 +1,4 @@
-"""Executors start the processes of runs, on this machine or on a cluster, and report how they end."""
+"""Executors start the processes of runs, on this machine or in Slurm jobs, and report how they end."""
 import os
 import subprocess
 import sys
@@ -9,9 +9,9 @@ from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.worker import VISIBLE_GPUS, execute, start_process
 
 KILLED = -9  # status of a run whose process, machine or job was lost
-RAY_RETRIES = 10  # after the loss of a node
 SLURM_JOBS = 200  # submitted at the same time
-SLURM_NAMES = dict(time='timeout_min', gpus='gpus_per_node', mem='mem_gb')  # submitit's names; others: slurm_NAME
+# submitit's names; other options are slurm_NAME
+SLURM_NAMES = dict(time='timeout_min', gpus='gpus_per_node', mem='mem_gb', cpus='cpus_per_task')
 
 
 class Executor:
@@ -68,18 +68,18 @@ class SlurmExecutor(Executor):
 
     Args:
         folder: folder for scripts, logs and ids of the jobs.
-        options: `partition=gpu,time=60,gpus=1`; times are in minutes, `mem` in GB. `cluster=local` needs no Slurm.
+        options: `partition=gpu,time=60,gpus=1,cpus=2`; times are in minutes, `mem` in GB. `cluster=local` needs no Slurm.
     """
 
     slots = SLURM_JOBS
 
-    def __init__(self, folder: Path, options: str, cores: int = 1) -> None:
+    def __init__(self, folder: Path, options: str) -> None:
         import submitit
         named, self.folder = dict(part.strip().partition('=')[::2] for part in options.split(',')), folder
         if not all(named) or not all(named.values()):
             raise StudyError(f'--slurm: expected KEY=VALUE, got {options!r}. Write partition=gpu,time=60.')
         self.executor = submitit.AutoExecutor(folder, cluster=named.pop('cluster', 'slurm'))
-        self.executor.update_parameters(name='mmflatten-study', cpus_per_task=cores, **{
+        self.executor.update_parameters(name='mmflatten-study', **{
             SLURM_NAMES.get(key, f'slurm_{key}'): int(value) if value.isdecimal() else value
             for key, value in named.items()})
 
@@ -115,35 +115,3 @@ class SlurmJob:
     def checkpoint(self, folder: str, cwd: str) -> Any:
         from submitit.helpers import DelayedSubmission
         return DelayedSubmission(self, folder, cwd)
-
-
-class RayExecutor(Executor):
-    """Tasks of a Ray cluster, which repeats those of a lost node. All machines must see the same paths.
-
-    Args:
-        address: address of the cluster; `auto` finds the one of this machine, `local` starts one here.
-        cores: cores for each run.
-        gpus: GPUs for each run; a fraction lets runs share one.
-    """
-
-    slots = 10_000  # Ray queues the runs
-
-    def __init__(self, address: str, cores: int = 1, gpus: float = 0.) -> None:
-        import ray
-        ray.init(None if address == 'local' else address, log_to_driver=False, include_dashboard=False,
-                 ignore_reinit_error=True, runtime_env={'env_vars': {
-                     'PYTHONPATH': os.pathsep.join(sys.path), 'OMP_NUM_THREADS': str(cores)}})
-        self.ray = ray
-        self.task = ray.remote(num_cpus=cores, num_gpus=gpus, max_retries=RAY_RETRIES)(execute)
-
-    def submit(self, folder: Path) -> Any:
-        return self.task.remote(str(folder.absolute()), os.getcwd())
-
-    def poll(self, handle: Any) -> int | None:
-        try:
-            return self.ray.get(handle) if self.ray.wait([handle], timeout=0)[0] else None
-        except self.ray.exceptions.RayError:  # lost more often than Ray retries
-            return KILLED
-
-    def cancel(self, handle: Any) -> None:
-        self.ray.cancel(handle, force=True)

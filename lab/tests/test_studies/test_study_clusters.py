@@ -1,17 +1,12 @@
-"""Executors: this machine, Slurm through submitit, and a Ray cluster that loses a node."""
+"""Executors: this machine, and Slurm through submitit."""
 import os
-import threading
 import time
 
 import pytest
 
 from mmflatten_lab.commands import study as command
-from mmflatten_lab.studies.driver import Driver
-from mmflatten_lab.studies.executors import LocalExecutor, RayExecutor, SlurmExecutor, SlurmJob
-from mmflatten_lab.studies.folder import StudyFolder
-from mmflatten_lab.studies.runs import FINISHED, expand
+from mmflatten_lab.studies.executors import LocalExecutor, SlurmExecutor, SlurmJob
 from mmflatten_lab.studies.study_fields import StudyError
-from mmflatten_lab.studies.study_file import read_study
 
 
 def wait_for(condition, seconds: float = 300.):
@@ -69,7 +64,7 @@ def test_slurm_executor_writes_options_into_the_script(tmp_path, monkeypatch):
         (commands / name).write_text(f'#!/bin/sh\n{line}\n')
         (commands / name).chmod(0o755)
     monkeypatch.setenv('PATH', f'{commands}{os.pathsep}{os.environ["PATH"]}')
-    executor = SlurmExecutor(tmp_path / 'slurm', 'partition=gpu, time=60,gpus=1,mem=8,account=lab', cores=3)
+    executor = SlurmExecutor(tmp_path / 'slurm', 'partition=gpu, time=60,gpus=1,mem=8,account=lab,cpus=3')
     (tmp_path / 'run').mkdir()
     assert executor.submit(tmp_path / 'run').job_id == '12'
     script = (tmp_path / 'script').read_text()
@@ -91,17 +86,10 @@ def test_slurm_executor_cancels_the_job_of_a_killed_driver(tmp_path, monkeypatch
     assert calls.read_text().splitlines() == ['sbatch', 'scancel 12', 'sbatch']
 
 
-@pytest.mark.parametrize('arguments, option', [
-    (['--ray', 'local', '--workers', '2'], '--workers'),
-    (['--slurm', 'partition=gpu', '--workers', '2'], '--workers'),
-    (['--slurm', 'partition=gpu', '--gpus-per-run', '0.5'], '--gpus-per-run'),
-    (['--gpus-per-run', '1'], '--gpus-per-run'),
-    (['--cores-per-run', '1'], '--cores-per-run'),
-])
-def test_command_refuses_options_that_it_would_ignore(study_file, capsys, arguments, option):
-    assert command.main([str(study_file()), *arguments]) == 1
+def test_command_refuses_workers_for_slurm(study_file, capsys):
+    assert command.main([str(study_file()), '--slurm', 'partition=gpu', '--workers', '2']) == 1
     line = capsys.readouterr().err.splitlines()[-1]
-    assert option in line and arguments[-1] in line
+    assert '--workers' in line and '2' in line
 
 
 def test_job_is_queued_again_when_it_is_preempted():
@@ -116,30 +104,3 @@ def test_local_executor_reports_a_killed_process_and_frees_its_place(tmp_path):
     assert not executor.free
     process.kill()
     assert wait_for(lambda: executor.poll(handle)) == -9 and executor.free == [place]
-
-
-@pytest.mark.full
-def test_ray_executor_resumes_the_run_of_a_lost_node(study_file, tmp_path):
-    import ray
-    from ray.cluster_utils import Cluster
-
-    study = read_study(study_file(budget=dict(epochs=40), factors=dict(seed=2), options={'train_cfg.val_interval': 2}))
-    runs, folder, lines = expand(study), StudyFolder(tmp_path / 'out'), []
-    folder.path.mkdir()
-    cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=1))
-    try:
-        executor = RayExecutor(cluster.address)  # connects to the head, which is the only node yet
-        lost = cluster.add_node(num_cpus=1)
-        assert wait_for(lambda: ray.cluster_resources().get('CPU') == 2)
-        driver = threading.Thread(target=lambda: lines.append(
-            Driver(study, folder, executor, lines.append).run()))
-        driver.start()
-        wait_for(lambda: len(list(folder.path.glob('runs/*/train/epoch_*.pth'))) >= 2)
-        cluster.remove_node(lost, allow_graceful=False)
-        driver.join(500)
-        assert {result.state for result in lines[-1]} == {FINISHED}
-        logs = [(folder.run(run.name) / 'log.txt').read_text() for run in runs]
-        assert sorted(log.count('resumed epoch') for log in logs) == [0, 1]
-    finally:
-        ray.shutdown()
-        cluster.shutdown()

@@ -41,13 +41,12 @@ run('init', '--task', 'det', '--base', 'retinanet_flatten-swin-nano_fpn_digits',
 
 import gradio.analytics  # noqa: E402
 import huggingface_hub.constants  # noqa: E402
-from ray._common.usage import usage_lib  # noqa: E402
 
 from mmflatten_lab.app.server import serve  # noqa: E402
 from mmflatten_lab.app.trial import TriedModel  # noqa: E402
 
 with serve([TriedModel(NAME, checkpoint, 'cpu')]) as page:
     results['page'] = urllib.request.urlopen(page.local_url).status
-results['reports_use'] = dict(gradio=gradio.analytics.analytics_enabled(), ray=usage_lib.usage_stats_enabled(),
+results['reports_use'] = dict(gradio=gradio.analytics.analytics_enabled(),
                               hub=not huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY)
 Path('results.json').write_text(json.dumps(results))
