@@ -20,7 +20,6 @@ SCENES = ('images/{training,validation}', 'annotations/{training,validation}',
           'annotations/instances_{train,val}.json')
 STEREO_SCENES = ('frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}', 'disparity/{TRAIN,TEST}/A/0000/left',
                  'disparity_occlusions/{TRAIN,TEST}/A/0000/left')
-LISTED = ('{train,val}/00000.png', '{train,val}.txt')
 CLASS_FOLDERS = ('train/<class>/*.JPEG', 'val/<class>/*.JPEG')
 DATA_FOLDERS = (
     DataFolder('digit scenes', 'data/digits', 'mmflatten data digits --out {root}',
@@ -31,7 +30,6 @@ DATA_FOLDERS = (
                (*SCENES, 'crops/{train,val}/{0_T-shirt,...}')),
     DataFolder('stereo garment scenes', 'data/garments_stereo', 'mmflatten garments scenes --stereo --out {root}',
                STEREO_SCENES),
-    DataFolder('Fashion-MNIST images', 'data/fashion', 'mmflatten garments images --out {root}', LISTED),
     DataFolder('ImageNet-1k', 'data/imagenet',
                'download ILSVRC2012 from https://image-net.org (registration needed), sort the validation images into '
                'class folders, and put or link it at {root}', CLASS_FOLDERS, ('imagenet1k', 'in1k')),

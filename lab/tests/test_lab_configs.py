@@ -7,7 +7,6 @@ import pytest
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.setup import build_runner, load_config
-from mmflatten_lab.garments.fashion import FashionOptions, build_fashion
 from mmflatten_lab.garments.scenes import garments
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +19,6 @@ def data(tmp_path_factory, fashion_files) -> Path:
     root = tmp_path_factory.mktemp('data')
     build_scenes(root / 'garments', SceneOptions(train=2, val=2, size=96, seed=0), garments(fashion_files))
     build_stereo_scenes(root / 'garments_stereo', StereoSceneOptions(train=2, val=2, size=96), garments(fashion_files))
-    build_fashion(root / 'fashion', FashionOptions(train=4, val=4), fashion_files)
     return root
 
 

@@ -41,7 +41,7 @@ LAB = {
     'fingerprint': 'what one attention can do, beside all others',
     'linearize': 'give blocks of a trained model another attention',
     'app': 'a web page to try one or two models: predictions, attention, cost',
-    'garments': 'build the garment scenes and files of Fashion-MNIST',
+    'garments': 'build scenes from the garments of Fashion-MNIST',
 }
 
 

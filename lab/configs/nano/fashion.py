@@ -1,6 +1,6 @@
 """Fashion-MNIST in memory: trained on 50,000 images, chosen on 10,000 others, tested on the 10,000 of the test file.
 
-Needs the four files (`mmflatten garments images` says where), no images on disk. 32 images per batch, not augmented.
+Needs the four files (`docs/datasets.md` says from where), no images on disk. 32 images per batch, not augmented.
 """
 custom_imports = dict(imports=['mmflatten_lab.datasets', 'mmflatten_lab.models'])
 dataset_type = 'mmflatten.FashionTensors'

@@ -1,1 +1,1 @@
-"""Fashion-MNIST as files and in scenes."""
+"""Fashion-MNIST, and scenes of its garments."""

@@ -5,19 +5,13 @@ arXiv:1708.07747; MIT licence, Zalando SE, 2017.
 """
 import gzip
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
-
-from mmflatten.datasets.build import BuildOptions, build
 
 GARMENT_CLASSES = ('T-shirt', 'trouser', 'pullover', 'dress', 'coat', 'sandal', 'shirt', 'sneaker', 'bag',
                    'ankle boot')
-FASHION_KIND = 'Fashion-MNIST images'
 SIDE = 28  # pixels
 RAW_FOLDER = Path('data/fashion-mnist')
 DEBIAN_FOLDER = Path('/usr/share/datasets/fashion-mnist')
@@ -34,7 +28,7 @@ SHA256 = {  # as published; of the first 1,000 and 200 garments, for tests
                                   '70d1eb2502f3755442ed583bf8a1edd8a346f8de694f4e55df15fe573b022c92'),
 }
 HOW_TO_GET = (f'Install the Debian package dataset-fashion-mnist, put the four files into {RAW_FOLDER}, or download '
-              'them with `mmflatten garments images --download`.')
+              'them with `mmflatten garments scenes --download`.')
 
 
 class Garments(NamedTuple):
@@ -87,36 +81,3 @@ def load_garments(split: str, folder: Path | None = None) -> Garments:
     images, labels = arrays
     first = 0 if split == 'train' else 60_000
     return Garments(images.reshape(-1, SIDE, SIDE), labels, np.arange(first, first + len(labels)))
-
-
-@dataclass(frozen=True)
-class FashionOptions(BuildOptions):
-    """Number of images per split, taken from the beginning of each file."""
-
-    train: int = 60_000
-    val: int = 10_000
-
-
-def build_fashion(out: Path, options: FashionOptions, folder: Path | None = None, force: bool = False,
-                  on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
-    """Write `{train,val}/00000.png` and `{train,val}.txt` with files and labels, and return the manifest."""
-    source = find_files(folder)
-
-    def write_split(root: Path, split: str) -> Iterator[int]:
-        garments, number = load_garments(split, source), getattr(options, split)
-        if number > len(garments.labels):
-            raise ValueError(f'{split} must be at most {len(garments.labels)}, the number in {source}, got {number}')
-        return _write_images(root, split, zip(garments.images[:number], garments.labels), 1)
-
-    return build(out, FASHION_KIND, options, write_split, lambda root: None, force, on_image)
-
-
-def _write_images(folder: Path, split: str, images: Iterable[tuple[np.ndarray, int]], objects: int) -> Iterator[int]:
-    """Write `{split}/00000.png`, ... and `{split}.txt` with files and labels; yield `objects` after each image."""
-    (folder / split).mkdir()
-    lines = []
-    for number, (image, label) in enumerate(images):
-        lines.append(f'{number:05d}.png {label}\n')
-        Image.fromarray(image).save(folder / split / f'{number:05d}.png')
-        yield objects
-    (folder / f'{split}.txt').write_text(''.join(lines), encoding='ascii')

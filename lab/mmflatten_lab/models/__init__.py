@@ -3,4 +3,5 @@ from mmflatten_lab.models.baselines import MeanAttention, NoAttention, Pixels, S
 from mmflatten_lab.models.factors import WithLocalTermAndGate, gates_of
 from mmflatten_lab.models.synthetic_tasks import CellHead, PlainMixer
 
-__all__ = ['CellHead', 'MeanAttention', 'NoAttention', 'Pixels', 'PlainMixer', 'SmallCNN', 'WithLocalTermAndGate', 'gates_of']
+__all__ = ['CellHead', 'MeanAttention', 'NoAttention', 'Pixels', 'PlainMixer', 'SmallCNN', 'WithLocalTermAndGate',
+           'gates_of']

@@ -46,8 +46,8 @@ class SmallCNN(BaseModule):
 class NoAttention(TokenMixer):
     """Control: the values themselves, so that no token reads another one.
 
-    The projections of queries and keys are there and stay unused. `sr_ratio` is ignored, because a reduced map would mix
-    tokens.
+    The projections of queries and keys are there and stay unused. `sr_ratio` is ignored: a reduced map would
+    mix tokens.
     """
 
     def __init__(self, *args: Any, sr_ratio: int = 1, **kwargs: Any) -> None:

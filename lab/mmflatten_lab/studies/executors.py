@@ -1,7 +1,6 @@
 """Executors start the processes of runs, on this machine or in Slurm jobs, and report how they end."""
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ class SlurmExecutor(Executor):
 
     Args:
         folder: folder for scripts, logs and ids of the jobs.
-        options: `partition=gpu,time=60,gpus=1,cpus=2`; times are in minutes, `mem` in GB. `cluster=local` needs no Slurm.
+        options: `partition=gpu,time=60,gpus=1,cpus=2`; times in minutes, `mem` in GB. `cluster=local` needs no Slurm.
     """
 
     slots = SLURM_JOBS

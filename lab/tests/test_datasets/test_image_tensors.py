@@ -1,12 +1,14 @@
 """Images in memory give what the same images give as files."""
 from pathlib import Path
 
+import cv2
 import pytest
 import torch
 from mmengine.registry import DATASETS, DefaultScope
 from torch.utils.data import DataLoader
 
 from mmflatten_lab.datasets.image_tensors import FashionTensors, ImageTensors
+from mmflatten_lab.garments.fashion import load_garments
 
 RAW = str(Path(__file__).parents[1] / 'fashion-mnist')
 
@@ -29,8 +31,12 @@ def test_training_equals_the_one_from_files(tmp_path):
     from mmengine.config import Config
     from mmengine.runner import Runner
 
-    from mmflatten_lab.garments.fashion import FashionOptions, build_fashion
-    build_fashion(tmp_path / 'data', FashionOptions(train=64, val=16), Path(RAW))
+    garments = load_garments('train', Path(RAW))
+    (tmp_path / 'data/train').mkdir(parents=True)
+    for number, image in enumerate(garments.images[:64]):
+        cv2.imwrite(str(tmp_path / f'data/train/{number:02d}.png'), image)
+    (tmp_path / 'data/train.txt').write_text(
+        ''.join(f'{number:02d}.png {label}\n' for number, label in enumerate(garments.labels[:64])))
     files = dict(type='CustomDataset', data_root=str(tmp_path / 'data'), ann_file='train.txt', data_prefix='train',
                  pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')])
     memory = dict(type='mmflatten.FashionTensors', split='train', folder=RAW, indices=64)

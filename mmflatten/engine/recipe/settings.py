@@ -28,7 +28,6 @@ _KNOWN = {
     r'^mmflatten.SceneFlowDataset .*driving': TrainingSet('SceneFlow', 4_400),
     r'^mmflatten.KITTIStereoDataset ': TrainingSet('KITTI', 160),  # pairs that are not held out
     # As the commands make them:
-    r'data/fashion': TrainingSet('Fashion-MNIST', 60_000),
     r'data/garments_stereo': TrainingSet('garment pairs', 400),
     r'data/garments/? ': TrainingSet('garment scenes', 1_000),
     r'data/digits_stereo': TrainingSet('digit pairs', 400),
