@@ -6,23 +6,27 @@ from itertools import pairwise
 
 import pandas as pd
 
+from mmflatten_lab.studies.controls import NONE
 from mmflatten_lab.studies.runs import BASELINE, ENDED, FINISHED, GRID, StudyRun, cells, expand, make_run, matches
 from mmflatten_lab.studies.statistics import (
     ALPHA,
     BETTER,
     EQUIVALENT,
+    LIKE_NONE,
     UNDECIDED,
     UNTESTED,
     WORSE,
     Comparison,
     Family,
     compare_pairs,
+    like_none,
     seed_means,
+    unless_like_none,
 )
 from mmflatten_lab.studies.study import Claim, Study
 from mmflatten_lab.studies.study_fields import StudyError
 
-OPEN = (UNDECIDED, UNTESTED)
+OPEN = (UNDECIDED, UNTESTED, LIKE_NONE)
 BELOW_BASELINES = 'below the baselines'
 
 
@@ -31,7 +35,8 @@ def judge(study: Study, runs: Sequence[StudyRun]) -> list[tuple[str, list[Compar
 
     Each table, the runs that a claim's `where` selects, has one linear model. All pairs of all claims are one family,
     whose error rate the interim analyses share. The first analysis that settles a claim decides it. A claim is not
-    judged if all its levels are below all baselines.
+    judged if all its levels are below all baselines, and neither is a step between two levels of the first factor that
+    cannot be told from the control without attention.
 
     Returns:
         For each claim its verdict, and a comparison of each two neighbours in its order.
@@ -63,6 +68,9 @@ def _judge_claim(study: Study, runs: Sequence[StudyRun], claim: Claim) -> tuple[
                     sum(len(other.order) - 1 for other in study.claims))
     values = _claim_values(study, chosen, factor, claim)
     pairs = compare_pairs(values, list(pairwise(claim.order)), family)
+    if isinstance(study.controls, list) and factor == next(iter(study.factors)):
+        levels = seed_means(study, [run for run in chosen if run.levels[factor] in (*claim.order, NONE)], factor)
+        pairs = unless_like_none(pairs, like_none(levels[[*dict.fromkeys([*claim.order, NONE])]]))
     baselines = [study.sign(run.metric) * run.value for run in runs if run.mode == BASELINE and run.metric in metrics]
     below = bool(baselines) and values[list(claim.order)].mean().max() < min(baselines)
     return BELOW_BASELINES if below else _verdict(pairs), pairs
@@ -99,7 +107,8 @@ def _claim_values(study: Study, runs: Sequence[StudyRun], factor: str, claim: Cl
 def _verdict(pairs: Sequence[Comparison]) -> str:
     """Verdict on a whole order: one reversed step refutes it, and all steps must be better to confirm it."""
     verdicts = {pair.verdict for pair in pairs}
-    for verdict, text in ((WORSE, 'not reproduced'), (UNTESTED, UNTESTED), (UNDECIDED, UNDECIDED)):
+    for verdict, text in ((WORSE, 'not reproduced'), (UNTESTED, UNTESTED), (LIKE_NONE, LIKE_NONE),
+                          (UNDECIDED, UNDECIDED)):
         if verdict in verdicts:
             return text
     return 'reproduced' if verdicts == {BETTER} else EQUIVALENT

@@ -9,18 +9,22 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from mmflatten.text import align, figure_text
+from mmflatten_lab.studies.controls import NONE
 from mmflatten_lab.studies.effects import effects
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.statistics import (
     ALPHA,
+    LIKE_NONE,
     Comparison,
     Family,
     compare_all,
     equal_variance_p,
+    like_none,
     mean_interval,
     p_text,
     pareto,
     seed_means,
+    unless_like_none,
 )
 from mmflatten_lab.studies.study import Study
 
@@ -65,7 +69,14 @@ class ComparisonTable:
         if self.values is None or not self.judged:
             return {}
         margin = self.study.margin.get(self.metric, 0.)
-        return {pair.first: pair for pair in compare_all(self.values, self.reference, Family(margin))}
+        pairs = compare_all(self.values, self.reference, Family(margin))
+        return {pair.first: pair for pair in unless_like_none(pairs, self.like_none)}
+
+    @cached_property
+    def like_none(self) -> set[str]:
+        """Levels that cannot be told from the control without attention; empty if the study has no controls."""
+        controlled = self.values is not None and isinstance(self.study.controls, list)
+        return like_none(self.values) & {*self.members} if controlled else set()
 
     def text(self) -> str:
         """A row for each level, best mean first, compared with the first level of the study file."""
@@ -83,7 +94,7 @@ class ComparisonTable:
         return align([[cell for _, cell in row] for row in rows], header, {0, 5}, markdown=True)
 
     def notes(self) -> list[str]:
-        """Remarks below the table: baselines, and unequal variances."""
+        """Remarks below the table: baselines, controls, and unequal variances."""
         notes = []
         if self.baselines:
             values = ', '.join(f'{name} {value:.4g}' for name, value in self.baselines.items())
@@ -91,6 +102,12 @@ class ComparisonTable:
         if self.beaten_by:
             notes.append(f'The reference, {self.reference}, is below {" and ".join(self.beaten_by)}'
                          + ('.' if self.judged else ', so nothing is judged.'))
+        if isinstance(self.study.controls, str):
+            notes.append(f'No controls: {self.study.controls}')
+        elif others := [name for name in self.order if name in self.like_none - {NONE}]:
+            missing = ' The control has no runs.' if NONE not in self.members else ''
+            notes.append(f'Not told from the control without attention ({NONE}): {", ".join(others)}.{missing} Nothing '
+                         f'is judged between these levels ({LIKE_NONE}).')
         p = equal_variance_p(self.values) if self.values is not None else math.nan
         if p < ALPHA:
             notes.append(f'The variances of the levels differ (Brown and Forsythe, p = {p:.3f}); the intervals assume '

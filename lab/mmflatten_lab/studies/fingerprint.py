@@ -17,6 +17,7 @@ from mmflatten.text import align
 from mmflatten_lab.datasets.synthetic_tasks import SyntheticTasks
 from mmflatten_lab.models.factors import gates_of
 from mmflatten_lab.studies.configs import config_of
+from mmflatten_lab.studies.controls import CONTROLS, NONE
 from mmflatten_lab.studies.driver import Driver
 from mmflatten_lab.studies.executors import LocalExecutor
 from mmflatten_lab.studies.folder import StudyFolder
@@ -31,6 +32,7 @@ SUITE, REFERENCES = FOLDER / 'suite.yaml', FOLDER / 'references.csv'
 FIELD = 'model.backbone.linear_attention'
 WIDTH, HEADS = 64, 2  # of the models
 LINEAR = 'linear'
+ENOUGH = .5  # of the way from chance to softmax: a task in which no attention gets so far measures none
 RECALL = {8: 'recall-8', 16: 'recall-16', 32: 'recall-32'}  # number of pairs -> task
 
 
@@ -125,20 +127,28 @@ def write_page(name: str, mixer: str, measured: pd.DataFrame, chance: Mapping[st
     for task, fraction in chance.items():
         others = [item.mean for (attention, other), item in found.items() if other == task and attention != name]
         rank = 1 + sum(mean > found[name, task].mean for mean in others)
-        rows.append([task, f'{fraction:.1f}', found[name, task].text(), found[reference, task].text(),
+        rows.append([task, f'{fraction:.1f}', *(found[level, task].text() if (level, task) in found else 'not stored'
+                                                for level in (*CONTROLS, name, reference)),
                      f'{rank} of {1 + len(others)}'])
     picture = page.with_suffix('.png')
     draw(name, reference, found, chance).savefig(picture, dpi=100)
     page.write_text(f"""# Fingerprint of {name}
 
 `{mixer}`: accuracy in % with a 95 % interval. *{reference}* is softmax with the same local term and gate; the rank is
-among the stored attentions. lab/docs/fingerprint.md describes the tasks; `mmflatten benchmark --operators` measures
-time and memory.
+among the stored attentions. *none* lets no token read another one, *mean* gives every token the mean of all.
+lab/docs/fingerprint.md describes the tasks; `mmflatten benchmark --operators` measures time and memory.
 
 ![accuracy in the tasks]({picture.name})
 
-{align(rows, ['task', 'chance', name, reference, 'rank'], {0}, markdown=True)}
-""", encoding='utf-8')
+{align(rows, ['task', 'chance', *CONTROLS, name, reference, 'rank'], {0}, markdown=True)}
+{unmeasured(found, chance)}""", encoding='utf-8')
+
+
+def unmeasured(found: Mapping[tuple[str, str], Interval], chance: Mapping[str, float]) -> str:
+    """Name the tasks that a model without attention learns at least half as well as softmax."""
+    tasks = [task for task, fraction in chance.items() if {(NONE, task), (SOFTMAX, task)} <= found.keys()
+             and found[NONE, task].mean - fraction >= ENOUGH * (found[SOFTMAX, task].mean - fraction)]
+    return f'\nNo measure of an ability, because *none* does well: {", ".join(tasks)}.\n' if tasks else ''
 
 
 def draw(name: str, reference: str, found: Mapping[tuple[str, str], Interval], chance: Mapping[str, float]) -> Figure:
@@ -151,6 +161,10 @@ def draw(name: str, reference: str, found: Mapping[tuple[str, str], Interval], c
     tasks.scatter([item.mean for (_, task), item in found.items() if task in rows],
                   [rows[task] for _, task in found if task in rows], color='0.8', s=14, label='stored attentions')
     tasks.scatter(list(chance.values()), list(rows.values())[::-1], marker='|', color='k', s=120, label='chance')
+    for control, style in zip(CONTROLS, ('-', ':')):
+        known = [task for task in rows if (control, task) in found]
+        tasks.plot([found[control, task].mean for task in known], [rows[task] for task in known], style, color='0.4',
+                   label=control)
     for attention, style in styles.items():
         items = [found[attention, task] for task in rows]
         tasks.errorbar([item.mean for item in items], list(rows.values()), xerr=_lengths(items), **style)

@@ -68,7 +68,7 @@ class StudyRun:
 
 
 def expand(study: Study) -> list[StudyRun]:
-    """Make the baselines, and the runs of the grid with the seeds of the first interim analysis.
+    """Make the baselines, the controls, and the other runs of the grid with the seeds of the first interim analysis.
 
     Raises:
         StudyError: all runs are excluded or they are too many, a run has no base, or two factors set one field.
@@ -77,7 +77,8 @@ def expand(study: Study) -> list[StudyRun]:
     if number > MAX_RUNS:
         raise StudyError(f'factors: expected at most {MAX_RUNS} runs before exclusions, got {number}. Split the study.')
     first = study.seeds[:study.seed_counts[0]]
-    runs = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in seeds if seed in first]
+    runs = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in seeds
+            if seed in first or study.is_control(levels)]
     if not runs:
         raise StudyError(f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer combinations.')
     return [make_baseline(study, name) for name in study.baselines] + runs

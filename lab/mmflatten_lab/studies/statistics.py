@@ -5,7 +5,7 @@ import functools
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,14 @@ from scipy import stats
 from statsmodels.regression.linear_model import RegressionResults
 from statsmodels.tools.sm_exceptions import ModelWarning
 
+from mmflatten_lab.studies.controls import NONE
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.study import Study
 
 ALPHA = 0.05
 POWER = 0.8
 BETTER, WORSE, EQUIVALENT, UNDECIDED, UNTESTED = ('better', 'worse', 'equivalent', 'undecided', 'too few seeds')
+LIKE_NONE = 'like none'  # verdict on two levels of which neither differs from the control
 DRAWS = 40_000  # for the distribution of the largest of several t statistics
 SMALLEST_ERROR = 1e-12  # standard error used in ratios, so that equal values give finite statistics
 
@@ -177,6 +179,23 @@ def compare_pairs(values: pd.DataFrame, pairs: Sequence[tuple[str, str]], family
         p = corrected_p(value / error, model.df_resid, family.number)
         found.append(_compare(values, first, second, (float(value), float(error)), limits, p, family))
     return found
+
+
+def like_none(values: pd.DataFrame) -> set[str]:
+    """Levels that cannot be told from the control without attention (Dunnett's test, 5 % for all), and the control.
+
+    Args:
+        values: from `seed_means`. Without results of the control, no level can be told from it.
+    """
+    if NONE not in values or values[NONE].isna().all():
+        return set(values.columns)
+    return set(values.columns) - {pair.first for pair in compare_all(values, NONE) if pair.verdict in (BETTER, WORSE)}
+
+
+def unless_like_none(pairs: Sequence[Comparison], like: set[str]) -> list[Comparison]:
+    """Replace the verdict on each two levels of which neither differs from the control."""
+    return [replace(pair, verdict=LIKE_NONE) if {pair.first, pair.second} <= like and pair.verdict != UNTESTED else pair
+            for pair in pairs]
 
 
 def corrected_p(statistic: float, freedom: float, tests: int) -> float:

@@ -1,10 +1,22 @@
 """Data model of a study file, checked by pydantic."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from mmflatten_lab.studies.controls import CONTROLS, add_controls
 from mmflatten_lab.studies.study_fields import (
     MANY,
     SEED,
@@ -13,6 +25,7 @@ from mmflatten_lab.studies.study_fields import (
     Options,
     Pattern,
     Positive,
+    Reason,
     Seeds,
     StudyError,
     check_name,
@@ -76,6 +89,7 @@ class Study(StudyPart):
     """Content of a study file for one of its sizes.
 
     Attributes:
+        controls: levels of the first factor without attention, or a text that says why the study has none.
         baselines: name -> config fields of a run outside the grid, such as logistic regression. Nothing is judged if
             the reference, the first level of the first factor, is below all of them.
         margin: metric -> difference that does not matter, for tests of equivalence.
@@ -86,6 +100,8 @@ class Study(StudyPart):
     name: Annotated[str, Field(pattern=r'^[^/.\x00-\x1f][^/\x00-\x1f]*$', max_length=100)]  # of a folder
     base: str | None = None
     options: Options = {}
+    controls: Annotated[list[Literal['none', 'mean']], Field(min_length=1), AfterValidator(distinct)] | Reason = \
+        list(CONTROLS)
     factors: Annotated[dict[str, Annotated[Levels, Field(min_length=1)]], BeforeValidator(read_levels)] = {}
     seeds: Seeds = Field([0], validation_alias=AliasPath('factors', SEED))
     exclude: Annotated[list[Pattern], Field(max_length=MANY), AfterValidator(distinct)] = []
@@ -98,6 +114,19 @@ class Study(StudyPart):
     std: Positive | None = None
     claims: Annotated[list[Claim], Field(max_length=MANY), AfterValidator(distinct)] = []
     description: Annotated[str, AfterValidator(str.strip)] = ''
+
+    @field_validator('factors')
+    @classmethod
+    def _add_controls(cls, factors: dict[str, Levels], info: ValidationInfo) -> dict[str, Levels]:
+        controls = info.data.get('controls')
+        if not factors or not isinstance(controls, list):
+            return factors
+        first = next(iter(factors))
+        return {**factors, first: add_controls(factors[first], controls)}
+
+    def is_control(self, levels: Mapping[str, str]) -> bool:
+        """Return True for the levels of a run without attention."""
+        return isinstance(self.controls, list) and next(iter(levels.values()), '') in self.controls
 
     def factor_of(self, claim: Claim) -> str:
         """Factor whose levels a claim orders."""

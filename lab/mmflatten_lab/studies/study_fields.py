@@ -100,6 +100,7 @@ def split_order(value: Any) -> Any:
 
 
 Count = Annotated[int, Field(gt=0, le=10**9)]
+Reason = Annotated[str, Field(min_length=10)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], BeforeValidator(_seed_list),
                   Field(min_length=1, max_length=MANY), AfterValidator(distinct)]

@@ -68,7 +68,8 @@ def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
 
     def write(**changes: object) -> Path:
         content = dict(
-            name='tiny', base=str(tiny_config), budget=dict(epochs=2), metrics=['accuracy/top1'],
+            name='tiny', base=str(tiny_config), controls='a test of the tool', budget=dict(epochs=2),
+            metrics=['accuracy/top1'],
             factors=dict(attention=dict(
                 focused={'model.backbone.mixers': dict(L=dict(type='FocusedLinearAttention'))},
                 vanilla={'model.backbone.mixers': dict(L=dict(type='LinearAttention', feature_map='relu'))}), seed=2))
