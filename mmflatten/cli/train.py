@@ -14,8 +14,6 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
                         help="mixed precision (default type: the config's, or else float16 on GPUs, bfloat16 on CPUs)")
     parser.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch')
-    parser.add_argument('--track', choices=['tensorboard', 'wandb'],
-                        help='also report scalars, validation drawings and the config to this tracker')
     parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
     parser.add_argument('--seed', type=seed, help='random seed of Python, NumPy, PyTorch, samplers and loaders')
     parser.add_argument('--deterministic', action='store_true',
@@ -29,7 +27,6 @@ def options(parser: ArgumentParser) -> None:
 @command('train', __doc__, options)
 def main(args: Namespace) -> None:
     from mmflatten.engine import setup
-    from mmflatten.engine.tracking import add_tracking
     cfg = setup.load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
     if args.amp is not None:
         setup.set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
@@ -44,6 +41,4 @@ def main(args: Namespace) -> None:
     if args.compile is not None:
         setup.set_compile(cfg, args.compile)
     setup.set_resume(cfg, args.resume)
-    if args.track is not None:
-        add_tracking(cfg, args.track)
     setup.train(cfg, command=['mmflatten', 'train', *args.argv])

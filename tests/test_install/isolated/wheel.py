@@ -30,7 +30,7 @@ results = dict(file=mmflatten.__file__, models=list_models('*nano_digits', task=
                flops=run('flops', NAME, f'configs/digits/{OTHER}.py'))
 run('data', 'digits', '--train', '4', '--val', '2', '--size', '96')
 run('predict', 'garment-classifier', CROPS, '--out', 'first')
-run('train', NAME, '--track', 'tensorboard', '--cfg-options', 'train_cfg.max_epochs=1', *loaders('train', 'val'))
+run('train', NAME, '--cfg-options', 'train_cfg.max_epochs=1', *loaders('train', 'val'))
 checkpoint = Path(f'work_dirs/{NAME}/last_checkpoint').read_text()
 run('test', NAME, checkpoint, '--out', 'tested.pkl', '--cfg-options', *loaders('test'))
 run('predict', NAME, checkpoint, CROPS, '--out', 'found')
