@@ -124,40 +124,21 @@ def check_task(scope: str) -> None:
 
 
 def gpu_problem() -> str:
-    """Return one line on a GPU that the installed PyTorch cannot use, with the fix; '' if there is none."""
-    if os.environ.get('CUDA_VISIBLE_DEVICES') in ('', '-1') or shutil.which('nvidia-smi') is None:
-        return ''
+    """Return one line on GPUs that the installed PyTorch does not find, with the fix; '' if there is no problem."""
     import torch
-    pytorch = f'PyTorch {torch.__version__}'
-    versions = LIBRARIES['torch'].install_command.removeprefix('pip install ')
-    fix = ('uv pip install --torch-backend=auto --reinstall-package torch --reinstall-package torchvision '
-           f'{versions} (docs/install.md)')
-    if torch.cuda.is_available():
-        built = [int(number) for name in torch.cuda.get_arch_list() for number in re.findall(r'^sm_(\d+)', name)]
-        major, minor = torch.cuda.get_device_capability()
-        if not built or 10 * major + minor >= min(built):
-            return ''
-        fix = fix.replace('auto', 'cu126')  # the newest driver would get the newest CUDA
-        return (f'{torch.cuda.get_device_name()}: {pytorch} is built for compute capability {min(built) / 10} and '
-                f'newer, got {major}.{minor}. Install a PyTorch built for an older CUDA: {fix}')
+    hidden = os.environ.get('CUDA_VISIBLE_DEVICES') in ('', '-1')
+    if hidden or shutil.which('nvidia-smi') is None or torch.cuda.is_available():
+        return ''
     try:
-        listed = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version', '--format=csv,noheader'],
-                                capture_output=True, text=True, timeout=30, check=True).stdout
+        gpus = subprocess.run(['nvidia-smi', '-L'], capture_output=True, text=True, timeout=30, check=True).stdout
     except (subprocess.SubprocessError, OSError):
         return ''
-    name, _, driver = listed.strip().partition('\n')[0].partition(',')
-    if not driver:
+    if not gpus.strip():
         return ''
-    gpu = f'{name.strip()} (driver {driver.strip()})'
-    if torch.version.cuda is None:
-        return f'{gpu}: {pytorch} is built without CUDA. Install a build for CUDA: {fix}'
-    try:
-        torch.cuda.init()
-        reason = 'it finds no GPU'
-    except (RuntimeError, AssertionError) as error:
-        reason = re.split(r'\. |\n', str(error))[0]
-    return (f'{gpu}: {pytorch}, built for CUDA {torch.version.cuda}, cannot use it ({reason}). If the driver is too '
-            f'old, update it or install a PyTorch built for an older CUDA: {fix}')
+    name, build = gpus.splitlines()[0].partition(' (UUID')[0], torch.version.cuda or 'no CUDA'
+    return (f'{name}: PyTorch {torch.__version__}, built for {build}, cannot use it. Update the driver, or install a '
+            'PyTorch for it: uv pip install --torch-backend=auto --reinstall-package torch --reinstall-package '
+            f'torchvision {LIBRARIES["torch"].install_command.removeprefix("pip install ")} (docs/install.md)')
 
 
 def _installed_version(distribution: str) -> str | None:

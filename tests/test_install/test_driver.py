@@ -5,7 +5,7 @@ import torch
 from mmflatten.cli import doctor
 from mmflatten.requirements import gpu_problem
 
-TOO_OLD = 'NVIDIA A100 (driver 470.57.02)'
+TOO_OLD = 'NVIDIA A100'
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def old_driver(tmp_path, monkeypatch):
     """A fake nvidia-smi that lists a GPU, and a PyTorch that cannot use it."""
     tool = tmp_path / 'bin' / 'nvidia-smi'
     tool.parent.mkdir()
-    tool.write_text('#!/bin/sh\necho "NVIDIA A100, 470.57.02"\necho "NVIDIA A100, 470.57.02"\n')
+    tool.write_text('#!/bin/sh\necho "GPU 0: NVIDIA A100 (UUID: GPU-1)"\necho "GPU 1: NVIDIA A100 (UUID: GPU-2)"\n')
     tool.chmod(0o755)
     monkeypatch.setenv('PATH', str(tool.parent), prepend=':')
     monkeypatch.delenv('CUDA_VISIBLE_DEVICES', raising=False)
@@ -24,7 +24,7 @@ def old_driver(tmp_path, monkeypatch):
 
 def test_gpu_problem_names_an_old_driver(old_driver):
     problem = gpu_problem()
-    assert TOO_OLD in problem and 'CUDA 13.2' in problem and len(problem.splitlines()) == 1
+    assert TOO_OLD in problem and '13.2' in problem and len(problem.splitlines()) == 1
     assert '--torch-backend=auto --reinstall-package torch --reinstall-package torchvision torch==' in problem
 
 
@@ -34,20 +34,10 @@ def test_gpu_problem_names_a_build_without_cuda(old_driver, monkeypatch):
     assert TOO_OLD in gpu_problem() and gpu_problem() != with_cuda
 
 
-def test_gpu_problem_names_an_unsupported_gpu(old_driver, monkeypatch):
-    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
-    monkeypatch.setattr(torch.cuda, 'get_arch_list', lambda: ['sm_75', 'sm_90', 'compute_90'])
-    monkeypatch.setattr(torch.cuda, 'get_device_capability', lambda: (7, 0))
-    monkeypatch.setattr(torch.cuda, 'get_device_name', lambda: 'NVIDIA V100')
-    assert all(part in gpu_problem() for part in ('NVIDIA V100', '7.5', '7.0'))
-
-
 @pytest.mark.parametrize('case', ['works', 'hidden', 'no GPU', 'fails'])
 def test_gpu_problem_is_empty_for_working_hidden_and_absent_gpus(old_driver, monkeypatch, case):
     if case == 'works':
         monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
-        monkeypatch.setattr(torch.cuda, 'get_arch_list', lambda: ['sm_75'])
-        monkeypatch.setattr(torch.cuda, 'get_device_capability', lambda: (9, 0))
     elif case == 'hidden':
         monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '')
     else:
