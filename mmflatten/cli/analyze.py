@@ -16,7 +16,7 @@ def options(parser: ArgumentParser) -> None:
     add_output(parser, 'analysis', 'tables, figures and analysis.json')
     parser.add_argument('--worst', type=positive, default=12, metavar='N',
                         help='number of worst images to draw (default: 12)')
-    add_score(parser, 'minimum score of detections in confusions and drawings')
+    add_score(parser, 'minimum score of detections in errors and drawings')
 
 
 @command('analyze', __doc__, options)

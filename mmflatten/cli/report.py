@@ -18,7 +18,7 @@ def options(parser: ArgumentParser) -> None:
                         help='page to write (default: report.html)')
     parser.add_argument('--images', type=positive, default=24, metavar='N',
                         help='maximum number of test images, half of them the worst, half random (default: 24)')
-    add_score(parser, 'minimum score of detections in confusions and drawings')
+    add_score(parser, 'minimum score of detections in errors and drawings')
 
 
 @command('report', __doc__, options)

@@ -57,7 +57,7 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
 
     Args:
         worst: maximum number of worst images.
-        score: minimum score of detections in confusions and worst images.
+        score: minimum score of detections in the errors of worst images.
 
     Raises:
         FileNotFoundError: the annotation file of detections does not exist.

@@ -32,14 +32,14 @@ class Instances:
         return [self.truth.cats[category]['name'] for category in self.categories]
 
     def notes(self) -> list[str]:
-        """Report images without predictions and repeated images, which AP and confusions count differently."""
+        """Report images without predictions and repeated images."""
         tested, known, notes = len(set(self.image_ids)), len(self.truth.imgs), []
         if tested < known:
-            notes.append(f'{known - tested} of {known} annotated images have no prediction: AP counts their '
-                         'objects as missed, confusions ignore them')
+            notes.append(f'{known - tested} of {known} annotated images have no prediction: their objects '
+                         'count as missed')
         if tested < len(self.image_ids):
             notes.append(f'{len(self.image_ids) - tested} of {len(self.image_ids)} predictions repeat an img_id: '
-                         'AP merges them, confusions count the objects of the image for each')
+                         'they are merged')
         return notes
 
     def evaluate(self, kind: str) -> COCOeval:
@@ -95,7 +95,7 @@ def read_instances(results: Results) -> Instances:
     return Instances(truth, categories, image_ids, detections)
 
 
-def corner_boxes(instances: dict[str, Any]) -> np.ndarray:
+def _corner_boxes(instances: dict[str, Any]) -> np.ndarray:
     """Convert boxes (n, 4) from x1, y1, x2, y2 to x, y, width, height."""
     boxes = np.asarray(instances['bboxes']).astype(np.float64).reshape(-1, 4)
     boxes[:, 2:] -= boxes[:, :2]
@@ -107,7 +107,7 @@ def _annotations(instances: dict, image_id: int, categories: list[int] | range, 
     """Return COCO annotations, whose area is that of the masks if these count."""
     annotations = []
     scores = instances.get('mask_scores', instances.get('scores')) if masks else instances.get('scores')
-    for index, (box, label) in enumerate(zip(corner_boxes(instances).tolist(), instances['labels'])):
+    for index, (box, label) in enumerate(zip(_corner_boxes(instances).tolist(), instances['labels'])):
         annotation = dict(image_id=image_id, category_id=categories[int(label)], bbox=box, area=box[2] * box[3],
                           iscrowd=crowd)
         if masks:

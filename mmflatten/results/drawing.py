@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure, FigureBase
 
-from mmflatten.results.figures import Bars, Confusion, Lines, Plot
+from mmflatten.results.figures import Confusion, Lines, Plot
 from mmflatten.text import figure_text
 
 COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
@@ -61,8 +61,6 @@ def _size(plot: Plot) -> tuple[float, float]:
     if isinstance(plot, Confusion):
         side = 3.5 + 0.22 * min(len(plot.names), MAX_NAMES)
         return side + 1, side
-    if isinstance(plot, Bars):
-        return 5.5, 1 + 0.25 * len(plot.values)
     if isinstance(plot, Lines) and plot.log:  # many lines, with a legend beside them
         return 7, max(4, 0.2 * len(plot.lines))
     return (4.5, 3.2) if isinstance(plot, Lines) and not plot.mean else (5.5, 4)
@@ -106,14 +104,3 @@ def _(plot: Confusion, figure: FigureBase) -> None:
         for row, column in np.argwhere(fractions >= 0.005):
             axes.text(column, row, f'{fractions[row, column]:.2f}', ha='center', va='center', fontsize='x-small',
                       color='white' if fractions[row, column] > 0.5 else 'black')
-
-
-@_draw.register
-def _(plot: Bars, figure: FigureBase) -> None:
-    axes = figure.subplots()
-    bars = axes.barh(range(len(plot.values)), np.nan_to_num(list(plot.values.values())), color=COLOURS[0],
-                     tick_label=[figure_text(name) for name in plot.values])
-    axes.bar_label(bars, fmt='%.3g', padding=2, fontsize='small')
-    axes.set(xlabel=plot.label)
-    axes.margins(x=.12)
-    axes.invert_yaxis()

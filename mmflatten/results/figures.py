@@ -21,18 +21,6 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Bars:
-    """Named values, drawn as horizontal bars with the first on top."""
-
-    values: Mapping[str, float]
-    label: str
-
-    @property
-    def description(self) -> str:
-        return f'{self.label}: ' + ', '.join(f'{name} {value:.3g}' for name, value in list(self.values.items())[:12])
-
-
-@dataclass(frozen=True)
 class Lines:
     """Lines over a common axis. A line without points keeps its place in the order of colours."""
 
@@ -51,4 +39,4 @@ class Lines:
         return f'{axes}: {", ".join(ends)}'
 
 
-Plot = Confusion | Bars | Lines
+Plot = Confusion | Lines

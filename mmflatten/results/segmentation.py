@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmflatten.results.analysis import Analysis, ResultTable, known_mean, most_confused
-from mmflatten.results.figures import Bars, Confusion
+from mmflatten.results.figures import Confusion
 from mmflatten.results.reading import Results, ResultsError, require_truth
 
 IGNORED = 255  # default of mmseg
@@ -35,7 +35,7 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
         dict(classes=ResultTable('classes, the lowest IoU first',
                                  ('class', 'pixels', 'IoU', 'accuracy', 'precision'), rows),
              confusions=most_confused(matrix, names)),
-        dict(confusion=Confusion(matrix, names), iou=Bars({row[0]: row[2] for row in rows[:40]}, 'IoU')))
+        dict(confusion=Confusion(matrix, names)))
 
 
 def _labels(entry: dict, ignored: int) -> np.ndarray:

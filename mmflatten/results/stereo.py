@@ -8,7 +8,6 @@ import torch
 
 from mmflatten.evaluation.stereo import StereoMetric, image_sums
 from mmflatten.results.analysis import Analysis, ResultTable
-from mmflatten.results.figures import Bars
 from mmflatten.results.reading import Results, ResultsError, require_truth
 
 DISPARITY_EDGES = (0, 4, 8, 16, 32, 64, 128, float('inf'))  # pixels
@@ -27,12 +26,10 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
         raise ResultsError(f'max_disp: no pixel of {results.path} has a true disparity below the limit, got {limit}.')
     epes = [sums['error'] / sums['pixels'] if sums['pixels'] else float('nan') for sums in metric.results]
     order = np.argsort(-np.nan_to_num(epes, nan=-1), kind='stable')[:worst]
-    distances = _distance_table(true, predicted)
     return Analysis(
         'stereo', len(pairs), metric.compute_metrics(metric.results), 'end-point error in pixels',
         [(int(index), float(epes[index])) for index in order],
-        dict(distances=distances),
-        dict(d1_by_distance=Bars({f'{row[0]} px': row[3] for row in distances.rows}, 'D1 in %')))
+        dict(distances=_distance_table(true, predicted)))
 
 
 def _evaluated(entry: dict[str, Any], limit: float | None) -> tuple[torch.Tensor, torch.Tensor]:

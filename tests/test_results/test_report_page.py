@@ -11,7 +11,7 @@ from mmflatten.results.curves import is_training, read_scalars
 
 TASKS = dict(  # config, a metric, a chart of the analysis, and a column of its first table
     classification=('flatten-swin-nano_digits', 'accuracy/top1', 'Confusion', 'accuracy'),
-    segmentation=('semantic-fpn_flatten-swin-nano_digits', 'mIoU', 'Iou', 'IoU'),
+    segmentation=('semantic-fpn_flatten-swin-nano_digits', 'mIoU', 'Confusion', 'IoU'),
     detection=('mask-rcnn_flatten-swin-nano_fpn_digits', 'coco/bbox_mAP_50', 'Bbox precision recall', 'AP small'))
 SECTIONS = {'summary', 'curves', 'metrics', 'samples', 'config'}
 LOGGED = 'default_hooks = dict(logger=dict(interval=1), checkpoint=dict(interval=1))\nrandomness = dict(seed=3)'

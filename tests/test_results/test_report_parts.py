@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mmflatten.results.drawing import svg
-from mmflatten.results.figures import Bars, Confusion, Lines
+from mmflatten.results.figures import Confusion, Lines
 
 
 @pytest.fixture
@@ -43,7 +43,6 @@ def test_page_of_fifty_photographs_stays_below_8_mb(pairs, written):
     (Confusion(np.array([[3, 1], [0, 0]]), ['cat', '<b>']), ['cat', '&lt;b&gt;', '0.75']),
     (Lines(dict(cat=((0, 1), (1, .5)), mean=((0, 1), (1, .5))), 'recall', 'precision', mean='mean'),
      ['mean', 'recall', 'precision']),
-    (Bars(dict(a=.5, b=float('nan')), 'IoU'), ['IoU', '0.5']),
     (Lines(dict(one=((1, 2), (3, float('nan'))), none=((), ())), 'iteration'), ['iteration'])])
 def test_svg_has_text_without_fixed_black_or_styles_of_the_page(plot, words):
     drawing = svg(plot)

@@ -1,4 +1,4 @@
-"""Analyses of small sets of detections: COCO's metrics as in mmdet, kinds of errors, and confusions."""
+"""Analyses of small sets of detections: COCO's metrics as in mmdet, and the worst images."""
 import json
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from pycocotools import mask as coco_mask
 
 from mmflatten.results.analysis import Analysis, analyze
 from mmflatten.results.coco import read_instances
-from mmflatten.results.detection import count_confusions
 from mmflatten.results.reading import Results, ResultsError
 from mmflatten.tasks import tasks
 
@@ -82,15 +81,11 @@ ONE = dict(
                              [0, 0, 1, 0, 1], [.9, .8, .7, .6, .1]))
 
 
-def test_confusions_of_classes_and_background():
-    results = results_of([ONE])
-    matrix, errors = count_confusions(results, read_instances(results), 0.3)
-    counted = {tuple(place): int(matrix[tuple(place)]) for place in np.argwhere(matrix)}
-    background = len(CLASSES)
-    assert counted == {(0, 0): 1, (1, 0): 1, (1, background): 1, (background, 1): 1}
-    assert errors.tolist() == [3] and analyze(results).worst == [(0, 3)]
-    matrix, errors = count_confusions(results, read_instances(results), 0.05)
-    assert matrix[1, background] == 0 and errors.tolist() == [2]
+def test_errors_of_an_image_are_its_missed_and_false_instances():
+    results = results_of([ONE, dict(ONE, img_id=7, pred_instances=instances([], [], []))])
+    assert analyze(results, score=.3).worst == [(0, 4), (1, 3)]  # named wrongly (twice), invented, missed
+    assert analyze(results, score=.05).worst == [(0, 3), (1, 3)]
+    assert analyze(results, worst=1, score=.95).worst == [(0, 3)]
 
 
 def test_images_without_a_prediction_and_repeated_ones_are_noted(scenes, found_in_scenes):

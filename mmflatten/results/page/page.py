@@ -31,7 +31,7 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
 
     Args:
         images: maximum number of test images, half of them the worst, half random.
-        score: minimum score of detections in confusions and drawings.
+        score: minimum score of detections in errors and drawings.
 
     Raises:
         FileNotFoundError: a work dir does not exist.
