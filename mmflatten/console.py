@@ -201,3 +201,23 @@ def quiet_libraries(level: int = logging.WARNING) -> Iterator[None]:
             yield
     finally:
         logger.setLevel(before)
+
+
+@contextlib.contextmanager
+def quiet_decoders() -> Iterator[None]:
+    """Hide what OpenCV, libpng and libjpeg print about broken images; `sys.stderr` still works.
+
+    The last two write to file descriptor 2, which leads nowhere inside this context, in all threads.
+    """
+    import cv2  # mmcv brings it, which not every command needs
+    with contextlib.ExitStack() as stack:
+        stack.callback(cv2.utils.logging.setLogLevel, cv2.utils.logging.setLogLevel(0))
+        before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        stack.callback(os.close, before)
+        if getattr(sys.stderr, 'stream', sys.stderr) is sys.__stderr__:  # of a command, too
+            sys.stderr.flush()
+            stack.enter_context(contextlib.redirect_stderr(Escaped(os.fdopen(os.dup(2), 'w', buffering=1))))
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        stack.callback(os.dup2, before, 2)
+        yield

@@ -1,23 +1,24 @@
 """Files that a user names, or that such a file names: regular ones of a bounded size are read, others refused."""
-import contextlib
 import json
 import os
 import re
 import stat
-import sys
-from collections.abc import Iterator
+import types
+from collections.abc import Collection, Iterator
+from dataclasses import is_dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import yaml
-
-from mmflatten.text import Escaped
 
 IMAGE_FORMATS = ('BMP', 'JPEG', 'PNG', 'PPM', 'TIFF', 'WEBP')  # Pillow would give an EPS to Ghostscript
 _SIGNATURES = re.compile(rb'BM|\xff\xd8\xff|\x89PNG\r\n\x1a\n|P[1-6][\s#]|II[*+]\0|MM\0[*+]|RIFF....WEBP', re.DOTALL)
 MAX_BYTES = 2**31
+MAX_JSON_BYTES = 2**26  # of a file that this project writes
 MAX_YAML_BYTES, MAX_YAML_VALUES = 2**20, 100_000
+FEW = 100  # characters of a value in a message
 MAX_DIGITS = 300  # of a number: more do not fit a float, and take long to convert
 _KINDS = {stat.S_IFDIR: 'a folder', stat.S_IFIFO: 'a pipe', stat.S_IFSOCK: 'a socket', stat.S_IFCHR: 'a device',
           stat.S_IFBLK: 'a device'}
@@ -25,6 +26,10 @@ _KINDS = {stat.S_IFDIR: 'a folder', stat.S_IFIFO: 'a pipe', stat.S_IFSOCK: 'a so
 
 class UnusableFile(ValueError):
     """A file cannot be read. The message begins with its path."""
+
+
+class DamagedFile(ValueError):
+    """A file is not what this project writes: cut off, of another type or with wrong values."""
 
 
 def problem_of(path: str | os.PathLike, max_bytes: int = MAX_BYTES) -> str | None:
@@ -110,6 +115,57 @@ def parse_json(path: str | os.PathLike, text: str) -> Any:
         raise UnusableFile(f'{where}: expected JSON, got {error}.') from error
 
 
+def read_json(path: Path, kind: type | None = None, required: Collection[str] = ()) -> dict[str, Any]:
+    """Read the fields of a JSON file; {} if it does not exist.
+
+    Args:
+        kind: class whose annotations are the types of the fields. Fields that it does not have are left out. None for
+            any fields.
+        required: fields that may not be missing.
+
+    Raises:
+        DamagedFile: the file cannot be read as such fields. The message has its path and the first wrong field.
+    """
+    if not os.path.lexists(path):
+        return {}
+    try:
+        content = parse_json(path, read_text(path, MAX_JSON_BYTES))
+    except UnusableFile as error:
+        raise DamagedFile(str(error)) from error
+    if not isinstance(content, dict):
+        raise DamagedFile(f'{path}: expected a dictionary, got {str(content)[:FEW]}.')
+    missing = [name for name in required if name not in content]
+    if missing:
+        raise DamagedFile(f'{path}: expected the field {missing[0]}, got {", ".join(content)[:FEW] or "no field"}.')
+    hints = dict.fromkeys(content, Any) if kind is None else _hints(kind)
+    for name, value in content.items():
+        if name in hints and not fits(value, hints[name]):
+            raise DamagedFile(f'{path}: expected {getattr(hints[name], "__name__", hints[name])} for {name}, got '
+                              f'{str(value)[:FEW]}.')
+    return {name: value for name, value in content.items() if name in hints}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return True if a value from JSON has an annotated type. Integers fit float, and dictionaries a data class."""
+    arguments = get_args(hint)
+    match get_origin(hint):
+        case types.UnionType:
+            return any(fits(value, argument) for argument in arguments)
+        case origin if origin is dict:
+            return isinstance(value, dict) and all(fits(item, arguments[1]) for item in value.values())
+        case origin if origin is list:
+            return isinstance(value, list) and all(fits(item, arguments[0]) for item in value)
+    if is_dataclass(hint):
+        hints = _hints(hint)
+        return isinstance(value, dict) and all(fits(item, hints.get(name, Any)) for name, item in value.items())
+    return hint is Any or type(value) is hint or hint is float and type(value) is int
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def read_yaml(path: str | os.PathLike) -> Any:
     """Read YAML of at most `MAX_YAML_BYTES`, and of at most `MAX_YAML_VALUES` with its aliases written out.
 
@@ -181,23 +237,3 @@ def images_in(folder: Path, suffixes: tuple[str, ...], deep: bool = False) -> li
     return sorted(path for place, files in places for path in map(Path(place).joinpath, files)
                   if path.suffix.lower() in suffixes and not path.is_dir()
                   and not any(part.startswith('.') for part in path.relative_to(folder).parts))
-
-
-@contextlib.contextmanager
-def quiet_decoders() -> Iterator[None]:
-    """Hide what OpenCV, libpng and libjpeg print about broken images; `sys.stderr` still works.
-
-    The last two write to file descriptor 2, which leads nowhere inside this context, in all threads.
-    """
-    import cv2  # mmcv brings it, which not every command needs
-    with contextlib.ExitStack() as stack:
-        stack.callback(cv2.utils.logging.setLogLevel, cv2.utils.logging.setLogLevel(0))
-        before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-        stack.callback(os.close, before)
-        if getattr(sys.stderr, 'stream', sys.stderr) is sys.__stderr__:  # of a command, too
-            sys.stderr.flush()
-            stack.enter_context(contextlib.redirect_stderr(Escaped(os.fdopen(os.dup(2), 'w', buffering=1))))
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
-        stack.callback(os.dup2, before, 2)
-        yield

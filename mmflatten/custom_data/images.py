@@ -17,9 +17,10 @@ import numpy as np
 from mmengine.utils import track_iter_progress
 from PIL import Image
 
+from mmflatten.console import quiet_decoders
 from mmflatten.custom_data.reading import DataError, Problem
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
-from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, quiet_decoders, read_bytes
+from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, read_bytes
 from mmflatten.text import shorten
 
 SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'test', 'testing'})  # any case

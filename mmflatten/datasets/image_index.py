@@ -9,7 +9,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from mmflatten.json_files import read_json
+from mmflatten.files import read_json
 
 FORMAT = 2
 # End of the name in `names.bin` and label; for members of shards also the shard and the byte range in it.

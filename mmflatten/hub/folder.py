@@ -18,11 +18,10 @@ from mmflatten.config import build_model
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.setup import require_scope
-from mmflatten.files import problem_of
+from mmflatten.files import DamagedFile, problem_of, read_json
 from mmflatten.hub.allowed_classes import TYPES
 from mmflatten.hub.config_data import HubError, accepted
 from mmflatten.hub.image_input import checked, pipeline_of, preprocessor_of
-from mmflatten.json_files import DamagedFile, read_json
 from mmflatten.tasks import tasks
 
 FACTS, CONFIG, WEIGHTS, BACKBONE, CARD = ('mmflatten.json', 'config.json', 'model.safetensors', 'backbone.safetensors',

@@ -7,9 +7,9 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from mmflatten.console import error_text
+from mmflatten.files import read_json
 from mmflatten.hub.config_data import HubError
 from mmflatten.hub.folder import CONFIG, FACTS, LIMITS, WEIGHTS, facts_of, read_facts, read_published, shipped
-from mmflatten.json_files import read_json
 from mmflatten.predict.predictor import Predictor
 
 SCHEME = 'hf://'

@@ -13,12 +13,12 @@ from mmengine.structures import BaseDataElement
 
 from mmflatten.checkpoints.loading import load_from_local, load_weights, safe_reading
 from mmflatten.config import require_parts
-from mmflatten.console import error_text, quiet_libraries
+from mmflatten.console import error_text, quiet_decoders, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.class_checks import require_same
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
-from mmflatten.files import problem_of_image, quiet_decoders
+from mmflatten.files import problem_of_image
 from mmflatten.tasks import task_of
 
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.

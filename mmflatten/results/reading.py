@@ -14,7 +14,7 @@ from mmflatten.datasets.storage import member_path
 from mmflatten.engine.datasets import leaves, read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import origin_of
-from mmflatten.json_files import DamagedFile, read_json
+from mmflatten.files import DamagedFile, read_json
 from mmflatten.results.checking import ResultsError, check_entries
 from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
 from mmflatten.text import shorten

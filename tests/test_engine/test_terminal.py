@@ -70,8 +70,7 @@ def test_long_messages_are_cut_and_lines_of_results_are_not(capsys):
 
 def test_decoders_are_silent_and_a_command_still_prints(capfdbinary):
     code = ('import os, sys\n'
-            'from mmflatten.console import command_line\n'
-            'from mmflatten.files import quiet_decoders\n'
+            'from mmflatten.console import command_line, quiet_decoders\n'
             'def main(argv):\n'
             '    with quiet_decoders():\n'
             '        os.write(2, b"libpng error")\n'

@@ -3,7 +3,7 @@
 A module imports only from its own layer and the layers below. `tests/test_install/test_imports.py` checks both.
 """
 LAYERS = (
-    ('version', 'requirements', 'text', 'files', 'json_files', 'data_folders', 'ops', 'structures'),
+    ('version', 'requirements', 'text', 'files', 'data_folders', 'ops', 'structures'),
     ('registry', 'config'),
     ('models', 'evaluation', 'console', 'checkpoints'),
     ('datasets', 'timm'),

@@ -7,8 +7,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from mmflatten.console import quiet_decoders
 from mmflatten.explain.drawings import draw_attention
-from mmflatten.files import IMAGE_FORMATS, problem_of, quiet_decoders
+from mmflatten.files import IMAGE_FORMATS, problem_of
 
 DPI = 100
 MIN_SIDE = 8
@@ -29,12 +30,10 @@ def check_picture(file: str) -> list[str]:
                 raise ValueError(f'{name}: expected at most {MAX_PIXELS // 10**6} million pixels, got {width} x '
                                  f'{height}.')
             image.load()
-    except Image.DecompressionBombError as error:
-        raise ValueError(f'{name}: too large ({error}).') from error
     except Image.UnidentifiedImageError as error:
         raise ValueError(f'{name}: not a readable image.') from error
-    except (OSError, SyntaxError, EOFError) as error:  # raised by Pillow
-        raise ValueError(f'{name}: damaged or truncated ({error}).') from error
+    except (OSError, SyntaxError, EOFError, Image.DecompressionBombError) as error:  # raised by Pillow
+        raise ValueError(f'{name}: damaged, truncated or too large ({error}).') from error
     with quiet_decoders():
         pixels = cv2.imread(file, cv2.IMREAD_UNCHANGED)
     if pixels is None:

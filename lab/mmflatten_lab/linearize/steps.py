@@ -16,7 +16,7 @@ from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.checkpoints.run_files import atomic_write, newest_checkpoint
 from mmflatten.config import build_model, require_parts
 from mmflatten.engine.setup import set_resume, train
-from mmflatten.json_files import read_json
+from mmflatten.files import read_json
 from mmflatten_lab.linearize.choice import choose, measure_times, read_choice
 from mmflatten_lab.linearize.step_configs import ALIGN, DISTIL, Settings, step_config, text_of, use_images
 from mmflatten_lab.linearize.swap import blocks_of, build_swapped, swapped_config

@@ -13,7 +13,7 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmflatten.checkpoints.run_files import newest_checkpoint
 from mmflatten.engine.setup import NEWEST, build_runner, load_config, set_resume
 from mmflatten.engine.test import test
-from mmflatten.json_files import read_json
+from mmflatten.files import read_json
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.requirements import LIBRARIES, inspect
 from mmflatten_lab import datasets, models  # noqa: F401 register classes that configs name

@@ -15,7 +15,7 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 
 from mmflatten.checkpoints.run_files import atomic_write
-from mmflatten.json_files import DamagedFile, read_json, set_aside
+from mmflatten.files import DamagedFile, read_json
 from mmflatten.text import align
 from mmflatten_lab.studies.claims import added_runs
 from mmflatten_lab.studies.runs import RUNNING, StudyRun, expand
@@ -124,7 +124,8 @@ def read_file(path: Path) -> dict[str, Any]:
     try:
         return read_json(path, *KINDS[path.name])
     except DamagedFile as error:
-        print_log(f'{error} It is now {set_aside(path).name}.', logger='current', level=logging.WARNING)
+        bad = path.replace(path.with_name(f'{path.name}.bad'))
+        print_log(f'{error} It is now {bad.name}.', logger='current', level=logging.WARNING)
         return {}
 
 

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from mmflatten.json_files import DamagedFile, read_json
+from mmflatten.files import DamagedFile, read_json
 from mmflatten_lab.studies.folder import PROGRESS, RESULT, RUN, Progress, StudyFolder, read_file, status_table
 from mmflatten_lab.studies.runs import FINISHED, StudyRun
 from mmflatten_lab.studies.study_file import read_study
