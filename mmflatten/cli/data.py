@@ -4,7 +4,6 @@
     mmflatten data digits --stereo        rectified pairs of them with disparity, in the layout of SceneFlow
     mmflatten data index data/shards/train-*.tar --out data/shards/train.index
 """
-import math
 import signal
 import sys
 import time
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from mmengine.utils import ProgressBar
 
@@ -75,28 +74,6 @@ def scene_builder(source: Any, stereo: bool) -> DataBuilder:
     return DataBuilder(f'{source.name} scenes', f'{source.name}s', options, partial(build, source=source))
 
 
-class ImageProgress:
-    """Progress bar that is called after each image: updated each time on a terminal, ten times in a log."""
-
-    def __init__(self, total: int, file: TextIO | None = None) -> None:
-        self.file = file or sys.stdout
-        self.bar = ProgressBar(total, start=False, file=self.file)
-        self.step = 1 if self.file.isatty() else math.ceil(total / 10)
-        self.images = 0
-
-    def __call__(self) -> None:
-        if self.images == 0:
-            self.bar.start()  # no bar if nothing is built
-        self.images += 1
-        if self.images % self.step == 0 or self.images == self.bar.task_num:
-            self.bar.update(self.images - self.bar.completed)
-
-    def end(self) -> None:
-        """End the line of the bar."""
-        if self.bar.completed:
-            print(file=self.file)
-
-
 def build(args: Namespace, builder: DataBuilder, out: Path) -> None:
     """Build a data set unless it exists, and print a summary.
 
@@ -109,12 +86,14 @@ def build(args: Namespace, builder: DataBuilder, out: Path) -> None:
         print(f'{out}: these {builder.kind} exist already; nothing to do.')
         return
     start = time.monotonic()
-    progress = ImageProgress(options.train + options.val)
+    progress = ProgressBar(options.train + options.val, file=sys.stdout) if sys.stdout.isatty() else None
     with interruptible(f'{out} was not changed. The same command starts again.'):
         try:
-            manifest = builder.build(out, options, force=args.force, on_image=progress)
+            manifest = builder.build(out, options, force=args.force,
+                                     on_image=progress.update if progress else lambda: None)
         finally:
-            progress.end()
+            if progress:
+                print()  # ends the line of the bar
     counts = manifest['instances']
     print(f'{out}: {options.train} training and {options.val} validation images with {counts["train"]} and '
           f'{counts["val"]} {builder.objects}, built in {time.monotonic() - start:.0f} s. '
