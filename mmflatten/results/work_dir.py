@@ -22,7 +22,6 @@ from mmflatten.tasks import Task, find_task
 
 RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
 _STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
-_SETTING = re.compile(r'^    (\w[\w .()]*): (.*[^:\n])$', re.MULTILINE)
 
 
 @dataclass
@@ -96,7 +95,7 @@ def _read(run: TrainedRun, score: float) -> None:
         run.cost = run.attempt('FLOPs', count_config, file)
     if logged:
         run.records = run.attempt('log', read_scalars, folder) or []
-        _, run.wall_time = read_logs(folder)
+        run.wall_time = training_seconds(folder)
     if tested:
         run.results = run.attempt('predictions', read_results, results, None, run.config)
     if run.results is not None:
@@ -117,13 +116,12 @@ def find_config_file(work_dir: Path) -> Path | None:
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
-def read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
-    """Return the environment of the last log, and the seconds from first to last line summed over all logs."""
-    environment, seconds = {}, 0.
-    for scalars in sorted(work_dir.glob(LOGS)):
+def training_seconds(work_dir: Path) -> float:
+    """Return the seconds from first to last line of each log, summed over all logs."""
+    seconds = 0.
+    for scalars in work_dir.glob(LOGS):
         for log in (path for path in scalars.parents[1].glob('*.log') if problem_of(path) is None):
-            text = log.read_text(encoding='utf-8', errors='replace')
-            times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in _STAMP.findall(text)]
+            stamps = _STAMP.findall(log.read_text(encoding='utf-8', errors='replace'))
+            times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in stamps]
             seconds += (times[-1] - times[0]).total_seconds() if times else 0
-            environment.update(_SETTING.findall(text.partition('Runtime environment:')[0]))
-    return environment, seconds
+    return seconds
