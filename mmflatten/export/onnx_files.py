@@ -22,36 +22,16 @@ class OnnxFile:
 
     Attributes:
         metadata: task, classes, size, range of sizes, normalisation and the facts of the task.
-
-    Args:
-        threads: number of CPU threads. ONNX Runtime chooses it if it is 0.
-
-    Raises:
-        ExportError: the file is not one of this project.
-        FileNotFoundError: the file does not exist.
     """
 
-    def __init__(self, file: str | Path, threads: int = 0) -> None:
+    def __init__(self, file: str | Path) -> None:
         import onnxruntime
-        if not Path(file).is_file():
-            raise FileNotFoundError(f'{file} does not exist. Run mmflatten export first.')
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        options.intra_op_num_threads = threads
         self.session = onnxruntime.InferenceSession(str(file), options, providers=['CPUExecutionProvider'])
-        entries = self.session.get_modelmeta().custom_metadata_map
-        if METADATA not in entries:
-            raise ExportError(f'{file}: expected the metadata entry {METADATA!r}, which mmflatten export writes.')
-        self.metadata: dict[str, Any] = json.loads(entries[METADATA])
+        self.metadata: dict[str, Any] = json.loads(self.session.get_modelmeta().custom_metadata_map[METADATA])
 
     def __call__(self, *images: np.ndarray) -> dict[str, np.ndarray]:
-        height, width = images[0].shape[-2:]
-        sides, size = self.metadata['sides'], self.metadata['size']
-        if sides is None and [height, width] != size:
-            raise ExportError(f'image: expected {size[0]}x{size[1]}, the exported size, got {height}x{width}. '
-                              'Export with --dynamic for other sizes.')
-        if sides and not (sides[0] <= min(height, width) and max(height, width) <= sides[1]):
-            raise ExportError(f'image: expected sides from {sides[0]} to {sides[1]}, got {height}x{width}.')
         names = [entry.name for entry in self.session.get_inputs()]
         outputs = self.session.run(None, dict(zip(names, images)))
         return dict(zip(self.metadata['outputs'], outputs, strict=True))

@@ -1,5 +1,4 @@
 """Models by the name of their config, for the configs included in the package."""
-import difflib
 import fnmatch
 from pathlib import Path
 
@@ -32,12 +31,9 @@ def get_model(name: str, pretrained: str | Path | None = None, **options: object
         options: fields of the config's `model` to replace, with dots for nested ones: `{'backbone.drop_path_rate': 0}`.
 
     Raises:
-        ValueError: the model is unknown.
+        FileNotFoundError: the model is unknown.
         CheckpointError: the checkpoint is missing, damaged or belongs to another model.
     """
-    if '/' not in name and not name.endswith('.py') and name not in library():
-        similar = difflib.get_close_matches(name, library()) or list(library())[:3]
-        raise ValueError(f'model: no such config, got {name}. Similar names: {", ".join(similar)}. See list_models().')
     cfg = load_config(name, {f'model.{key}': value for key, value in options.items()})
     model = build_model(cfg)
     model.cfg = cfg

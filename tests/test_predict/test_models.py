@@ -25,7 +25,7 @@ def test_get_model_loads_a_checkpoint(tmp_path):
 
 
 def test_unknown_name_error_suggests_similar_names(capsys):
-    with pytest.raises(ValueError, match=f'model.*flatten-swin-nano_digit.*{NAME}'):
+    with pytest.raises(FileNotFoundError, match=f'config.*flatten-swin-nano_digit.*{NAME}'):
         get_model('flatten-swin-nano_digit')
     assert models(['no-such-*']) == 1
     assert 'no-such-*' in capsys.readouterr().err.splitlines()[-1]
