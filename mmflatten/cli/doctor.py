@@ -1,4 +1,4 @@
-"""Show the installed libraries and data, problems, and the commands that fix them.
+"""Show the installed libraries, problems, and the commands that fix them.
 
 Each library is imported and tried in a separate process, so that a crash becomes a line of the report. The exit
 status is 1 if something is broken.
@@ -15,7 +15,6 @@ from importlib import metadata
 from pathlib import Path
 
 from mmflatten.cli.common import command
-from mmflatten.data_folders import DATA_FOLDERS
 from mmflatten.requirements import CORE, LIBRARIES, MIXERS, Library, inspect
 from mmflatten.version import __version__
 
@@ -45,13 +44,12 @@ REPAIRS = {
 @command('doctor', __doc__)
 def main(args: Namespace) -> int:
     rows, broken, notes = report_libraries()
-    (attentions, attention_notes), (data, data_notes) = report_attentions(), report_data()
+    attentions, attention_notes = report_attentions()
     report = [f'mmflatten {__version__} in {Path(__file__).resolve().parents[2]}', '',
               _row('Python', platform.python_version(), 'ok', sys.executable),
               _row('system', platform.system(), '', f'{platform.machine()}, {os.cpu_count()} cores, '
                    f'{shutil.disk_usage(Path.cwd()).free / 2 ** 30:.0f} GB of disk free'),
-              *rows, *attentions, '', *data, '', 'Notes:',
-              *(f'  - {note}' for note in (*notes, *attention_notes, *data_notes)), '',
+              *rows, *attentions, '', 'Notes:', *(f'  - {note}' for note in (*notes, *attention_notes)), '',
               f'Broken ({len(broken)}):' if broken else 'Nothing is broken.', *(f'  - {item}' for item in broken)]
     sys.stdout.write('\n'.join(report) + '\n')
     return 1 if broken else 0
@@ -90,21 +88,6 @@ def report_attentions() -> tuple[list[str], list[str]]:
         rows.append(_row(entry.name, '', 'broken' if failed else 'ok', f'attention of {package}'))
         notes += [f'{entry.name} of {package} cannot be loaded ({remark}). Update or uninstall it.'] * failed
     return rows, notes
-
-
-def report_data(root: Path = Path()) -> tuple[list[str], list[str]]:
-    """Return a row for each data folder in the configs, and notes."""
-    rows, notes = [], []
-    for folder in DATA_FOLDERS:
-        place = root / folder.default_root
-        # Patterns such as `images/{training,validation}` or `train/<class>/*.JPEG` match anything in their folder.
-        missing = [content for content in folder.contents if not any(place.glob(re.sub(r'[{<].*', '*', content)))]
-        state, remark = 'found' if place.exists() else 'missing', folder.name
-        if place.exists() and missing:
-            state, remark = 'partial', f"{', '.join(missing)} missing"
-            notes.append(f'{folder.default_root} is partial: {folder.how.format(root=place)}')
-        rows.append(f'  {folder.default_root:<32}{state:<9}{remark}')
-    return rows, [*notes, 'docs/datasets.md: where to download the other data, and the folders they need']
 
 
 def _try(name: str, missing: list[str]) -> tuple[bool, str]:

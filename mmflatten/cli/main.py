@@ -61,8 +61,6 @@ def parser() -> argparse.ArgumentParser:
         + '\nSee mmflatten COMMAND --help for the options of a command.')
     parser.add_argument('command', nargs='?', metavar='COMMAND', help=argparse.SUPPRESS)
     parser.add_argument('--version', action='version', version=__version__)
-    parser.add_argument('--print-completion', choices=('bash', 'zsh', 'tcsh'),
-                        help='print a completion script for commands, options and files')
     return parser
 
 
@@ -94,15 +92,6 @@ def main(argv: Sequence[str]) -> int:
         similar = difflib.get_close_matches(argv[0], [*COMMANDS, *LAB, *_installed()], 1, .5)
         parser().error(f'unknown command {argv[0]}. ' + (f'Did you mean {similar[0]}?' if similar else
                                                          '`mmflatten --help` lists all commands.'))
-    shell = parser().parse_args(argv).print_completion  # exits with help, version or an error
-    if shell is None:
-        parser().print_help()
-        return 2
-    import shtab
-    whole = argparse.ArgumentParser(prog='mmflatten')
-    commands = whole.add_subparsers()
-    for name in (*COMMANDS, *_installed()):
-        commands.add_parser(name, help=COMMANDS.get(name) or LAB.get(name), parents=[_load(name).parser()],
-                            add_help=False)
-    print(shtab.complete(whole, shell), end='')
-    return 0
+    parser().parse_args(argv)  # exits with help, version or an error
+    parser().print_help()
+    return 2

@@ -1,4 +1,4 @@
-"""The `mmflatten` command: help, version, errors and completion."""
+"""The `mmflatten` command: help, version and errors."""
 import os
 import subprocess
 import sys
@@ -86,18 +86,6 @@ def test_folder_option_rejects_the_name_of_a_file(capsys):
         command.main(['check', 'flatten-swin-nano_digits', '--out', 'sched.png'])
     line = capsys.readouterr().err.splitlines()[-1]
     assert '--out' in line and 'folder' in line and 'sched.png' in line
-
-
-def test_completion_of_commands_and_options(capsys, tmp_path):
-    assert command.main(['--print-completion', 'bash']) == 0
-    script = tmp_path / 'completion'
-    script.write_text(capsys.readouterr().out)
-    # What bash offers after `mmflatten tr` and after `mmflatten test --sh`.
-    for words, expected in ((('mmflatten', 'tr'), 'train'), (('mmflatten', 'test', '--sh'), '--show-dir')):
-        probe = (f'source {script}; COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _shtab_mmflatten; '
-                 'echo "${COMPREPLY[@]}"')
-        offered = subprocess.run(['bash', '-c', probe], capture_output=True, text=True, timeout=60).stdout.split()
-        assert offered == [expected]
 
 
 def test_terminal_shows_a_line_while_libraries_load():

@@ -28,13 +28,3 @@ def test_doctor_lists_broken_libraries_with_fixes(run_python, distribution, tmp_
                  'ImportError: undefined symbol: x', '--no-cache-dir --force-reinstall --no-deps onedl-mmcv==',
                  "No module named 'a_library_that_is_nowhere'", 'pip install onedl-mmdetection=='):
         assert text in output, text
-
-
-def test_doctor_finds_data_folders(tmp_path):
-    (tmp_path / 'data/coco/train2017').mkdir(parents=True)
-    for split in ('train', 'val'):
-        (tmp_path / f'data/imagenet/{split}/n01440764').mkdir(parents=True)
-    rows, _ = doctor.report_data(tmp_path)
-    states = dict(row.split()[:2] for row in rows)
-    assert states.pop('data/coco') == 'partial' and states.pop('data/imagenet') == 'found'
-    assert set(states.values()) == {'missing'}
