@@ -32,7 +32,10 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
     """
 
     def parser() -> ArgumentParser:
-        made = tool_parser(description, prog=f'mmflatten {name}', formatter_class=argparse.RawDescriptionHelpFormatter)
+        script = Path(sys.argv[0])  # the program `mmflatten`, or a script of a checkout
+        own = script.suffix == '.py' and script.parent.name in ('tools', 'analysis')
+        prog = str(script) if own else f'mmflatten {name}'
+        made = tool_parser(description, prog=prog, formatter_class=argparse.RawDescriptionHelpFormatter)
         if options is not None:
             options(made)
         return made

@@ -20,7 +20,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mmflatten.checkpoints import loading
-from mmflatten.checkpoints.run_files import atomic_write
+from mmflatten.checkpoints.run_files import CheckpointError, atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset, compare_classes
 from mmflatten.engine.resume import SETTINGS, Configured, can_compare, resume_as_configured, settings_of
 from mmflatten.engine.workers import loader_workers
@@ -36,6 +36,10 @@ DEFAULT_HOOKS: dict[str, dict] = dict(
     checkpoint=dict(type='mmflatten.CheckpointHook'),
     finite_loss=dict(type='mmflatten.FiniteLossHook'),
     data_checks=dict(type='mmflatten.CheckDataHook'))
+
+START = ('checkpoint {0} of model.backbone.init_cfg does not exist. Train its classifier, or convert the released one: '
+         'mmflatten convert FILE {0} --family NAME (docs/checkpoints.md). Another place: --cfg-options '
+         'model.backbone.init_cfg.checkpoint=PATH. Random weights: --cfg-options model.backbone.init_cfg=None.')
 
 
 class _TerminalFilter(logging.Filter):
@@ -139,9 +143,14 @@ class Runner(mmengine.runner.Runner):
         """Train; warn about a GPU that PyTorch cannot use."""
         if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
-        # `init_weights` loads checkpoints of `init_cfg`
-        with loading.safe_reading():
-            return super().train()
+        try:
+            with loading.safe_reading():  # `init_weights` loads checkpoints of `init_cfg`
+                return super().train()
+        except CheckpointError as error:
+            checkpoint = ((self.cfg.get('model', {}).get('backbone') or {}).get('init_cfg') or {}).get('checkpoint')
+            if checkpoint is None or f'{checkpoint} does not exist' not in str(error):
+                raise
+            raise CheckpointError(START.format(checkpoint)) from error
 
     def load_or_resume(self) -> None:
         """Load or resume, and name the folder of the logs."""

@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -92,3 +93,10 @@ def test_terminal_shows_a_line_while_libraries_load():
     code = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'mmflatten', 'doctor']) > 255)"
     shown = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=120).stdout
     assert 'mmflatten doctor: loading libraries' in shown.splitlines()[0]
+
+
+@pytest.mark.parametrize('script', ['tools/train.py', 'tools/test.py', 'tools/analysis/get_flops.py'])
+def test_script_of_a_checkout_says_its_own_name(script):
+    root = Path(__file__).parents[2]
+    result = subprocess.run([sys.executable, script, '--help'], cwd=root, capture_output=True, text=True, timeout=60)
+    assert result.stdout.startswith(f'usage: {script} ')

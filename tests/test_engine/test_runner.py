@@ -8,6 +8,7 @@ import torch
 from mmengine.hooks import CheckpointHook
 from mmengine.registry import RUNNERS
 
+from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.engine import hooks
 from mmflatten.engine.runner import Runner
 from mmflatten.engine.setup import build_runner, load_config
@@ -72,3 +73,12 @@ def test_mmengines_checkpoint_hook_writes_atomically_too(tiny, monkeypatch):
         train_cfg['max_epochs'] = 1
     ''').train()
     assert renamed == ['epoch_1.pth'] and not list(tiny.work_dir.glob('.*'))
+
+
+def test_missing_weights_of_the_backbone_name_their_field_and_the_ways_on(tiny, tmp_path):
+    gone = tmp_path / 'gone.pth'
+    runner = built(tiny, f"model['backbone']['init_cfg'] = dict(type='Pretrained', checkpoint='{gone}')")
+    with pytest.raises(CheckpointError) as caught:
+        runner.train()
+    for word in (str(gone), 'mmflatten convert', 'model.backbone.init_cfg.checkpoint=', 'model.backbone.init_cfg=None'):
+        assert word in str(caught.value)

@@ -29,8 +29,8 @@ def _readme(family: str, entries: list[ZooEntry]) -> str:
     source = [f'> [{PAPERS[paper]["Title"]}]({PAPERS[paper]["URL"]})'] if paper else []
     printed = any(entry.row.cells[column] for entry in entries for column in ACCURACIES)
     example = PurePosixPath(min((entry.row.config for entry in entries), key=len))
-    commands = (f'```shell\nmmflatten train {example.stem}\nmmflatten test {example.stem} CHECKPOINT\n'
-                f'mmflatten flops configs/{family}/*.py\n```')
+    commands = (f'```shell\npython tools/train.py {example}\npython tools/test.py {example} CHECKPOINT\n'
+                f'python tools/analysis/get_flops.py {example.parent}/*.py\n```')
     tables = [f'## {TASKS[task]}\n\n{_table(rows)}' for task in TASKS
               if (rows := [entry for entry in entries if entry.row.cells['task'] == task])]
     return '\n\n'.join([f'# {name}', MARK, *source, NOTE if printed else OWN, commands, *tables]) + '\n'
