@@ -25,4 +25,5 @@ def test_controls_are_no_operators(tmp_path):
     runs = pd.read_csv(TABLES / 'parts.csv')
     control = runs[runs['levels.operator'] == 'relu'].assign(**{'levels.operator': 'none'})
     pd.concat([runs, control]).to_csv(tmp_path / 'parts.csv', index=False)
-    assert set(second_study.table(tmp_path / 'parts.csv').operator) == set(runs['levels.operator'][2:]) - {'none', 'mean'}
+    found = set(second_study.table(tmp_path / 'parts.csv').operator)
+    assert 'relu' in found and not found & {'none', 'mean'}
