@@ -104,7 +104,7 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
 
 
 def set_compile(cfg: Config, backend: str) -> None:
-    """Compile the backbone in training, with this backend of `torch.compile`.
+    """Compile the blocks of the backbone in training, with this backend of `torch.compile`.
 
     Raises:
         ValueError: there is neither a GPU nor a C++ compiler.
@@ -191,8 +191,16 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     # MMEngine starts the process group later, on a GPU.
     ranks = [os.environ[name] for name in _RANKS if name in os.environ and cfg.launcher != 'none']
+    _fuse_optimizer(cfg)
     with only_training(cfg.work_dir) if not ranks or ranks[0] == '0' else contextlib.nullcontext():
         _train(build_runner(cfg), cfg, command, again)
+
+
+def _fuse_optimizer(cfg: Config) -> None:
+    """Let AdamW update all weights in a few kernels on a GPU, unless the config decides. Checkpoints are the same."""
+    optimizer = cfg.optim_wrapper.get('optimizer') or {}
+    if torch.cuda.is_available() and optimizer.get('type') == 'AdamW' and not optimizer.get('foreach'):
+        optimizer.setdefault('fused', True)
 
 
 def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], again: str) -> None:
@@ -204,3 +212,9 @@ def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], 
         # argparse uses the last of several `--resume`.
         typed = (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(again)
         raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed}{again}') from error
+    except Exception as error:
+        if type(error).__name__ != 'FailOnRecompileLimitHit':  # in a module that takes long to import
+            raise
+        raise ValueError('--compile: the blocks of model.backbone were compiled too often, because sizes of inputs or '
+                         'other conditions keep changing. Set fewer sizes in train_pipeline, a larger limit of '
+                         'mmflatten.CompileHook in custom_hooks, or train without --compile.') from error
