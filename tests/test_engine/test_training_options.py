@@ -1,12 +1,17 @@
 """`--deterministic` and `--compile` of `mmflatten train`."""
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
+import torch._dynamo.config as dynamo
+from torch import nn
 from torch._dynamo.utils import counters
 
 from mmflatten.cli.train import main as train
+from mmflatten.engine.hooks.training import CompileHook
+from mmflatten.models import FLattenSwin
 
 EPOCHS = 1  # of four steps
 
@@ -47,6 +52,45 @@ def test_compiled_training_has_the_losses_and_weights_of_an_eager_one(tiny):
     assert counters['stats']['unique_graphs'] > 0
     assert compiled_losses == pytest.approx(losses, rel=1e-4)
     assert eager.keys() == compiled.keys()
+
+
+@pytest.fixture
+def compiled_swin():
+    """Function that compiles the blocks of a small FLatten-Swin, which has seven kinds, and the list of its graphs."""
+    limits = {name: getattr(dynamo, name) for name in ('cache_size_limit', 'fail_on_cache_limit_hit')}
+    torch.compiler.reset()
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def build(limit=3):
+        arch = dict(embed_dims=8, depths=(2, 2, 2, 2), num_heads=(1, 1, 2, 2))
+        model = nn.Module()
+        model.backbone = FLattenSwin(arch=arch, drop_path_rate=.2).train()
+        CompileHook(backend, limit).before_train(SimpleNamespace(model=model))
+        return model.backbone, graphs
+
+    yield build
+    torch.compiler.reset()
+    for name, value in limits.items():
+        setattr(dynamo, name, value)
+
+
+def test_blocks_are_compiled_at_most_three_times_per_kind_for_many_sizes(compiled_swin):
+    model, graphs = compiled_swin()
+    for height, width in [(240, 320), (400, 544), (320, 432)]:
+        model(torch.randn(1, 3, height, width))
+    assert 7 < len(graphs) <= 3 * 7
+
+
+def test_too_many_compilations_are_an_error(compiled_swin):
+    model, _ = compiled_swin(limit=1)
+    with pytest.raises(Exception, match='limit') as caught:
+        for size in (224, 256):
+            model(torch.randn(1, 3, size, size + 32))
+    assert type(caught.value).__name__ == 'FailOnRecompileLimitHit'
 
 
 def test_compile_needs_a_compiler_on_a_cpu(tiny, fails, monkeypatch):

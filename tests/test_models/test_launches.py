@@ -1,4 +1,4 @@
-"""Operators of a training step, each of which is at least one launch on a GPU, so that their number cannot grow unseen."""
+"""Operators of a training step: each launches at least one kernel on a GPU, so their number must not grow unseen."""
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

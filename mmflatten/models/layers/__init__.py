@@ -29,7 +29,7 @@ __all__ = [
     'AgentBias', 'Block', 'ConvEmbed', 'ConvFeedForward', 'ConvStack', 'DropPath', 'FeedForward',
     'FullRangeLinear', 'GridTable', 'Linear', 'LinearGELU', 'LocalConcentration', 'NeighborBias', 'NormalizedConv',
     'NormedDownsample', 'PatchMerging', 'PooledBias', 'ProgressiveBatchNorm', 'RelativePositionBias', 'Residual',
-    'TokenBatchNorm', 'TokenConv', 'WindowGrid', 'WindowPool', 'check_odd', 'conv_bn', 'join_prefix',
-    'make_norms_progressive', 'map_shape', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple',
-    'pre_norm_block', 'split_prefix', 'sub_windows', 'tokens_to_map',
+    'TokenBatchNorm', 'TokenConv', 'WindowGrid', 'WindowPool', 'call_with_cast_weights', 'check_odd', 'conv_bn',
+    'join_prefix', 'make_norms_progressive', 'map_shape', 'map_to_tokens', 'on_map', 'output_map',
+    'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'sub_windows', 'tokens_to_map',
 ]
