@@ -98,17 +98,16 @@ class _CastTogether(torch.autograd.Function):
     def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.dtypes = [x.dtype for x in tensors]
-        return tuple(_copies(tensors, [dtype] * len(tensors)))
+        return tuple(_copies(list(tensors), [dtype] * len(tensors)))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        found = [index for index, grad in enumerate(grads) if grad is not None]
-        full = _copies([grads[index] for index in found], [ctx.dtypes[index] for index in found])
-        by_index = dict(zip(found, full))
+        found = {index: grad for index, grad in enumerate(grads) if grad is not None}
+        by_index = dict(zip(found, _copies(list(found.values()), [ctx.dtypes[index] for index in found])))
         return None, *(by_index.get(index) for index in range(len(grads)))
 
 
-def _copies(tensors: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+def _copies(tensors: list[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
     copies = [torch.empty_like(x, dtype=dtype) for x, dtype in zip(tensors, dtypes)]
     torch._foreach_copy_(copies, tensors)
     return copies

@@ -14,6 +14,8 @@ class DropPath(nn.Module):
     Source: Huang et al., Deep Networks with Stochastic Depth (ECCV 2016).
     """
 
+    keep: Tensor
+
     def __init__(self, drop_prob: float) -> None:
         super().__init__()
         self.drop_prob = drop_prob
