@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -173,19 +172,6 @@ def prints_to_stderr() -> Iterator[TextIO]:
     lines = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         yield lines
-
-
-def timed_progress() -> Callable[[int, int, str], None]:
-    """Return `report(done, total, what)`, which prints '[done/total] what' and the times on the standard error."""
-    start = time.monotonic()
-
-    def report(done: int, total: int, what: str) -> None:
-        seconds = time.monotonic() - start
-        left = seconds / done * (total - done)
-        sys.stderr.write(f'[{done}/{total}] {what}; {seconds:.0f} s elapsed, about {left:.0f} s left\n')
-        sys.stderr.flush()
-
-    return report
 
 
 @contextlib.contextmanager

@@ -4,12 +4,10 @@
     mmflatten data digits --stereo        rectified pairs of them with disparity, in the layout of SceneFlow
     mmflatten data index data/shards/train-*.tar --out data/shards/train.index
 """
-import signal
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,6 @@ from typing import Any
 from mmengine.utils import ProgressBar
 
 from mmflatten.cli.common import command
-from mmflatten.console import print_progress
 from mmflatten.datasets.build import BuildOptions, is_finished
 from mmflatten.datasets.shards import build_index
 
@@ -87,34 +84,15 @@ def build(args: Namespace, builder: DataBuilder, out: Path) -> None:
         return
     start = time.monotonic()
     progress = ProgressBar(options.train + options.val, file=sys.stdout) if sys.stdout.isatty() else None
-    with interruptible(f'{out} was not changed. The same command starts again.'):
-        try:
-            manifest = builder.build(out, options, force=args.force,
-                                     on_image=progress.update if progress else lambda: None)
-        finally:
-            if progress:
-                print()  # ends the line of the bar
+    try:
+        manifest = builder.build(out, options, force=args.force, on_image=progress.update if progress else lambda: None)
+    finally:
+        if progress:
+            print()  # ends the line of the bar
     counts = manifest['instances']
     print(f'{out}: {options.train} training and {options.val} validation images with {counts["train"]} and '
           f'{counts["val"]} {builder.objects}, built in {time.monotonic() - start:.0f} s. '
           f'See {out}/contact_sheet.png.')
-
-
-@contextmanager
-def interruptible(consequence: str):
-    """Treat SIGTERM like Ctrl-C. Print what an interruption or a full disk means for the data."""
-
-    def stop(signum: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except (KeyboardInterrupt, OSError):
-        print_progress(consequence)
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @command('data', __doc__, options)

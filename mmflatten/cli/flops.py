@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.cli.common import command, positive, require_folder
-from mmflatten.console import explain, quiet_libraries, timed_progress
+from mmflatten.console import explain, quiet_libraries, say
 
 
 def options(parser: ArgumentParser) -> None:
@@ -56,13 +56,13 @@ def _count(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[dict[
     from mmflatten.measure.papers.costs import count_beside_papers
     if len(configs) == 1:
         return {configs[0]: count_beside_papers(configs[0], shape)}, []
-    costs, failures, report = {}, [], timed_progress()
+    costs, failures = {}, []
     for index, config in enumerate(configs, 1):
         try:
             costs[config] = count_beside_papers(config, shape)
-            report(index, len(configs), f'{config} counted')
+            say(f'[{index}/{len(configs)}] {config} counted')
         except Exception as error:  # one broken config must not hide the others
             reason = explain(error)
             failures.append(reason if config in reason else f'{config}: {reason}')
-            report(index, len(configs), f'{config} failed')
+            say(f'[{index}/{len(configs)}] {config} failed')
     return costs, failures

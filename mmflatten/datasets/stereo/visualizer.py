@@ -60,16 +60,14 @@ class StereoVisualizer(Visualizer):
             self.add_image(name, drawing, step)
 
     def draw_pair(self, image: np.ndarray, true: np.ndarray | None = None, valid: np.ndarray | None = None,
-                  predicted: np.ndarray | None = None, right: np.ndarray | None = None) -> np.ndarray:
+                  predicted: np.ndarray | None = None) -> np.ndarray:
         """Draw the panels side by side, RGB uint8.
 
         Args:
-            image, right: (H, W, 3); the right image stands beside the left one where it is given.
+            image: the left one, (H, W, 3).
             true, valid, predicted: (H, W); disparities in pixels.
         """
         panels = [('left image', image.astype(np.uint8))]
-        if right is not None:
-            panels.append(('right image', right.astype(np.uint8)))
         reference = predicted if true is None else true[valid]
         top = 1. if reference is None else max(1., float(reference.max(initial=0)))
         if true is not None:
