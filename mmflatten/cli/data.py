@@ -91,8 +91,7 @@ def build(args: Namespace, builder: DataBuilder, out: Path) -> None:
             print()  # ends the line of the bar
     counts = manifest['instances']
     print(f'{out}: {options.train} training and {options.val} validation images with {counts["train"]} and '
-          f'{counts["val"]} {builder.objects}, built in {time.monotonic() - start:.0f} s. '
-          f'See {out}/contact_sheet.png.')
+          f'{counts["val"]} {builder.objects}, built in {time.monotonic() - start:.0f} s.')
 
 
 @command('data', __doc__, options)

@@ -67,8 +67,7 @@ def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = Fa
 
 
 def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Path, str], Iterator[int]],
-          draw_sheet: Callable[[Path], Any], force: bool = False,
-          on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+          force: bool = False, on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """Build a data set in any layout and return its manifest. The same options give the same bytes.
 
     Args:
@@ -85,7 +84,6 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Pa
             for number in write_split(folder, split):
                 objects[split] += number
                 on_image()
-        draw_sheet(folder)
         manifest = dict(name=kind, format=BUILD_VERSION, options=asdict(options), instances=objects,
                         scenes={split: getattr(options, split) for split in SPLITS}, sha256=content_hash(folder))
         (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True, indent=2) + '\n', encoding='ascii')

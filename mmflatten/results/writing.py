@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.console import explain
-from mmflatten.datasets.contact_sheet import write_contact_sheet
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.results.analysis import Analysis, json_number
@@ -46,7 +45,7 @@ def write_analysis(analysis: Analysis, out_dir: str | Path, source: dict[str, An
 
 
 def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score: float) -> tuple[list[dict], list[str]]:
-    """Draw the worst images into `worst/`, `<number>_<name of the image>.png` each, and on `worst.png`.
+    """Draw the worst images into `worst/`, `<number>_<name of the image>.png` each.
 
     Args:
         analysis: receives a note about images that were not drawn.
@@ -79,8 +78,6 @@ def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score:
     if missing or broken:
         analysis.notes.append(f'{len(worst) - len(files)} of {len(worst)} worst images are not drawn: '
                               f'{shorten(broken + missing, 2)}')
-    if files:
-        write_contact_sheet(files, Path(out_dir, 'worst.png'))
     return worst, broken
 
 

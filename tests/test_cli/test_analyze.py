@@ -37,7 +37,7 @@ def test_analysis_agrees_with_the_test_and_draws_the_worst(train_on, tmp_path, c
     assert files and all((out / file).stat().st_size for file in files)
     assert 0 < len(content['worst']) <= 3 and Path(content['worst'][0]['image']).is_file()
     values = [item['value'] for item in content['worst']]
-    assert values == sorted(values, reverse=task != 'segmentation') and (out / 'worst.png').exists()
+    assert values == sorted(values, reverse=task != 'segmentation')
 
 
 def test_config_that_the_results_name_is_never_executed(train_on, tmp_path):
@@ -85,7 +85,7 @@ def test_unreadable_image_is_named_and_the_others_are_drawn(disparities, capsys)
     assert 'broken.png' in capsys.readouterr().err.splitlines()[-1]
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
     assert [item['file'] for item in content['worst']] == [None, 'worst/001_left.png']
-    assert 'broken.png cannot be decoded' in content['notes'][0] and (disparities / 'out' / 'worst.png').exists()
+    assert 'broken.png cannot be decoded' in content['notes'][0]
 
 
 def test_image_with_a_name_outside_utf_8_is_drawn(disparities):
@@ -97,7 +97,7 @@ def test_image_with_a_name_outside_utf_8_is_drawn(disparities):
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 0
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
     assert content['worst'][0]['file'] == f'worst/000_{name}'
-    assert cv2.imread(str(disparities / 'out' / 'worst.png')) is not None
+    assert cv2.imread(os.fsencode(disparities / 'out' / 'worst' / f'000_{name}')) is not None
 
 
 @pytest.mark.parametrize('command', ['analyze', 'attention', 'receptive-field'])
@@ -151,4 +151,4 @@ def test_analysis_in_another_folder_finds_relative_paths(disparities, monkeypatc
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     assert analyze.main(['../pairs.pkl', '--out', 'out']) == 0
-    assert (elsewhere / 'out' / 'worst.png').exists()
+    assert any((elsewhere / 'out' / 'worst').iterdir())

@@ -6,7 +6,7 @@
     annotations/instances_{train,val}.json            COCO: boxes and RLE masks
     annotations/{training,validation}/000000.png      ADE20K: index maps
     crops/{train,val}/{0..9}/000000_00.png            ImageNet: a folder per class, an object per image
-    contact_sheet.png  dataset.json
+    dataset.json
 """
 import json
 from collections.abc import Callable, Iterator
@@ -28,7 +28,6 @@ from .source import Source
 
 ADE_FOLDERS = {'train': 'training', 'val': 'validation'}  # ADE20K's names of the splits
 CROP_MARGIN = 0.15  # on every side, relative to the longer side of the box
-SCENES_PER_SPLIT = 4  # of the contact sheet
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,8 @@ def build_scenes(out: Path, options: SceneOptions, source: Source = DIGITS, forc
 
     The same options give the same bytes, and a scene does not depend on the number of scenes.
     """
-    return build(out, f'{source.name} scenes', options, partial(_write_split, source, options),
-                 draw_contact_sheet, force, on_image)
+    return build(out, f'{source.name} scenes', options, partial(_write_split, source, options), force,
+                 on_image)
 
 
 def sample_scenes(source: Source, options: SceneOptions, split: str, sample: Callable[..., Any],
@@ -103,11 +102,3 @@ def crop_window(rows: slice, columns: slice, size: int) -> tuple[slice, slice]:
     top, left = (min(max(0, part.start + (part.stop - part.start) // 2 - side // 2), size - side)
                  for part in (rows, columns))
     return slice(top, top + side), slice(left, left + side)
-
-
-def draw_contact_sheet(root: Path) -> None:
-    """Draw `contact_sheet.png`: the first scenes of both splits."""
-    from mmflatten.datasets.contact_sheet import write_contact_sheet  # imports PyTorch
-    folders = [root / 'images' / ADE_FOLDERS[split] for split in SPLITS]
-    write_contact_sheet([path for folder in folders for path in sorted(folder.iterdir())[:SCENES_PER_SPLIT]],
-                        root / 'contact_sheet.png')

@@ -6,7 +6,7 @@
     disparity/{TRAIN,TEST}/A/0000/left/000000.pfm                     pixels
     disparity_occlusions/{TRAIN,TEST}/A/0000/left/000000.png          255 for points hidden from the right camera
     scenes_{TRAIN,TEST}.json                                          objects and photograph of each scene
-    contact_sheet.png  dataset.json
+    dataset.json
 
 Every layer, the photograph or an object, has one disparity per row, a multiple of `1 / SUPERSAMPLING` pixels. A scene
 is composed on a grid finer by that factor, where the right view is the left view with the rows of its layers moved by
@@ -22,8 +22,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from mmflatten.datasets.build import SPLITS, build
-from mmflatten.datasets.contact_sheet import write_contact_sheet
+from mmflatten.datasets.build import build
 from mmflatten.datasets.stereo.files import write_pfm
 
 from .build import SceneOptions, sample_scenes, write_png
@@ -34,7 +33,6 @@ from .source import Objects, Photographs, Source
 
 SCENEFLOW_FOLDERS = {'train': 'TRAIN', 'val': 'TEST'}  # SceneFlow's names of the splits
 SEQUENCE = 'A/0000'
-SHEET_SCENES = 3  # per split
 SUPERSAMPLING = 4  # cells per pixel, in both directions
 ASPECT = 2  # width / height
 DISPARITY_LIMIT = 0.2  # relative to the width
@@ -192,7 +190,7 @@ def shrink(fine: np.ndarray) -> np.ndarray:
 def build_stereo_scenes(out: Path, options: StereoSceneOptions, source: Source = DIGITS, force: bool = False,
                         on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """Write stereo pairs and return the manifest; see `build_scenes`."""
-    return build(out, f'{source.name} scenes', options, partial(_write_split, source, options), _draw_sheet, force,
+    return build(out, f'{source.name} scenes', options, partial(_write_split, source, options), force,
                  on_image)
 
 
@@ -214,10 +212,3 @@ def _write_split(source: Source, options: StereoSceneOptions, root: Path, split:
         yield len(scene.numbers)
     (root / f'scenes_{SCENEFLOW_FOLDERS[split]}.json').write_text(
         json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii')
-
-
-def _draw_sheet(root: Path) -> None:
-    """Draw `contact_sheet.png`: the left images of the first scenes of both splits."""
-    folders = [root / 'frames_cleanpass' / SCENEFLOW_FOLDERS[split] / SEQUENCE / 'left' for split in SPLITS]
-    write_contact_sheet([path for folder in folders for path in sorted(folder.iterdir())[:SHEET_SCENES]],
-                        root / 'contact_sheet.png')
