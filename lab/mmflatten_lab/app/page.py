@@ -1,6 +1,5 @@
 """The page: components and event handlers."""
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -56,12 +55,11 @@ class Page:
     """Page with one or two models for an uploaded image, or for a left and a right image for stereo.
 
     Event handlers return the new values of the components that change. `blocks` is the Gradio app. The session of a
-    browser tab is the trial of each model on its image. A prediction ends within `seconds`, with those before it.
+    browser tab is the trial of each model on its image.
     """
 
-    def __init__(self, models: Sequence[TriedModel], seconds: float = 600.) -> None:
-        self.models, self.seconds = models, seconds
-        self._turns = ThreadPoolExecutor(1)
+    def __init__(self, models: Sequence[TriedModel]) -> None:
+        self.models = models
         self.sides = ('left image', 'right image') if models[0].task.pairs else ('image',)
         names = ', '.join(f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models)
         with gr.Blocks(title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)) as self.blocks:
@@ -107,22 +105,12 @@ class Page:
         view += [part for parts in viewers for part in (parts.head, parts.map, parts.caption)]
         outputs = [self.session, self.results, *(part for parts in self.parts for part in (
             parts.drawing, parts.results)), *(parts.layer for parts in viewers)]
-        gr.on([self.button.click, self.score.release, *(file.change for file in self.files)], self.predict_in_time,
+        gr.on([self.button.click, self.score.release, *(file.change for file in self.files)], self.predict,
               [self.score, *self.files], outputs + view, api_name='predict', **ALONE)
         self.picture.select(self.click, [self.session, *chosen], view, api_name=False, show_progress='hidden', **ALONE)
         gr.on([part.input for part in (self.x, self.y, *chosen)], self.attend,
               [self.session, self.x, self.y, *chosen], view, api_name='attend', show_progress='hidden',
               trigger_mode='always_last', **ALONE)
-
-    def predict_in_time(self, *inputs: Any) -> dict:
-        """Run `predict` after the waiting predictions, or show a message after `seconds`."""
-        event = self._turns.submit(self.predict, *inputs)
-        try:
-            return event.result(self.seconds)
-        except TimeoutError:
-            event.cancel()  # if it has not begun; models cannot be interrupted
-            text = f'No prediction within {self.seconds:g} seconds. Try a smaller image, or restart the command.'
-            return {self.message: _message('alert', text)}
 
     def predict(self, score: float, *files: str | None) -> dict:
         """Run all models on the image, or show only a message if the image cannot be used."""
@@ -130,13 +118,14 @@ class Page:
             if None in files:
                 missing = ' and the '.join(side for side, file in zip(self.sides, files) if file is None)
                 raise ValueError(f'Upload the {missing} first.')
-            notes = [note for file in files for note in check_picture(file)]
+            for file in files:
+                check_picture(file)
             trials = [model.try_on(files, score) for model in self.models]
         except (ValueError, OSError, RuntimeError) as error:
             text = explain(error)
             for file in filter(None, files):
                 text = text.replace(file, Path(file).name)
-            return {self.message: _message('alert', text), self.session: None, self.results: gr.Column(visible=False)}
+            return {self.message: _alert(text), self.session: None, self.results: gr.Column(visible=False)}
         changed = {self.session: trials, self.results: gr.Column(visible=True)}
         for model, parts, trial in zip(self.models, self.parts, trials):
             changed |= {parts.drawing: trial.drawing, parts.results: result_table(model, trial)}
@@ -146,7 +135,7 @@ class Page:
                 changed[parts.layer] = gr.Dropdown(names, value=0)
         width, height = trials[0].size
         changed |= self.attend(trials, width // 2, height // 2, *[0, MEAN] * len(self.models))
-        return {**changed, self.message: _message('status', '; '.join(notes))}
+        return {**changed, self.message: ''}
 
     def click(self, event: gr.SelectData, session: Sequence[Trial] | None, *chosen: int) -> dict:
         """Show the attention of the clicked pixel of the scaled image."""
@@ -158,7 +147,7 @@ class Page:
     def attend(self, session: Sequence[Trial] | None, x: float | None, y: float | None, *chosen: int) -> dict:
         """Show the attention of a pixel of the image, in the layer and head selected for each model."""
         if session is None:
-            return {self.message: _message('alert', 'No prediction available. Upload the image again.')}
+            return {self.message: _alert('No prediction available. Upload the image again.')}
         (width, height), picture = session[0].size, session[0].picture
         x, y = (int(min(max(0, place or 0), length - 1)) for place, length in ((x, width), (y, height)))
         scale = picture.shape[1] / width
@@ -199,5 +188,5 @@ def _image(name: str, buttons: Sequence[str] = ('fullscreen',), **kwargs: str) -
     return gr.Image(show_label=False, alt_text=name, format='png', interactive=False, buttons=list(buttons), **kwargs)
 
 
-def _message(role: str, text: str) -> str:
-    return f'<p role="{role}">{escape(text)}</p>' if text else ''
+def _alert(text: str) -> str:
+    return f'<p role="alert">{escape(text)}</p>'

@@ -8,12 +8,9 @@ The page is only available on this computer. See lab/docs/app.md.
 import signal
 import threading
 from argparse import ArgumentParser, Namespace
-from types import FrameType
 
 from mmflatten.cli.common import add_device, command, integer
 from mmflatten.console import prints_to_stderr
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def options(parser: ArgumentParser) -> None:
@@ -36,16 +33,7 @@ def main(args: Namespace) -> None:
     if len({model.task.pairs for model in models}) > 1:
         tasks = ' and '.join(f'{model.name}: {model.task.name}' for model in models)
         raise ValueError(f'CONFIG: both models must be for stereo, or none, got {tasks}.')
-    for number in STOP_SIGNALS:
-        if signal.getsignal(number) == signal.SIG_DFL:  # SIGHUP is ignored under nohup
-            signal.signal(number, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that uploads are deleted
     with serve(models, args.port) as page:
         print(f'{page.local_url} (press Ctrl-C to stop)', flush=True)
         threading.Event().wait()
-
-
-def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Stop as with Ctrl-C. Later signals are ignored, because a closing terminal sends two, and cleanup takes time."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
