@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import cv2
 import numpy as np
 
-from mmflatten.console import say
+from mmflatten.console import print_progress
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
 from mmflatten.files import images_in, problem_of, quiet_decoders
 from mmflatten.text import shorten
@@ -126,7 +126,7 @@ def _expand(word: str) -> list[str]:
     if path.is_dir():
         files = list(map(str, images_in(path, IMAGE_SUFFIXES)))
         if others := images_in(path, OTHER_IMAGES):
-            say(f'INPUT {word}: left out {len(others)} images of other types ({shorten([*map(str, others)], 3)}). Convert '
+            print_progress(f'INPUT {word}: left out {len(others)} images of other types ({shorten([*map(str, others)], 3)}). Convert '
                 'them, or rename .jfif and .jpe to .jpg.')
         if not files:
             raise ValueError(f'INPUT: the folder has no images, got {word}. Expected {", ".join(IMAGE_SUFFIXES)}.')

@@ -6,9 +6,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from mmflatten.console import quiet_decoders
 from mmflatten.explain.drawings import draw_attention
-from mmflatten.files import IMAGE_FORMATS, problem_of
+from mmflatten.files import IMAGE_FORMATS, problem_of_image
 
 DPI = 100
 MIN_SIDE = 8
@@ -18,13 +17,13 @@ MAX_PIXELS = 16_000_000  # larger images take minutes and gigabytes in a segment
 def check_picture(file: str) -> None:
     """Raise ValueError if a file is no image of usable size. Only its header is read, not the pixels."""
     name = Path(file).name
-    if (problem := problem_of(file)) is not None:
+    if (problem := problem_of_image(file)) is not None:
         raise ValueError(f'{name}: {problem}.')
     with Image.open(file, formats=IMAGE_FORMATS) as image:
         width, height = image.size
     if min(width, height) < MIN_SIDE or width * height > MAX_PIXELS:
-        raise ValueError(f'{name}: expected sides of at least {MIN_SIDE} pixels and at most {MAX_PIXELS // 10**6} million '
-                         f'pixels, got {width} x {height}.')
+        raise ValueError(f'{name}: expected sides of at least {MIN_SIDE} pixels and at most {MAX_PIXELS // 10**6} '
+                         f'million pixels, got {width} x {height}.')
 
 
 def attention_pixels(picture: np.ndarray, weights: np.ndarray | None, query: tuple[float, float] | None,

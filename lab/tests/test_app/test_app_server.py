@@ -1,7 +1,6 @@
 """The local server of the page, with several tabs, and the command."""
 import signal
 import socket
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -89,31 +88,16 @@ def test_foreign_form_uploads_nothing(server):
     assert httpx.post(address, files=files).status_code == 200
 
 
-def size_of(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob('*'))
-
-
-def test_prediction_that_does_not_end_gives_a_message(tried, picture, monkeypatch):
-    from mmflatten_lab.app.page import Page
-    model, go_on = tried(CLASSIFIER), threading.Event()
-    page = Page([model], seconds=.2)
-    monkeypatch.setattr(type(model), 'try_on', lambda *arguments: go_on.wait(20))
-    for _ in range(2):  # the second one waits for the first
-        changed = page.predict_in_time(.3, picture())
-        assert 'role="alert"' in changed[page.message]
-    go_on.set()
-
-
 @pytest.fixture
 def usual_signals():
-    usual = {**dict.fromkeys(command.STOP_SIGNALS, signal.SIG_DFL), signal.SIGINT: signal.default_int_handler}
+    usual = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
     before = {ending: signal.signal(ending, handler) for ending, handler in usual.items()}
     yield
     for ending, handler in before.items():
         signal.signal(ending, handler)
 
 
-@pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM])
 def test_command_stops_on_signals_and_deletes_uploads(usual_signals, weights_of, picture, monkeypatch,
                                                                    capsys, ending):
     port, uploads = free_port(), []
@@ -124,16 +108,13 @@ def test_command_stops_on_signals_and_deletes_uploads(usual_signals, weights_of,
         assert Path(uploads[0]).is_file() and signal.getsignal(ending) != signal.SIG_DFL
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(ending)
-        if ending == signal.SIGHUP:
-            signal.raise_signal(ending)  # a closing terminal sends two signals
-            uploads.append('nothing stopped the end')
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, 'threading', SimpleNamespace(Event=lambda: SimpleNamespace(wait=interrupt)))
     assert app([*weights_of(CLASSIFIER), '--device', 'cpu', '--port', str(port)]) == 130
     with socket.socket() as late:
         assert late.connect_ex(('127.0.0.1', port)) != 0
-    assert not Path(uploads[0]).exists() and len(uploads) == 1 + (ending == signal.SIGHUP)
+    assert not Path(uploads[0]).exists()
     assert f'http://127.0.0.1:{port}' in capsys.readouterr().out
 
 

@@ -1,7 +1,5 @@
-"""Checks of uploaded images: errors and notes."""
-from pathlib import Path
+"""Checks of uploaded images."""
 
-import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -9,23 +7,15 @@ from PIL import Image
 from mmflatten_lab.app.pictures import MAX_PIXELS, attention_pixels, check_picture
 
 
-def test_common_image_has_no_note(picture):
-    assert check_picture(picture()) == check_picture(picture('scene.jpg')) == []
+def test_common_images_pass(picture):
+    for name in ('scene.png', 'scene.jpg'):
+        check_picture(picture(name))
 
 
 def test_text_file_is_rejected(tmp_path):
     file = tmp_path / 'letter.png'
     file.write_text('Dear reader')
     with pytest.raises(ValueError, match=r'letter\.png'):
-        check_picture(str(file))
-
-
-@pytest.mark.parametrize('name', ['cut.jpg', 'cut.png', 'cut.webp'])
-def test_truncated_image_is_rejected(tmp_path, name):
-    file = tmp_path / name
-    cv2.imwrite(str(file), np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8))
-    file.write_bytes(file.read_bytes()[:-file.stat().st_size // 2])
-    with pytest.raises(ValueError, match=name):
         check_picture(str(file))
 
 
@@ -42,15 +32,6 @@ def test_decompression_bomb_is_rejected(tmp_path):
     Image.new('1', (20000, 20000)).save(file)
     with pytest.raises(ValueError, match=r'bomb\.png'):
         check_picture(str(file))
-
-
-@pytest.mark.parametrize(('shape', 'kind', 'word'), [
-    ((32, 40), np.uint8, 'grey'), ((32, 40, 4), np.uint8, 'alpha'), ((32, 40, 3), np.uint16, '16')])
-def test_unusual_pixels_are_noted(tmp_path, shape, kind, word):
-    file = tmp_path / 'scene.png'
-    cv2.imwrite(str(file), np.ones(shape, kind))
-    note, = check_picture(str(file))
-    assert Path(file).name in note and word in note
 
 
 PICTURE = np.full((40, 60, 3), 128, np.uint8)
