@@ -57,7 +57,7 @@ DATA_FOLDERS = (
 )
 
 # As images of other tools are called, which are not read:
-OTHER_IMAGES = ('.avif', '.gif', '.heic', '.heif', '.j2k', '.jfif', '.jp2', '.jpe', '.jpg2', '.jxl', '.pbm', '.pgm', '.svg')
+OTHER_IMAGES = ('.avif', '.gif', '.heic', '.heif', '.j2k', '.jfif', '.jp2', '.jpe', '.jxl', '.pbm', '.pgm')
 IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.ppm', '.tif', '.tiff', '.webp')
 DATA_SUFFIXES = ('', '.json', '.txt', '.png', '.jpg', '.jpeg')
 NO_DATA_FOLDERS = {'configs', 'work_dirs'}  # `configs/digits` is not a data folder

@@ -9,8 +9,8 @@ from mmengine.config import Config
 from mmflatten.custom_data.images import (
     file_names,
     find_images,
-    plain_name,
     picture_problems,
+    plain_name,
     read_pictures,
     size_range,
     split,

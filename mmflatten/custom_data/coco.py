@@ -89,7 +89,8 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     changed = _without_groups(content) or read_bytes(path).startswith(codecs.BOM_UTF8)  # pycocotools reads neither
     names = file_names(folder, files)
     for image in content['images']:
-        if not os.path.lexists(folder / image['file_name']) and (found := names.get(plain_name(image['file_name'], folder))):
+        found = names.get(plain_name(image['file_name'], folder))
+        if found and not os.path.lexists(folder / image['file_name']):
             image['file_name'], changed = found.relative_to(folder).as_posix(), True
     listed = {os.path.normpath(folder / image['file_name']) for image in content['images']}
     return CocoFile(path.resolve(), folder.resolve(), content, converted=changed,
@@ -97,8 +98,7 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
 
 
 def _without_groups(content: dict) -> bool:
-    """Remove categories without objects that are the supercategory of others, as Roboflow adds; return if there are any.
-    """
+    """Remove categories without objects that are the supercategory of others, as Roboflow adds; return if so."""
     used = {entry.get('category_id') for entry in content['annotations']}
     parents = {category.get('supercategory') for category in content['categories']}
     kept = [category for category in content['categories'] if category['id'] in used or category['name'] not in parents

@@ -33,9 +33,9 @@ COCO_PROBLEMS = {
     'box over the border': (False, 'it is clipped; check that bbox is [x, y, width, height] in pixels'),
     TINY: (False, 'it is skipped in training'),
     IGNORED: (False, "it is skipped in training, and COCO's evaluation counts it; remove the field or the object"),
-    CROWD: (False, 'training ignores it; masks of a brush (CVAT) are crowds: --crowds-as-objects reads them as objects'),
+    CROWD: (False, 'training ignores it; CVAT writes masks of a brush so: --crowds-as-objects reads them as objects'),
     'object twice (same image, class and box)': (False, 'it counts twice, and the second is always missed; remove it'),
-    'rotated box (attributes.rotation)': (False, 'bbox is that before the rotation; export polygons, or the box around'),
+    'rotated box (attributes.rotation)': (False, 'bbox is that before it; export polygons, or the box around'),
     'segmentation that cannot be drawn': (True, 'coordinates must be pixels near the image; run lengths need its '
                                           '[height, width] and number of pixels'),
     'segmentation outside its box': (True, 'both must be pixels of the same image, not fractions, and not shifted'),
@@ -75,7 +75,8 @@ def read(request: Request, base: Config) -> CustomData:
     problems += _empty_classes(request.ann[0], *used, names) + too_thin(pictures, base)
     if base is not None:
         limits = too_few_boxes(base.model, max(part.most for part in used))
-        problems += [Problem('more objects than boxes', limits, 'it is a setting of the base', stops=False)] * bool(limits)
+        if limits:
+            problems.append(Problem('more objects than boxes', limits, 'it is a setting of the base', stops=False))
     facts = _summary(*used, names, pictures, masks, [len(part.images) for part in (train, val)])
     facts += [f'{part.unlisted} images in {part.folder} are not in {part.path}: left out'
               for part in read if part.unlisted]

@@ -52,25 +52,25 @@ def find_images(folder: Path) -> list[Path]:
     files = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
     others = [str(path) for path in found if path.suffix.lower() in OTHER_IMAGES]
     if others:
-        raise DataError(f'folder {folder}: {len(others)} images of other types ({shorten(others, 3)}), which would be left '
-                        f'out. Rename .jfif and .jpe to .jpg, convert others to one of {", ".join(IMAGE_SUFFIXES)}, or move '
-                        'them away.')
+        raise DataError(f'folder {folder}: {len(others)} images of other types ({shorten(others, 3)}), which would be '
+                        f'left out. Rename .jfif and .jpe to .jpg, convert others to {", ".join(IMAGE_SUFFIXES)}, '
+                        'or move them away.')
     if not files:
         raise DataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
     return files
 
 
 def plain_name(name: str, folder: Path) -> str:
-    """Return the name of a file in a folder as Linux has it, in Unicode's composed form; archives of Macs have the other.
-    """
+    """Return the name of a file in a folder as Linux has it, in Unicode's composed form, unlike a Mac's."""
     return unicodedata.normalize('NFC', name.replace('\\', '/')).removeprefix(f'{folder.name}/')
 
 
 def file_names(folder: Path, files: Sequence[Path], stems: bool = False) -> dict[str, Path]:
-    """Return files below a folder by `plain_name`, and with `stems` by their names without suffix, if only one has it."""
+    """Return files below a folder by `plain_name`, and with `stems` without suffix, if only one has it."""
     names = {plain_name(path.relative_to(folder).as_posix(), folder): path for path in files}
     short = Counter(os.path.splitext(name)[0] for name in names) if stems else {}
-    return {**{name: path for full, path in names.items() if short.get(name := os.path.splitext(full)[0]) == 1}, **names}
+    return {**{name: path for full, path in names.items()
+               if short.get(name := os.path.splitext(full)[0]) == 1}, **names}
 
 
 def split_folders(folders: Sequence[Path]) -> list[Path]:

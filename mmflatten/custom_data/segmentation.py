@@ -40,9 +40,9 @@ LABEL_MAP_PROBLEMS = {
     'label map with colours': (True, 'convert the colours to one grey value per pixel, the class number'),
     'label map size differs from its image': (True, 'both must have the same width and height'),
     'label value without a class': (True, f'number the classes 0, 1, ... without gaps; {IGNORE_INDEX} is ignored'),
-    'label value above 255': (True, 'mmseg reads 8 bits, so that 257 would become 1: merge classes, or number them anew'),
-    'class without pixels': (True, f'it cannot be learned: leave its name out, or draw it; {IGNORE_INDEX} is ignored, so '
-                             'write 1 where an object is white'),
+    'label value above 255': (True, 'mmseg reads 8 bits, so that 257 would become 1: merge or renumber classes'),
+    'class without pixels': (True, f'it cannot be learned: leave its name out, or draw it; {IGNORE_INDEX} is '
+                             'ignored, so write 1 where an object is white'),
 }
 
 
@@ -61,8 +61,8 @@ def read(request: Request, base: Config) -> CustomData:
                         f'{len(maps)} ({shorten([*map(str, maps)])}).')
     names = tuple(request.classes or _class_names(maps[0]))
     if not 2 <= len(names) <= IGNORE_INDEX:
-        raise DataError(f'--classes: expected 2 to {IGNORE_INDEX} names, got {len(names)} ({shorten(names, 3)}). One class '
-                        'needs a second for the rest: --classes background NAME, with values 0 and 1. More do not fit '
+        raise DataError(f'--classes: expected 2 to {IGNORE_INDEX} names, got {len(names)} ({shorten(names, 3)}). One '
+                        'class needs a second for the rest: --classes background NAME, with values 0 and 1. More do not fit '
                         'the 8 bits that mmseg reads.')
     places: dict[str, list[str]] = defaultdict(list)
     pairs = [_pairs(*folders, places) for folders in zip(images, maps)]

@@ -24,7 +24,8 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
         return parts
     whole, = parts
     chosen = [{line.split()[0] for line in read_text(file).splitlines() if line.strip()} for file in lists]
-    whole.faults['image in neither list'] += [str(path) for path in whole.images if path.stem not in chosen[0] | chosen[1]]
+    whole.faults['image in neither list'] += [
+        str(path) for path in whole.images if path.stem not in chosen[0] | chosen[1]]
     return [Labels(whole.source, {path: objects for path, objects in whole.images.items() if path.stem in stems},
                    whole.sizes, faults) for stems, faults in zip(chosen, (whole.faults, {}))]
 

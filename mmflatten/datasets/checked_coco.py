@@ -52,8 +52,8 @@ class CheckedCOCO(COCO):
         if cat_names and ordered != [*cat_names][:len(ordered)]:
             raise AnnotationError(f'classes: expected the order of the categories in {self.annotation_file}, '
                                   f'{shorten(ordered, 5)}, got {shorten(cat_names, 5)}. mmdet numbers classes in the '
-                                  'order of the file: reorder its categories; before a training, metainfo=dict(classes=...) '
-                                  'may follow the file instead.')
+                                  'order of the file: reorder its categories; before a training, '
+                                  'metainfo=dict(classes=...) may follow the file instead.')
         return ids
 
 

@@ -16,7 +16,8 @@ from mmflatten.custom_data.reading import DataError, Request
 from tests.test_custom_data.test_custom_data import SIZE, coco, folder, found, request, write_image  # noqa: F401
 
 
-@pytest.mark.parametrize('names', [('train', 'valid', 'test'), ('train', 'validation', 'test'), ('Train', 'Val', 'Test'),
+@pytest.mark.parametrize('names', [
+    ('train', 'valid', 'test'), ('train', 'validation', 'test'), ('Train', 'Val', 'Test'),
                                    ('training', 'dev'), ('TRAIN', 'TEST'), ('train', 'val')])
 def test_split_folders_are_no_classes(names, tmp_path):
     for number, name in enumerate(names):
@@ -99,7 +100,8 @@ def test_names_of_two_images(folder):  # noqa: F811
     assert problem.name == 'name of two images' and problem.stops and '(0)' in problem.where[0]
 
 
-@pytest.mark.parametrize('line', ['0 .5 .5 .4 .4 .5 .5 2', '0 .5 .5 .4 .4 .5 .5 2 0 0 0', '0 .5 .5 .4 .4 .5 .5 1 .6 .6 2'])
+@pytest.mark.parametrize('line', [
+    '0 .5 .5 .4 .4 .5 .5 2', '0 .5 .5 .4 .4 .5 .5 2 0 0 0', '0 .5 .5 .4 .4 .5 .5 1 .6 .6 2'])
 def test_keypoints_of_yolo_are_no_polygons(line, folder):  # noqa: F811
     (folder / 'images' / 'classes.txt').write_text('person\n')
     for i in range(6):

@@ -17,14 +17,16 @@ LEFT_OUT = {  # changes of an annotation, and the reason
     'ignore as a number': (dict(ignore=1), IGNORED), 'ignore as a truth': (dict(ignore=True), IGNORED),
     'crowd': (dict(iscrowd=1), CROWD), 'crowd as run lengths': (
         dict(iscrowd=1, segmentation=dict(size=[48, 64], counts=[48 * 64])), CROWD),
-    'negative area': (dict(area=-400), TINY), 'area 0': (dict(area=0), TINY), 'thin box': (dict(bbox=[4, 4, .5, 9]), TINY),
+    'negative area': (dict(area=-400), TINY), 'area 0': (dict(area=0), TINY),
+    'thin box': (dict(bbox=[4, 4, .5, 9]), TINY),
     'flat box': (dict(bbox=[4, 4, 9, 0]), TINY)}
 
 
 def mmdet_trains_on(data_file, folder, names, **arguments):  # noqa: F811
     init_default_scope('mmdet')
     dataset = build_dataset(dict(type='CocoDataset', data_root='', ann_file=str(data_file), pipeline=[],
-                                 data_prefix=dict(img=f'{folder}/images'), metainfo=dict(classes=tuple(names)), **arguments))
+                                 data_prefix=dict(img=f'{folder}/images'), metainfo=dict(classes=tuple(names)),
+                                 **arguments))
     labels = [names[item['bbox_label']] for index in range(len(dataset))
               for item in dataset.get_data_info(index)['instances'] if not item['ignore_flag']]
     return len(dataset), {name: labels.count(name) for name in names}
@@ -104,7 +106,8 @@ UNLEARNABLE = {
     'fractions': (lambda entry: [[value / 64 for value in (4, 4, 24, 4, 24, 24)]], 'segmentation outside its box'),
     'shifted': (lambda entry: [[x + 30 for x in (4, 4, 24, 4, 24, 24)]], 'segmentation outside its box'),
     'far away': (lambda entry: [[4, 4, 2e8, 4, 24, 24]], 'segmentation that cannot be drawn'),
-    'shifted run lengths': (lambda entry: dict(size=[48, 64], counts=[48 * 60, 96, 96]), 'segmentation outside its box'),
+    'shifted run lengths': (lambda entry: dict(size=[48, 64], counts=[48 * 60, 96, 96]),
+                            'segmentation outside its box'),
 }
 
 

@@ -163,7 +163,7 @@ def test_segmentor_with_other_classes(classes, segmentation, tools, fails):
     checkpoint = segmentation.folder / 'run' / 'iter_1.pth'
     assert tools.test([segmentation.config, checkpoint]) == 0
     line = fails('test', segmentation.config, checkpoint, '--cfg-options',
-                 f"test_dataloader.dataset.metainfo.classes={list(classes)!r}".replace(' ', ''))
+                 f'test_dataloader.dataset.metainfo.classes={[*classes]!r}'.replace(' ', ''))
     assert 'test_dataloader.dataset' in line and ', '.join(classes) in line
 
 

@@ -7,7 +7,8 @@ from tests.test_engine.test_own_classes import validated  # noqa: F401
 
 WRAPPED = {  # code after the config, and words of the error (none: it trains)
     'two files': ("b = copy.deepcopy(a)\nb['ann_file'] = 'copy.json'\n"
-                  "val_dataloader['dataset'] = dict(type='ConcatDataset', datasets=[a, b])", ('val_dataloader', 'image id')),
+                  "val_dataloader['dataset'] = dict(type='ConcatDataset', datasets=[a, b])",
+                  ('val_dataloader', 'image id')),
     'mmdet': ("b = copy.deepcopy(a)\n"
               "val_dataloader['dataset'] = dict(type='mmdet.ConcatDataset', datasets=[a, b])", ('image id', )),
     'repeated': ("val_dataloader['dataset'] = dict(type='RepeatDataset', times=3, dataset=a)", ('RepeatDataset', '6')),
