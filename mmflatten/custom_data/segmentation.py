@@ -62,8 +62,8 @@ def read(request: Request, base: Config) -> CustomData:
     names = tuple(request.classes or _class_names(maps[0]))
     if not 2 <= len(names) <= IGNORE_INDEX:
         raise DataError(f'--classes: expected 2 to {IGNORE_INDEX} names, got {len(names)} ({shorten(names, 3)}). One '
-                        'class needs a second for the rest: --classes background NAME, with values 0 and 1. More do not fit '
-                        'the 8 bits that mmseg reads.')
+                        'class needs a second for the rest: --classes background NAME, with values 0 and '
+                        '1. More do not fit the 8 bits that mmseg reads.')
     places: dict[str, list[str]] = defaultdict(list)
     pairs = [_pairs(*folders, places) for folders in zip(images, maps)]
     label_maps = {image: label_map for part in pairs for image, label_map in part.items()}
