@@ -126,8 +126,8 @@ def _expand(word: str) -> list[str]:
     if path.is_dir():
         files = list(map(str, images_in(path, IMAGE_SUFFIXES)))
         if others := images_in(path, OTHER_IMAGES):
-            print_progress(f'INPUT {word}: left out {len(others)} images of other types ({shorten([*map(str, others)], 3)}). '
-                           'Convert them, or rename .jfif and .jpe to .jpg.')
+            print_progress(f'INPUT {word}: left out {len(others)} images of other types '
+                           f'({shorten([*map(str, others)], 3)}). Convert them, or rename .jfif and .jpe to .jpg.')
         if not files:
             raise ValueError(f'INPUT: the folder has no images, got {word}. Expected {", ".join(IMAGE_SUFFIXES)}.')
         return files
