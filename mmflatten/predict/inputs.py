@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import cv2
 import numpy as np
 
-from mmflatten.console import print_progress
+from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
-from mmflatten.files import images_in, problem_of, quiet_decoders
+from mmflatten.files import images_in, problem_of
 from mmflatten.text import shorten
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
