@@ -1,67 +1,42 @@
 """The output of any layer as a map, for analyses of maps and their gradients."""
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any, Self
+from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor, nn
 
 from mmflatten.models.layers import split_prefix, tokens_to_map
 
 
-class LayerMap:
-    """Hooks that record a layer's number of calls and latest output, and convert it into a map.
+@contextmanager
+def recorded_calls(layer: nn.Module) -> Iterator[list[tuple[Any, tuple[int, int] | None]]]:
+    """Record the output of each call of a layer, and the map shape that it received, as blocks and mixers do."""
+    calls: list[tuple[Any, tuple[int, int] | None]] = []
 
-    Maps `(B, C, H, W)` are unchanged. Tokens `(B, N, C)` take the map shape that the layer receives or returns, as
-    blocks, mixers and embeddings do, or else that of the latest module with such a shape. Class tokens are removed.
+    def record(module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+        calls.append((output, _find_shape((*args, *kwargs.values()))))
 
-        with LayerMap(model, layer) as watched:
-            model(image)
-        watched.map(watched.output)                     # (B, C, H, W)
+    with layer.register_forward_hook(record, with_kwargs=True):
+        yield calls
+
+
+def as_map(output: Any, hw: tuple[int, int] | None, layer: nn.Module) -> Tensor:
+    """Convert an output of a layer, a map or its tokens `(B, N, C)` with or without class tokens, to `(B, C, H, W)`.
+
+    Raises ValueError if it has no map.
     """
-
-    def __init__(self, model: nn.Module, layer: nn.Module) -> None:
-        self.calls, self.output = 0, None
-        self._model, self._layer = model, layer
-        self._shape = self._latest = None  # map shapes of the layer and of the latest module
-        self._hooks = ExitStack()
-
-    def __enter__(self) -> Self:
-        for module in self._model.modules():
-            self._hooks.enter_context(module.register_forward_pre_hook(self._before, with_kwargs=True))
-            self._hooks.enter_context(module.register_forward_hook(self._after))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._hooks.close()
-
-    def map(self, tensor: Tensor) -> Tensor:
-        """Convert the layer's output, or its gradient, to `(B, C, H, W)`. Raises ValueError if it has no map."""
-        shape = tuple(getattr(tensor, 'shape', ()))
-        if len(shape) == 4:
-            return tensor
-        if len(shape) == 3 and self._shape is not None and shape[1] >= self._shape[0] * self._shape[1]:
-            return tokens_to_map(split_prefix(tensor, self._shape)[1], self._shape)
-        output = f'shape {shape}' if shape else type(tensor).__name__
-        raise ValueError(f'layer: expected a map or its tokens as output, got {output} from '
-                         f'{type(self._layer).__name__}. Use a block, a norm in a block, or a convolution.')
-
-    def _before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        shape = _find_shape((*args, *kwargs.values()))
-        self._latest = shape or self._latest
-        if module is self._layer:
-            self._shape = shape  # modules inside a mixer may receive the shape of its windows
-
-    def _after(self, module: nn.Module, args: tuple, output: Any) -> None:
-        shape = _find_shape(output if isinstance(output, tuple) else ())
-        self._latest = shape or self._latest
-        if module is self._layer:
-            self.output = output
-            self._shape = shape or self._shape or self._latest
-            self.calls += 1
+    shape = tuple(getattr(output, 'shape', ()))
+    if len(shape) == 4:
+        return output
+    if len(shape) == 3 and hw is not None and shape[1] >= hw[0] * hw[1]:
+        return tokens_to_map(split_prefix(output, hw)[1], hw)
+    got = f'shape {shape}' if shape else type(output).__name__
+    raise ValueError(f'layer: expected a map, or tokens and their map shape, got {got} from {type(layer).__name__}. '
+                     'Use a block or a convolution.')
 
 
 def _find_shape(values: tuple) -> tuple[int, int] | None:
-    """Return the last pair of integers among arguments or results, which is the shape of a map."""
+    """Return the last pair of integers among arguments, which is the shape of a map."""
     pairs = (value for value in reversed(values) if isinstance(value, tuple) and len(value) == 2)
     return next((pair for pair in pairs if all(isinstance(side, int) for side in pair)), None)
 

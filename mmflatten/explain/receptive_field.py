@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmflatten.explain.layer_maps import LayerMap, find_layer, input_gradients
+from mmflatten.explain.layer_maps import as_map, find_layer, input_gradients, recorded_calls
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ def receptive_field(model: nn.Module, images: Iterable[Tensor], layer: str | int
 def _gradient(network: nn.Module, layer: nn.Module, image_CHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
     """Return the absolute gradient `(H, W)` in float64, and the shape of the layer's map."""
     batch = image_CHW[None].detach().clone().requires_grad_()
-    with torch.enable_grad(), LayerMap(network, layer) as watched:
+    with torch.enable_grad(), recorded_calls(layer) as calls:
         network(batch)
-        if not watched.calls:
+        if not calls:
             raise ValueError(f'layer: {type(network).__name__} does not call it, got {type(layer).__name__}.')
-        several = layer is network and isinstance(watched.output, (tuple, list))
-        features = watched.map(watched.output[-1] if several else watched.output)
+        output, hw = calls[-1]
+        features = as_map(output[-1] if layer is network and isinstance(output, (tuple, list)) else output, hw, layer)
         height, width = features.shape[-2:]
         gradient, = torch.autograd.grad(features[0, :, height // 2, width // 2].sum(), batch)
     return gradient[0].abs().sum(0).double(), (height, width)
