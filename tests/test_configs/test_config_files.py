@@ -39,6 +39,8 @@ def chain(path: Path) -> int:
 
 
 def family(path: Path) -> str:
+    if path.parent.name == 'comparison':
+        return path.stem
     match = FAMILY.search(path.stem)
     return match[1] if match else 'resnet'
 
@@ -78,7 +80,8 @@ def test_config_has_all_fields_of_a_run(path, read_config):
         assert config.default_scope == 'mmflatten' and config.model.type.startswith('mmflatten.')
     else:
         assert config.default_scope in ('mmpretrain', 'mmdet', 'mmseg')
-        assert config.model.backbone.type.startswith('mmflatten.') and 'tta_pipeline' in config
+        assert path.parent.name == 'comparison' or config.model.backbone.type.startswith('mmflatten.')
+        assert 'tta_pipeline' in config
     assert config.visualizer.name == 'visualizer'  # required by mmdet's and mmseg's inferencers
     for key in ('optim_wrapper', 'param_scheduler', 'train_cfg', 'auto_scale_lr', 'default_hooks', 'env_cfg',
                 *(f'{split}_{part}' for split in ('val', 'test') for part in ('cfg', 'dataloader', 'evaluator'))):

@@ -19,7 +19,9 @@ from mmflatten.hub.config_data import HubError, accepted, to_data
 from mmflatten.hub.image_input import checked, input_of, pipeline_of, preprocessor_of
 
 ROOT = Path(__file__).parents[2] / 'configs'
-NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob('*/*.py')) if path.parent.name != '_base_']
+# `publish` takes models of this project, so not those in `comparison`.
+NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob('*/*.py'))
+         if path.parent.name not in ('_base_', 'comparison')]
 TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
 
 

@@ -9,6 +9,7 @@ import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from pages import GENERATED, SOURCES
+from zoo_table import AGREEMENT
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / 'docs'
@@ -88,5 +89,5 @@ def test_site_zoo_table_equals_the_csv(site):
         assert f'repository/{row["config"]}.txt"' in cells[0] and cells[3] == (row['attention'] or 'none')
         assert cells[6:8] == [f'{int(row["params"]) / 1e6:.2f}', row['paper_params_m']]
         assert float(cells[8].rstrip('*')) == pytest.approx(int(row['flops']) / 1e9, rel=1e-3, abs=1e-3)
-        assert cells[10] == {'yes': 'agrees', 'no': 'differs', '': 'not printed'}[row['agrees']]
+        assert cells[10] == AGREEMENT[row['agrees']]
         assert row['paper_top1'] in cells[11] and row['paper_ap_box'] in cells[11]

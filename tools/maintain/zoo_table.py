@@ -9,7 +9,7 @@ from zoo.names import ACCURACIES, FAMILIES, TASKS, model_name, place
 from mmflatten.measure.papers.tables import PaperRow
 from mmflatten.text import giga
 
-AGREEMENT = {'yes': 'agrees', 'no': 'differs', '': 'not printed'}
+AGREEMENT = {'yes': 'agrees', 'unit': 'one unit off', 'near': 'within 2 %', 'no': 'differs', '': 'not printed'}
 # Title of a column -> True if its values are numbers.
 COLUMNS = {'model': False, 'family': False, 'task': False, 'attention': False, "paper's table": False, 'image': False,
            'params (M)': True, "paper's params": True, 'FLOPs (G)': True, "paper's FLOPs": True, 'agreement': False,

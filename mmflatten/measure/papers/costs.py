@@ -19,8 +19,8 @@ multiply and accumulate but have no formula.
 papers' way: what OpenMMLab's get_flops.py counts: MACs and elementwise norms, resizing and average pooling.
 *: without products of activations, as that paper counts.
 Two-stage detectors: 1000 proposals pass the box head, 100 the mask head.
-paper, diff: the paper's own number, and ours (parameters; papers' way) against it. ~ means that ours rounds to the
-paper's number, up or down."""
+paper, diff: the paper's own number, and ours (parameters; papers' way) against it. ~: less than one
+unit of the last printed digit."""
 
 
 @dataclass(frozen=True)

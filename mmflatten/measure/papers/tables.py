@@ -80,13 +80,13 @@ def rows_of_config(config: str | Path) -> tuple[PaperRow, ...]:
 
 
 def within_printed_precision(value: float, printed: str) -> bool:
-    """Return True if `value` rounds, up or down, to the number as printed: 28.29 to '28' or '29'."""
+    """Return True if `value` is less than one unit of the last printed digit away: 28.29 of '28' and of '29'."""
     decimals = len(printed.partition('.')[2])
     return abs(value - float(printed)) < 10 ** -decimals
 
 
 def difference(value: float, printed: str) -> str:
-    """Format the relative difference: '+1.2%', with '~' if `value` rounds to the paper's number, '-' if it has none."""
+    """Format the relative difference: '+1.2%', with '~' if less than one printed unit, '-' if none is printed."""
     if not printed:
         return '-'
     mark = '~' if within_printed_precision(value, printed) else ''

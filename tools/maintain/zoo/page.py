@@ -20,11 +20,11 @@ TABLE = '<!-- model zoo -->'  # the site inserts the table of all rows here
 INTRODUCTION = """\
 # Model zoo
 
-Every result of four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of the
-backbones, attentions, detectors and segmentors of this project, and the results in the READMEs of later attentions
-(SLAB to Circulant Attention), next to the cost of its config here. [model_zoo.csv](model_zoo.csv) has all rows; the
-site shows them below, and has a page per task with the papers' tables. [Coverage](model_zoo/coverage.md) counts the
-papers' other results and gives the reasons why they are missing.
+Every result of four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of this
+project or of OpenMMLab's packages ([comparison](../configs/comparison/README.md)), and the results in the READMEs of
+later attentions (SLAB to Circulant Attention), next to the cost of its config here. [model_zoo.csv](model_zoo.csv) has
+all rows; the site shows them below, and has a page per task with the papers' tables.
+[Coverage](model_zoo/coverage.md) counts the papers' other results and says what is lacking for each.
 
 {summary}
 
@@ -35,9 +35,9 @@ papers' other results and gives the reasons why they are missing.
   multiply-accumulates, including products of activations (attention). *FLOPs* follow the convention of the row's paper:
   MACs and elementwise norms, resizing and average pooling, as in OpenMMLab's `get_flops.py`; `*` marks counts without
   products of activations.
-- **diff** compares our number with the paper's. `~` means that our number, rounded up or down to the printed decimals,
-  is the paper's (28.29 is `~` of 28 and of 29). Numbers with `~` agree, and so do FLOPs within 2 %;
-  [the others](#what-differs) are listed with their causes.
+- **diff** compares our number with the paper's. `~`: less than one unit of the last printed digit away (28.29 is `~`
+  of 28 and of 29). A result *agrees* only if all of its numbers, rounded to the printed digits, are the paper's. Those
+  that differ by more than a unit, and by more than 2 % in FLOPs, are [listed with their causes](#what-differs).
 
 ## Attentions, backbones and tasks
 
@@ -131,12 +131,13 @@ def _summary(entries: Sequence[ZooEntry]) -> str:
     configs = {entry.row.config for entry in rows if entry.row.config}
     others = {entry.row.config for entry in entries if entry.row.config} - configs
     return (f'{len(rows)} results with {len(configs)} configs, and {len(others)} configs of our own. '
-            f'For {len(rows) - verdicts[None]} of the results the papers print parameters or FLOPs: '
-            f'{verdicts[True]} agree with ours, {verdicts[False]} differ.')
+            f'For {len(rows) - verdicts[""]} of the results the papers print parameters or FLOPs: '
+            f'{verdicts["yes"]} agree with ours in all printed digits, {verdicts["unit"]} within one unit of the last '
+            f'digit, {verdicts["near"]} within 2 % in FLOPs, and {verdicts["no"]} differ by more.')
 
 
 def _differences(entries: Sequence[ZooEntry]) -> list[str]:
-    different = [entry for entry in entries if entry.agrees is False]
+    different = [entry for entry in entries if entry.agrees == 'no']
     lines = ['## What differs', '', DIFFERENCES] if different else []
     for paper, group in groupby(different, key=lambda entry: entry.row.cells['paper']):
         rows = list(group)
@@ -150,9 +151,9 @@ def _differences(entries: Sequence[ZooEntry]) -> list[str]:
 def _difference(entry: ZooEntry) -> str:
     """Render a row that differs: 'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4 (+7.8%)'."""
     parts = []
-    if entry.params_agree is False:
+    if entry.params_agree == 'no':
         parts.append(('M parameters', *entry.params_cells(decimals=2)))
-    if entry.flops_agree is False:
+    if entry.flops_agree == 'no':
         parts.append(('G FLOPs', *entry.flops_cells()))
     numbers = '; '.join(f'{ours} {unit}, the paper {printed} ({percent})' for unit, ours, printed, percent in parts)
     return f'{table_name(entry.row.cells["table"])}, {linked_model(entry, "../")}: {numbers}'

@@ -11,7 +11,7 @@ from mmengine.config import Config
 from zoo.attentions import attentions_of
 
 from mmflatten.measure.papers.costs import PaperCost, count_beside_papers
-from mmflatten.measure.papers.tables import PaperRow, paper_rows, within_printed_precision
+from mmflatten.measure.papers.tables import PaperRow, paper_rows
 from mmflatten.tasks import find_task
 
 FOLDER = Path(__file__).parent
@@ -24,6 +24,8 @@ COLUMNS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule'
 DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.CheckedCocoDataset': 'coco',
             'ADE20KDataset': 'ade20k'}
 FLOPS_TOLERANCE = 0.02  # relative; papers differ by this much in how they count
+# Ours rounds to the printed digits; less than one unit of the last digit away; FLOPs within the tolerance; neither.
+AGREEMENTS = ('yes', 'unit', 'near', 'no')
 
 
 @dataclass(frozen=True)
@@ -33,25 +35,21 @@ class ZooEntry(PaperCost):
     attention: str = ''  # from `attentions_of`
 
     @property
-    def params_agree(self) -> bool | None:
-        """True if the parameters round to the printed number; None if none is printed or nothing was counted."""
+    def params_agree(self) -> str:
+        """How the parameters agree with the printed ones; '' if none are printed or nothing was counted."""
         printed = self.row.cells['params_m']
-        return within_printed_precision(self.params / 1e6, printed) if printed and self.is_counted else None
+        return _agreement(self.params / 1e6, printed) if printed and self.is_counted else ''
 
     @property
-    def flops_agree(self) -> bool | None:
-        """True if FLOPs round to the printed ones or are within 2 % of them; None as for `params_agree`."""
+    def flops_agree(self) -> str:
+        """How the FLOPs agree with the printed ones; '' as for `params_agree`."""
         printed = self.row.cells['flops_g']
-        if not printed or not self.is_counted:
-            return None
-        value = self.flops / 1e9
-        return within_printed_precision(value, printed) or abs(value / float(printed) - 1) <= FLOPS_TOLERANCE
+        return _agreement(self.flops / 1e9, printed, FLOPS_TOLERANCE) if printed and self.is_counted else ''
 
     @property
-    def agrees(self) -> bool | None:
-        """True if parameters and FLOPs agree with the paper's, None if either side has no numbers."""
-        verdicts = {self.params_agree, self.flops_agree} - {None}
-        return all(verdicts) if verdicts else None
+    def agrees(self) -> str:
+        """The worse agreement of parameters and FLOPs; '' if either side has no numbers."""
+        return max(self.params_agree, self.flops_agree, key=('', *AGREEMENTS).index)
 
     def csv_cells(self) -> dict[str, object]:
         cells = self.row.cells
@@ -60,7 +58,14 @@ class ZooEntry(PaperCost):
                 'params': self.params, 'macs': self.macs, 'flops': self.flops,
                 'params_diff_percent': _percent(self.params, cells['params_m'], 1e6),
                 'flops_diff_percent': _percent(self.flops, cells['flops_g'], 1e9),
-                'agrees': {None: '', True: 'yes', False: 'no'}[self.agrees]}
+                'agrees': self.agrees}
+
+
+def _agreement(value: float, printed: str, tolerance: float = 0.0) -> str:
+    """Return the first of `AGREEMENTS` that holds; `tolerance` is relative."""
+    unit, distance = 10 ** -len(printed.partition('.')[2]), abs(value - float(printed))
+    holds = (distance <= unit / 2, distance < unit, distance <= tolerance * float(printed), True)
+    return AGREEMENTS[holds.index(True)]
 
 
 def _percent(value: int | None, printed: str, unit: float) -> str:
