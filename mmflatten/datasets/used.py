@@ -1,6 +1,6 @@
 """What OpenMMLab trains on: the annotations that it uses, and why it leaves out the others."""
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,16 +79,10 @@ def is_box(box: Any) -> bool:
     return isinstance(box, list) and len(box) == 4 and all(isinstance(item, (int, float)) for item in box)
 
 
-def detection_limits(model: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the fields of a detector's `test_cfg` that limit the number of its boxes in an image."""
-    for name, value in (model.get('test_cfg') or {}).items():
-        if name == 'max_per_img':
-            yield 'model.test_cfg.max_per_img', value
-        elif isinstance(value, Mapping) and 'max_per_img' in value:
-            yield f'model.test_cfg.{name}.max_per_img', value['max_per_img']
-
-
 def too_few_boxes(model: Mapping[str, Any], most: int) -> list[str]:
-    """Return a sentence for each limit of a detector below the number of objects in an image."""
-    return [f'{name}: an image has {most} objects, got {limit}, so its recall is at most {limit / most:.2f}; set it to '
-            f'{most} or more' for name, limit in detection_limits(model) if limit < most]
+    """Return a sentence for each `max_per_img` in a detector's `test_cfg` below the number of objects in an image."""
+    parts = {'': model.get('test_cfg') or {}}
+    parts |= {f'.{name}': part for name, part in parts[''].items() if isinstance(part, Mapping)}
+    return [f'model.test_cfg{name}.max_per_img: an image has {most} objects, got {limit}, so its recall is at most '
+            f'{limit / most:.2f}; set it to {most} or more'
+            for name, part in parts.items() if (limit := part.get('max_per_img', most)) < most]

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mmengine.optim import BaseOptimWrapper, OptimWrapper
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.checkpoints.run_files import CheckpointError
@@ -110,11 +109,6 @@ def resume_as_configured(runner: Runner, configured: Configured, saved: Mapping[
         configured.apply(runner)
         runner.logger.warning(f'--resume: the config differs from the checkpoint, and its values take effect from '
                               f'iteration {runner.iter + 1}: {shorten(lines, 30)}')
-
-
-def can_compare(wrapper: BaseOptimWrapper | None) -> bool:
-    """Return True for a single optimizer; several have schedulers by name."""
-    return isinstance(wrapper, OptimWrapper)
 
 
 def _without_params(group: Mapping[str, Any]) -> dict[str, Any]:

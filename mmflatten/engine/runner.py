@@ -13,7 +13,7 @@ from mmengine.device import get_device
 from mmengine.dist import is_main_process
 from mmengine.evaluator import Evaluator
 from mmengine.logging import MMLogger, print_log
-from mmengine.optim import BaseOptimWrapper
+from mmengine.optim import BaseOptimWrapper, OptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
 from mmengine.visualization import Visualizer
 from torch import nn
@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import CheckpointError, atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset, compare_classes
-from mmflatten.engine.resume import SETTINGS, Configured, can_compare, resume_as_configured, settings_of
+from mmflatten.engine.resume import SETTINGS, Configured, resume_as_configured, settings_of
 from mmflatten.engine.workers import loader_workers
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
@@ -161,7 +161,7 @@ class Runner(mmengine.runner.Runner):
 
     def resume(self, filename: str, *args: Any, **kwargs: Any) -> None:
         """Resume a training; what the config changes is listed and takes effect (see `engine.resume`)."""
-        self._configured = Configured(self) if can_compare(self.optim_wrapper) else None
+        self._configured = Configured(self) if isinstance(self.optim_wrapper, OptimWrapper) else None
         super().resume(filename, *args, **kwargs)
         if self._configured is not None:
             resume_as_configured(self, self._configured, self._saved_settings)

@@ -14,7 +14,8 @@ def recorded_calls(layer: nn.Module) -> Iterator[list[tuple[Any, tuple[int, int]
     calls: list[tuple[Any, tuple[int, int] | None]] = []
 
     def record(module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        calls.append((output, _find_shape((*args, *kwargs.values()))))
+        pairs = [value for value in (*args, *kwargs.values()) if isinstance(value, tuple) and len(value) == 2]
+        calls.append((output, pairs[-1] if pairs else None))
 
     with layer.register_forward_hook(record, with_kwargs=True):
         yield calls
@@ -33,12 +34,6 @@ def as_map(output: Any, hw: tuple[int, int] | None, layer: nn.Module) -> Tensor:
     got = f'shape {shape}' if shape else type(output).__name__
     raise ValueError(f'layer: expected a map, or tokens and their map shape, got {got} from {type(layer).__name__}. '
                      'Use a block or a convolution.')
-
-
-def _find_shape(values: tuple) -> tuple[int, int] | None:
-    """Return the last pair of integers among arguments, which is the shape of a map."""
-    pairs = (value for value in reversed(values) if isinstance(value, tuple) and len(value) == 2)
-    return next((pair for pair in pairs if all(isinstance(side, int) for side in pair)), None)
 
 
 def find_layer(model: nn.Module, name: str | int = -1) -> tuple[str, nn.Module]:
