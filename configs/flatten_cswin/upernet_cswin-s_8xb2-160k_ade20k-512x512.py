@@ -1,0 +1,18 @@
+"""UperNet with CSwin-S on ADE20K, 160 000 iterations.
+
+The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run by this project.
+"""
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
+
+# A checkpoint of cswin-s_8xb256_in1k.py.
+pretrained = 'checkpoints/cswin-s_in1k.pth'
+arch = dict(embed_dims=64, depths=(2, 4, 32, 2), num_heads=(2, 4, 8, 16))
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenCSwin',
+        arch=arch,
+        attn_types='SSSS',
+        drop_path_rate=0.3,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    decode_head=dict(in_channels=[64, 128, 256, 512]),
+    auxiliary_head=dict(in_channels=256))
