@@ -2,6 +2,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -56,3 +57,17 @@ def require_labels(labels: Tensor, classes: int, ignored: int, path: str | None)
     if unknown.numel():
         raise ClassesError(f'{path} has the label {unknown[0].item()}, and the model has {classes} classes (0 to '
                            f'{classes - 1}). Correct the label, or num_classes of the head.')
+
+
+def leaves_of(dataset: Any) -> list[Any]:
+    """Return the data sets in wrappers, or the data set itself."""
+    return [part for part in with_inner(dataset)
+            if getattr(part, 'dataset', None) is None and not getattr(part, 'datasets', None)]
+
+
+def with_inner(dataset: Any) -> Iterator[Any]:
+    """Yield a data set and those that it wraps (repeated, concatenated, class-balanced, mixed)."""
+    yield dataset
+    for part in (getattr(dataset, 'dataset', None), *(getattr(dataset, 'datasets', None) or [])):
+        if part is not None:
+            yield from with_inner(part)

@@ -16,7 +16,15 @@ from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
 from mmflatten.console import error_text, explain, is_ours, quiet_libraries
-from mmflatten.engine.class_checks import ClassesError, require_labels, require_same, require_usable, wrong_heads
+from mmflatten.engine.class_checks import (
+    ClassesError,
+    leaves_of,
+    require_labels,
+    require_same,
+    require_usable,
+    with_inner,
+    wrong_heads,
+)
 from mmflatten.registry import HOOKS
 
 
@@ -192,7 +200,7 @@ def _check(loop: BaseLoop, split: str, model: nn.Module) -> None:
     head = getattr(model, 'decode_head', None) or getattr(model, 'head', None)
     number = getattr(head, 'num_classes', None)
     labels = (number, getattr(head, 'ignore_index', -100)) if isinstance(number, int) else None
-    for part in _with_inner(loop.dataloader.dataset):
+    for part in with_inner(loop.dataloader.dataset):
         # mmdet's CocoDataset skips names that its annotation file does not have.
         categories = getattr(part, 'cat_ids', None)
         if classes and categories is not None and len(categories) != classes:
@@ -239,17 +247,3 @@ def _check_coco_metric(coco: Any, dataset: Any, split: str) -> None:
         raise ValueError(f'{split}_evaluator.ann_file: {missing} of its {len(coco.imgs)} images are not in '
                          f'{split}_dataloader.dataset, and their objects would count as missed. Give a file of the '
                          'tested images alone.')
-
-
-def leaves_of(dataset: Any) -> list[Any]:
-    """Return the data sets in wrappers, or the data set itself."""
-    return [part for part in _with_inner(dataset)
-            if getattr(part, 'dataset', None) is None and not getattr(part, 'datasets', None)]
-
-
-def _with_inner(dataset: Any) -> Iterator[Any]:
-    """Yield a data set and those that it wraps (repeated, concatenated, class-balanced, mixed)."""
-    yield dataset
-    for part in (getattr(dataset, 'dataset', None), *(getattr(dataset, 'datasets', None) or [])):
-        if part is not None:
-            yield from _with_inner(part)

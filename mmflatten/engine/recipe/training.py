@@ -14,7 +14,8 @@ from mmengine.registry import PARAM_SCHEDULERS, DefaultScope
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from mmflatten.engine.datasets import DatasetError, build_dataset, leaves_of
+from mmflatten.engine.class_checks import leaves_of
+from mmflatten.engine.datasets import DatasetError, build_dataset
 from mmflatten.engine.recipe import settings
 from mmflatten.engine.recipe.settings import TrainingSet, base_batch, ema_hooks, gpus_of, grad_accum_steps
 from mmflatten.engine.setup import set_auto_scale_lr
