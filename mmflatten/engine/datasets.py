@@ -16,15 +16,8 @@ from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
 from mmflatten.console import error_text, explain, is_ours, quiet_libraries
-from mmflatten.engine.class_checks import (
-    ClassesError,
-    leaves_of,
-    require_labels,
-    require_same,
-    require_usable,
-    with_inner,
-    wrong_heads,
-)
+from mmflatten.engine import class_checks
+from mmflatten.engine.class_checks import ClassesError, require_same
 from mmflatten.registry import HOOKS
 
 
@@ -55,7 +48,7 @@ def build_dataset(cfg: dict) -> Any:
     parts = [part for part, _ in leaves(cfg)]
     for part in parts:
         if isinstance(part.get('metainfo'), dict):  # MMEngine reports other types
-            require_usable(part['metainfo'], f'data set {part.get("type")}')
+            class_checks.require_usable(part['metainfo'], f'data set {part.get("type")}')
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints
             dataset = DATASETS.build(cfg)
@@ -111,7 +104,7 @@ class NamingPipeline(Compose):
             truth = getattr(sample, 'gt_sem_seg', None)
             labels = getattr(sample, 'gt_label', None) if truth is None else truth.data
             if isinstance(labels, torch.Tensor) and not labels.is_floating_point():
-                require_labels(labels, *self.labels, label_map or image)
+                class_checks.require_labels(labels, *self.labels, label_map or image)
         return data
 
 
@@ -161,7 +154,8 @@ class CheckDataHook(Hook):
 
 def _classes(loop: BaseLoop) -> Sequence[str]:
     """Return the classes of a loop's data set; raise ClassesError if the data sets in a wrapper have different ones."""
-    first, *others = [getattr(part, 'metainfo', {}).get('classes') or () for part in leaves_of(loop.dataloader.dataset)]
+    first, *others = [getattr(part, 'metainfo', {}).get('classes') or ()
+                      for part in class_checks.leaves_of(loop.dataloader.dataset)]
     for other in others:
         require_same(other, first, 'one of the concatenated data sets', 'the first',
                      'Set the same metainfo=dict(classes=...) in all.')
@@ -194,13 +188,13 @@ def _check(loop: BaseLoop, split: str, model: nn.Module) -> None:
     model, where, classes = bare_model(model), f'{split}_dataloader.dataset', len(_classes(loop))
     # A detector's labels are looked up in the classes. Other models may have unused classes.
     is_detector = any(kind.__module__.startswith('mmdet.') for kind in type(model).__mro__)
-    for problem in wrong_heads(model, classes, where, exact=is_detector):
+    for problem in class_checks.wrong_heads(model, classes, where, exact=is_detector):
         raise ClassesError(problem)
     # Labels of a classifier or segmentor: number of classes, and the label that the loss ignores.
     head = getattr(model, 'decode_head', None) or getattr(model, 'head', None)
     number = getattr(head, 'num_classes', None)
     labels = (number, getattr(head, 'ignore_index', -100)) if isinstance(number, int) else None
-    for part in with_inner(loop.dataloader.dataset):
+    for part in class_checks.with_inner(loop.dataloader.dataset):
         # mmdet's CocoDataset skips names that its annotation file does not have.
         categories = getattr(part, 'cat_ids', None)
         if classes and categories is not None and len(categories) != classes:
@@ -222,7 +216,7 @@ def _check_evaluator(loop: BaseLoop, split: str) -> None:
 
 
 def _check_coco_metric(coco: Any, dataset: Any, split: str) -> None:
-    leaves_ = [part for part in leaves_of(dataset) if hasattr(part, 'cat_ids')]
+    leaves_ = [part for part in class_checks.leaves_of(dataset) if hasattr(part, 'cat_ids')]
     found: dict[Any, str] = {}  # path of each image, by its id
     for part in leaves_:
         fix = f'{split}_evaluator.ann_file must be the file of {split}_dataloader.dataset ({part.ann_file})'

@@ -67,7 +67,3 @@ def test_predictions_are_drawn_with_user_classes(shown, folder):
         photo = cv2.imread(str(folder / 'data/own/images' / name))
         drawing = cv2.imread(str(folder / 'predictions/drawings' / name))
         assert (photo != drawing).any() == (image['id'] in drawn)
-
-
-def test_vietnamese_page_has_the_same_code():
-    assert blocks('own_data.vi.md') == blocks('own_data.md')
