@@ -22,10 +22,7 @@ def recorded_calls(layer: nn.Module) -> Iterator[list[tuple[Any, tuple[int, int]
 
 
 def as_map(output: Any, hw: tuple[int, int] | None, layer: nn.Module) -> Tensor:
-    """Convert an output of a layer, a map or its tokens `(B, N, C)` with or without class tokens, to `(B, C, H, W)`.
-
-    Raises ValueError if it has no map.
-    """
+    """Convert a map, or its tokens `(B, N, C)` and any class tokens, to `(B, C, H, W)`; raise ValueError for others."""
     shape = tuple(getattr(output, 'shape', ()))
     if len(shape) == 4:
         return output
