@@ -1,7 +1,8 @@
 """DeiT-T with enhanced linear attention (EfficientViT) in all blocks.
 
 FLatten Transformer, Table 3a: 72.9 % top-1, 5.8 M parameters, 1.1 G FLOPs (FLatten-DeiT-T: 74.1). Not run by this
-project. The paper does not state the kernel of its depthwise convolution; 5 x 5 gives the 5.8 M parameters.
+project. The paper does not say what it ran. Inferred: a 5 x 5 depthwise convolution of the values. EfficientViT itself
+puts a 3 x 3 one into each feed-forward network; both give 5.8 M parameters, so these do not settle it.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 

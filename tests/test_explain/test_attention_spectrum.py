@@ -80,3 +80,13 @@ def test_matrix_above_the_memory_limit_is_rejected():
     made = AttentionLayer('large', layer('SoftmaxAttention').module, torch.zeros(1, 10 ** 5, 16), (1000, 100))
     with pytest.raises(ValueError, match=r'large.*2 x 100000 x 100000|2 x 100000 x 100000.*large'):
         singular_values(made)
+
+
+def test_rank_has_the_tolerance_of_matrix_rank_and_a_share_on_request():
+    generator = torch.Generator().manual_seed(0)
+    low = torch.rand(2, 40, 5, generator=generator) @ torch.rand(2, 5, 60, generator=generator)
+    matrix = low + 3e-3 * torch.eye(40, 60)  # full rank, with small singular values
+    for made, expected in ((low, [5, 5]), (matrix, [40, 40])):
+        assert torch.linalg.matrix_rank(made).tolist() == expected
+        assert rank(torch.linalg.svdvals(made.double()), longest=60).tolist() == expected
+    assert max(rank(torch.linalg.svdvals(matrix.double()), 0.01)) < 6

@@ -7,12 +7,11 @@ import numpy as np
 from attention_study import drawings
 from attention_study.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 from attention_study.focal_levels import is_focal, level_shares, pooled_biases
-from attention_study.measures import SHARES, concentration, distribution, focusing, has_focus, ranks
+from attention_study.measures import SHARE, SHARES, concentration, distribution, focusing, has_focus, ranks
 from attention_study.study import Options, Study, save, shrink
 from mmengine.registry import DefaultScope
 
 from mmflatten.explain.attention import AttentionLayer
-from mmflatten.explain.attention.statistics import THRESHOLD
 from mmflatten.explain.drawings import attention_figure, receptive_field_figure
 from mmflatten.explain.layer_maps import stages
 from mmflatten.explain.receptive_field import receptive_field
@@ -56,10 +55,11 @@ def draw_rank(studies: list[Study], options: Options) -> dict:
     models = {study.label: study.measure(ranks) for study in studies}
     curves = {key: {label + mark: [record.get(part, {}).get(key) for record in records]
                     for label, records in models.items() for mark, part in (('', 'attention'), (drawings.LOCAL, 'both'))
-                    if any(part in record for record in records)} for key in ('rank', 'effective_rank')}
-    labels = f'singular values > {THRESHOLD} of the largest', 'effective rank'
+                    if any(part in record for record in records)}
+              for key in ('rank', 'share_rank', 'effective_rank')}
+    labels = 'rank (tolerance of matrix_rank)', f'singular values > {SHARE} of the largest', 'effective rank'
     save(options, 'rank', drawings.by_layer(curves, labels, 'Rank of the attention matrix, mean over heads and images'))
-    return dict(threshold=THRESHOLD, models=models)
+    return dict(share=SHARE, models=models)
 
 
 def draw_maps(studies: list[Study], options: Options) -> dict:

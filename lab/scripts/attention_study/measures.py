@@ -15,15 +15,20 @@ SHARES = [round(number / 20, 2) for number in range(21)]  # of the keys
 POWERS = (1, 2, 3, 4, 6)
 
 
-def ranks(layer: AttentionLayer) -> dict:
-    """Rank above `statistics.THRESHOLD` and effective rank, without and with the depthwise convolution of the values.
+SHARE = 0.01  # of the largest singular value
 
-    Source: FLatten Transformer, Figure 5.
+
+def ranks(layer: AttentionLayer) -> dict:
+    """Rank, values above `SHARE` and effective rank, without and with the depthwise convolution of the values.
+
+    The rank has the tolerance of `torch.linalg.matrix_rank`. Source: FLatten Transformer, Figure 5.
     """
     found: dict[str, Any] = dict(largest=min(layer.num_queries, layer.num_keys))
     for part in ('attention', 'both') if layer.local else ('attention',):
         values = singular_values(layer, part)
-        found[part] = dict(rank=rank(values).double().mean().item(),
+        longest = max(layer.num_queries, layer.num_keys)
+        found[part] = dict(rank=rank(values, longest=longest).double().mean().item(),
+                           share_rank=rank(values, SHARE).double().mean().item(),
                            effective_rank=effective_rank(values).mean().item())
     return found
 

@@ -89,7 +89,7 @@ def test_figures_write_the_numbers_of_the_layers(drawn, files):
     expected = [effective_rank(singular_values(probe_image(predictor, image)[0].layers[0], 'both')).mean().item()
                 for image in images]
     assert ranks[0]['both']['effective_rank'] == pytest.approx(np.mean(expected), rel=1e-3)
-    assert 'both' not in ranks[1] and numbers['figures']['rank']['threshold'] == 0.01
+    assert 'both' not in ranks[1] and numbers['figures']['rank']['share'] == 0.01
     assert numbers['figures']['distribution']['models']['focal'][0]['held'][-1] == pytest.approx(1)
     for record in numbers['figures']['levels']['focal']:
         assert sum(record['shares'].values()) == pytest.approx(1, abs=1e-5)

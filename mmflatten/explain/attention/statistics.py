@@ -5,7 +5,6 @@ from torch import Tensor
 from mmflatten.explain.attention.layer import CHUNK, AttentionLayer
 from mmflatten.text import align
 
-THRESHOLD = 0.01
 MAX_TOKENS = 2048  # a larger matrix needs minutes for its singular values
 HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'negative', 'distance', 'uniform', 'prefix',
           'entropy', 'rank', 'besides')
@@ -64,8 +63,14 @@ def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
     return torch.linalg.svdvals(layer.matrix(part=part).cpu().double())
 
 
-def rank(values: Tensor, threshold: float = THRESHOLD) -> Tensor:
-    """Count the singular values `(h, n)` above `threshold` times the largest of their head, `(h,)`."""
+def rank(values: Tensor, threshold: float | None = None, longest: int | None = None) -> Tensor:
+    """Count the singular values `(h, n)` above `threshold` times the largest of their head, `(h,)`.
+
+    None is the tolerance of `torch.linalg.matrix_rank` for float32, the precision of the weights; `longest` is the
+    longer side of the matrix (default: n).
+    """
+    if threshold is None:
+        threshold = (longest or values.shape[-1]) * torch.finfo(torch.float32).eps
     return (values > threshold * values[:, :1]).sum(-1)
 
 
