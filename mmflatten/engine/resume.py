@@ -71,9 +71,7 @@ class Configured:
                     yield f'param_scheduler.{number}.{key.lstrip("_")}', old.get(key), new.get(key)
 
     def apply(self, runner: Runner) -> None:
-        """Restore the config's values, and let its schedulers take the steps of the training so far.
-
-        An epoch-based training counts its epochs, of as many iterations as they have now.
+        """Restore the config's values, and let its schedulers take the steps of the training so far, in epochs if it has.
 
         Raises CheckpointError for schedulers that depend on metrics, whose steps are not known.
         """

@@ -13,8 +13,6 @@ from mmflatten.explain.attention.statistics import CHUNK, head_statistics, norma
 
 SHARES = [round(number / 20, 2) for number in range(21)]  # of the keys
 POWERS = (1, 2, 3, 4, 6)
-
-
 SHARE = 0.01  # of the largest singular value
 
 

@@ -66,11 +66,9 @@ def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
 def rank(values: Tensor, threshold: float | None = None, longest: int | None = None) -> Tensor:
     """Count the singular values `(h, n)` above `threshold` times the largest of their head, `(h,)`.
 
-    None is the tolerance of `torch.linalg.matrix_rank` for float32, the precision of the weights; `longest` is the
-    longer side of the matrix (default: n).
+    The default is the tolerance of `torch.linalg.matrix_rank` in float32, for `longest` (default: n) rows or columns.
     """
-    if threshold is None:
-        threshold = (longest or values.shape[-1]) * torch.finfo(torch.float32).eps
+    threshold = threshold or (longest or values.shape[-1]) * torch.finfo(torch.float32).eps
     return (values > threshold * values[:, :1]).sum(-1)
 
 
