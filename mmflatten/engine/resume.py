@@ -71,7 +71,7 @@ class Configured:
                     yield f'param_scheduler.{number}.{key.lstrip("_")}', old.get(key), new.get(key)
 
     def apply(self, runner: Runner) -> None:
-        """Restore the config's values, and let its schedulers take the steps of the training so far, in epochs if it has.
+        """Restore the config's values, and let its schedulers take the steps so far, in epochs if it counts them.
 
         Raises CheckpointError for schedulers that depend on metrics, whose steps are not known.
         """
