@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.cli.common import command, positive, require_folder
-from mmflatten.console import explain, quiet_libraries, say
+from mmflatten.console import explain, print_progress, quiet_libraries
 
 
 def options(parser: ArgumentParser) -> None:
@@ -60,9 +60,9 @@ def _count(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[dict[
     for index, config in enumerate(configs, 1):
         try:
             costs[config] = count_beside_papers(config, shape)
-            say(f'[{index}/{len(configs)}] {config} counted')
+            print_progress(f'[{index}/{len(configs)}] {config} counted')
         except Exception as error:  # one broken config must not hide the others
             reason = explain(error)
             failures.append(reason if config in reason else f'{config}: {reason}')
-            say(f'[{index}/{len(configs)}] {config} failed')
+            print_progress(f'[{index}/{len(configs)}] {config} failed')
     return costs, failures

@@ -20,7 +20,7 @@ def settings_of(runner: Runner) -> dict[str, Any]:
     loop, wrapper = runner.train_loop, runner.optim_wrapper
     loader, steps = loop.dataloader, f'train_cfg.max_{"epochs" if isinstance(loop, EpochBasedTrainLoop) else "iters"}'
     schedulers = runner.param_schedulers if isinstance(runner.param_schedulers, list) else []
-    return {
+    return _plain({
         'optim_wrapper.optimizer.type': type(getattr(wrapper, 'optimizer', wrapper)).__name__,
         'optim_wrapper.accumulative_counts': getattr(wrapper, '_accumulative_counts', 1),
         'optim_wrapper.clip_grad': getattr(wrapper, 'clip_grad_kwargs', None),
@@ -28,7 +28,7 @@ def settings_of(runner: Runner) -> dict[str, Any]:
         steps: runner.max_epochs if steps.endswith('epochs') else runner.max_iters,
         'train_dataloader.batch_size': getattr(loader.batch_sampler, 'batch_size', loader.batch_size),
         'number of training images': len(loader.dataset), 'number of processes': runner.world_size,
-        'iterations per epoch': len(loader)}
+        'iterations per epoch': len(loader)})
 
 
 class Configured:

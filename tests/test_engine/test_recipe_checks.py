@@ -42,6 +42,8 @@ MISTAKES = [
     ('classes', SEGMENTOR, {'model.decode_head.num_classes': 10}),
     ('classes', DETECTOR, {'model.roi_head.bbox_head.num_classes': 80}),
     ('classes', COCO_DETECTOR, {'model.bbox_head.num_classes': 20}),
+    ('objects', DETECTOR, {'model.test_cfg.rcnn.max_per_img': 1}),
+    ('batch-norm', SEGMENTOR, {'model.decode_head.norm_cfg': dict(type='BN'), 'train_dataloader.batch_size': 1}),
 ]
 SHIPPED = [CLASSIFIER, DETECTOR, SEGMENTOR, 'digits/psmnet-tiny_digits-stereo.py',
            'factorized/mask-rcnn_r101_fpn_32xb1-24e_coco.py', 'flatten_cswin/flatten-cswin-t_8xb256_in1k.py',

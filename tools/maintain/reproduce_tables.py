@@ -16,7 +16,7 @@ from zoo.records import ZooEntry, count_rows, from_csv, to_csv, zoo_rows
 from zoo.result_tables import render_tables
 
 from mmflatten.cli.common import tool_parser
-from mmflatten.console import command_line, quiet_libraries, say
+from mmflatten.console import command_line, print_progress, quiet_libraries
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +81,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     rows = rows_of_table(arguments.paper, arguments.table) if arguments.paper else zoo_rows(ROOT)
     with quiet_libraries():
-        entries, failures = count_rows(rows, ROOT, lambda done, total, what: say(f'[{done}/{total}] {what}'))
+        entries, failures = count_rows(rows, ROOT, lambda done, total, what: print_progress(f'[{done}/{total}] {what}'))
     if arguments.paper:
         print(render_tables(entries, ''))
     else:

@@ -19,8 +19,11 @@ def check_picture(file: str) -> None:
     name = Path(file).name
     if (problem := problem_of_image(file)) is not None:
         raise ValueError(f'{name}: {problem}.')
-    with Image.open(file, formats=IMAGE_FORMATS) as image:
-        width, height = image.size
+    try:
+        with Image.open(file, formats=IMAGE_FORMATS) as image:
+            width, height = image.size
+    except (OSError, Image.DecompressionBombError) as error:
+        raise ValueError(f'{name}: {error}.') from error
     if min(width, height) < MIN_SIDE or width * height > MAX_PIXELS:
         raise ValueError(f'{name}: expected sides of at least {MIN_SIDE} pixels and at most {MAX_PIXELS // 10**6} '
                          f'million pixels, got {width} x {height}.')

@@ -153,7 +153,7 @@ def test_front_has_no_choice_that_another_beats():
 @pytest.mark.parametrize('words, message', [
     (['--blocks', '9'], '--blocks: expected numbers from 0 to 3, got 9'),
     (['--attention', 'NeighborhoodAttention:kernel_size=4'], 'kernel_size'),
-    (['--attention', 'NoAttention'], 'NoAttention: expected one of'),
+    (['--attention', 'UnknownAttention'], 'UnknownAttention: expected one of'),
     (['--images', '.'], '--images: expected a config whose test data have a pipeline'),
     (['--images', 'empty'], '--images: expected a folder with images')])
 def test_bad_input_is_a_line(teacher, tmp_path, monkeypatch, capsys, words, message):

@@ -112,7 +112,7 @@ def test_a_real_study_runs_its_controls_and_reports_them(study_file, tmp_path):
     with folder.locked():
         runs = Driver(study, folder, LocalExecutor(1), print).run()
     assert [run.state for run in runs] == [FINISHED] * 3
-    assert "type='NoAttention'" in (folder.run(runs[1].name) / 'config.py').read_text()
+    assert "'NoAttention'" in (folder.run(runs[1].name) / 'config.py').read_text()
     page = write_report([(study, folder)], tmp_path / 'page.md').read_text()
     assert '| none' in page and '| mean' in page and 'control without attention' in page
 

@@ -189,7 +189,7 @@ def test_file_without_bounds_is_refused_in_a_line(tmp_path, text):
     (dict(options={'train_dataloader.batchsize': 4}), ['train_dataloader.batchsize', 'batch_size']),
     (dict(factors=dict(size=dict(odd={'model.head.in_channels': 7}, even={}))), ['odd']),
     (dict(factors=dict(x=TWO, y={'c': {'model.backbone.drop_path_rate': .5}})), ['model.backbone.drop_path_rate']),
-    (dict(factors=dict(x=dict(none={LINEAR: dict(L=dict(type='NoAttention'))}))), ['none', 'NoAttention']),
+    (dict(factors=dict(x=dict(none={LINEAR: dict(L=dict(type='Nothing'))}))), ['none', 'Nothing']),
     (dict(options={'test_evaluator.type': 'NoMetric'}), ['test_evaluator', 'NoMetric']),
     (dict(options={'test_evaluator': dict(type='Accuracy', topkk=1)}), ['test_evaluator', 'topkk']),
     (dict(options={'test_evaluator': [dict(type='Accuracy'), dict(type='NoMetric')]}), ['test_evaluator', 'NoMetric']),
@@ -260,7 +260,7 @@ def plain(tmp_path):
             val_cfg = test_cfg = dict()
             ''').format(folder=LAB / 'tests/fashion-mnist'))
         content = dict(name='plain', base=str(tmp_path / 'plain.py'), budget=dict(epochs=10), metrics=['accuracy/top1'],
-                       factors=dict(attention=dict(softmax={}, other={})))
+                       controls='a test of the tool', factors=dict(attention=dict(softmax={}, other={})))
         (tmp_path / 'plain.yaml').write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))
         return tmp_path / 'plain.yaml'
     return write

@@ -55,7 +55,7 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
     along = grad_z.sum(-1).mul_(-EPS) if focused else grad_z
     grad_q, rescale_q = _buffers('query_backward', q)
     _run(kernels.query_backward_kernel, q, options, along=along, grad_q=grad_q, partial_rescale=rescale_q, **of_queries)
-    grad_temperature = grad_state.new_empty(h)  # not read without a temperature
+    grad_temperature = grad_state.new_zeros(h)
     if temperature is not None:
         grad_temperature = (grad_state[:, :, :d] * state[:, :, :d]).sum((0, 2, 3))
     of_keys = dict(norms=norms_k, grad_state=_scaled(grad_state, temperature),
@@ -66,7 +66,7 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
     grad_k, rescale_k = _buffers('key_backward', k)
     _run(kernels.key_backward_kernel, k, options, v=v, along=along, grad_k=grad_k, partial_rescale=rescale_k, **of_keys)
     if rescale is None or not focused:
-        return grad_q, grad_k, grad_v, grad_state.new_empty(h, d), grad_temperature
+        return grad_q, grad_k, grad_v, grad_state.new_zeros(h, d), grad_temperature
     return grad_q, grad_k, grad_v, (rescale_q.sum((0, 1)) + rescale_k.sum((0, 1))) / rescale, grad_temperature
 
 
