@@ -42,8 +42,8 @@ MISTAKES = [
     ('classes', SEGMENTOR, {'model.decode_head.num_classes': 10}),
     ('classes', DETECTOR, {'model.roi_head.bbox_head.num_classes': 80}),
     ('classes', COCO_DETECTOR, {'model.bbox_head.num_classes': 20}),
-    ('objects', DETECTOR, {'model.test_cfg.rcnn.max_per_img': 1}),
-    ('batch-norm', SEGMENTOR, {'model.decode_head.norm_cfg': dict(type='BN'), 'train_dataloader.batch_size': 1}),
+    ('batch-norm', SEGMENTOR, {'model.decode_head.norm_cfg': dict(type='BN'), 'train_dataloader.batch_size': 1,
+                               'optim_wrapper.accumulative_counts': 8}),
 ]
 SHIPPED = [CLASSIFIER, DETECTOR, SEGMENTOR, 'digits/psmnet-tiny_digits-stereo.py',
            'factorized/mask-rcnn_r101_fpn_32xb1-24e_coco.py', 'flatten_cswin/flatten-cswin-t_8xb256_in1k.py',
@@ -71,8 +71,15 @@ def test_check_warns_of_the_mistake_alone(name, config, options):
     assert {check for check, _ in warnings_of(training(config, options))} == {name}
 
 
+def test_check_names_limits_below_the_objects_of_an_image():
+    found = training(DETECTOR, {'model.test_cfg.rcnn.max_per_img': 5})
+    found.most_objects = 8  # read from the annotation file, which configs of this test do not have
+    (check, text), = warnings_of(found)
+    assert check == 'objects' and 'model.test_cfg.rcnn.max_per_img' in text and '0.62' in text
+
+
 def test_every_check_has_a_mistake_here():
-    assert {name for name, _, _ in MISTAKES} == set(CHECKS)
+    assert {name for name, _, _ in MISTAKES} | {'objects'} == set(CHECKS)
 
 
 @pytest.mark.parametrize('config', SHIPPED)
