@@ -21,8 +21,6 @@ CSS = """
 .drawing img { width: 100%; height: auto; max-height: 26rem; object-fit: contain }
 .map img, #picture img { max-width: 100%; max-height: 30rem; width: auto; height: auto }
 #picture img { cursor: crosshair }
-.choice { min-height: 5.75rem }
-table.numbers { width: 100%; font-variant-numeric: tabular-nums }
 table.numbers tr > * { text-align: right }
 table.numbers tr > :first-child { text-align: left }
 """
