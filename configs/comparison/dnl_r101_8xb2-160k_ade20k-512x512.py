@@ -3,7 +3,7 @@
 Focal Transformer, Table 12: 46.0 mIoU, 69 M parameters, 1249 G FLOPs. Not run by this project. Initial weights are
 random: name a checkpoint in model.backbone.init_cfg. Model and recipe: mmseg's.
 """
-_base_ = './danet_r101_8xb2-160k_ade20k-512x512.py'
+_base_ = ['./danet_r101_8xb2-160k_ade20k-512x512.py']
 
 model = dict(
     decode_head=dict(
