@@ -189,7 +189,8 @@ def _divided(size: Any) -> Any:
 
 def _make_shallow(backbone: dict) -> None:
     """Reduce a backbone to two blocks in the first stage, for kinds that alternate, and one in every other stage."""
-    cls = MODELS.get(backbone.type)
+    with MODELS.switch_scope_and_registry(None) as registry:  # of the library in the default scope
+        cls = registry.get(backbone.type)
     module = importlib.import_module(cls.__module__)
     archs = getattr(cls, 'archs', getattr(module, 'ARCHS', None))
     if archs is None:  # a residual network

@@ -101,7 +101,7 @@ OPENMMLAB_RULES: dict[str, Rule] = {
 _ELEMENTWISE = set("""
     torchvision::roi_align
     _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm cudnn_batch_norm
-    _native_batch_norm_legit_no_training _native_batch_norm_legit native_dropout glu linalg_vector_norm
+    _native_batch_norm_legit_no_training _native_batch_norm_legit native_dropout glu hardswish linalg_vector_norm
     avg_pool1d avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices _adaptive_avg_pool2d
     _adaptive_avg_pool3d adaptive_max_pool2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
     upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_bicubic2d _upsample_bicubic2d_aa
