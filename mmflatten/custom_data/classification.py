@@ -1,14 +1,13 @@
 """Classification data: a folder of images per class, or CSV files with the class of each image."""
 import csv
-import os
 from collections import defaultdict
 from pathlib import Path
 
 from mmengine.config import Config
 
 from mmflatten.custom_data.images import (
-    file_names,
     find_images,
+    names_and_stems,
     picture_problems,
     plain_name,
     read_pictures,
@@ -78,9 +77,7 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
     if file.is_dir():
         raise DataError(f'--ann {file}: expected a CSV file for --task cls, got a folder. Class folders go to '
                         '--images.')
-    files = find_images(images)
-    found = file_names(images, files, stems=True)
-    stems = {os.path.splitext(name)[0] for name in file_names(images, files)}
+    found, stems = names_and_stems(images, find_images(images))
     text = read_text(file)
     try:
         delimiter = next((mark for mark in '\t;' if mark in text.partition('\n')[0]), ',')

@@ -65,12 +65,16 @@ def plain_name(name: str, folder: Path) -> str:
     return unicodedata.normalize('NFC', name.replace('\\', '/')).removeprefix(f'{folder.name}/')
 
 
-def file_names(folder: Path, files: Sequence[Path], stems: bool = False) -> dict[str, Path]:
-    """Return files below a folder by `plain_name`, and with `stems` without suffix, if only one has it."""
-    names = {plain_name(path.relative_to(folder).as_posix(), folder): path for path in files}
-    short = Counter(os.path.splitext(name)[0] for name in names) if stems else {}
-    return {**{name: path for full, path in names.items()
-               if short.get(name := os.path.splitext(full)[0]) == 1}, **names}
+def file_names(folder: Path, files: Sequence[Path]) -> dict[str, Path]:
+    """Return files below a folder by `plain_name`."""
+    return {plain_name(path.relative_to(folder).as_posix(), folder): path for path in files}
+
+
+def names_and_stems(folder: Path, files: Sequence[Path]) -> tuple[dict[str, Path], Counter[str]]:
+    """Return `file_names`, also without suffix where only one file has the stem, and the number of files by stem."""
+    names = file_names(folder, files)
+    stems = Counter(os.path.splitext(name)[0] for name in names)
+    return {stem: path for full, path in names.items() if stems[stem := os.path.splitext(full)[0]] == 1} | names, stems
 
 
 def split_folders(folders: Sequence[Path]) -> list[Path]:

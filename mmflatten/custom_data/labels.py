@@ -10,7 +10,7 @@ from xml.parsers.expat import ExpatError
 import numpy as np
 
 from mmflatten.custom_data.coco import CocoFile, are_numbers
-from mmflatten.custom_data.images import Picture, file_names, find_images, plain_name
+from mmflatten.custom_data.images import Picture, find_images, names_and_stems, plain_name
 from mmflatten.files import UnusableFile, images_in
 
 LABEL_PROBLEMS = {  # name: (is an error, fix)
@@ -91,9 +91,7 @@ def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: 
     parts = []
     for folder, root in zip(ann, images):
         labels = Labels(folder.resolve())
-        files = find_images(root)
-        names = file_names(root, files, stems=True)
-        stems = {os.path.splitext(name)[0] for name in file_names(root, files)}
+        names, stems = names_and_stems(root, find_images(root))
         for file in label_files(labels.source, suffix):
             try:
                 name, size, objects = parse(file, labels.faults)
