@@ -196,8 +196,7 @@ def _bare(name: str) -> str:
 
 
 def _without_wrappers(weights: Mapping[str, Tensor], expected: Collection[str], filename: str) -> OrderedDict:
-    """Rename weights whose name is the model's apart from the parts of `WRAPPERS`; a weight without them comes first.
-    """
+    """Rename weights whose name without `WRAPPERS` is the model's; a weight of that very name comes first."""
     found, wrappers = OrderedDict((key, value) for key, value in weights.items() if key in expected), set()
     for key, value in weights.items():
         name = _bare(key)

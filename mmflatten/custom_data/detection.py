@@ -74,8 +74,7 @@ def read(request: Request, base: Config) -> CustomData:
     used = [used_by_mmdet(part.content, names, rule, masks) for part, rule in ((train, filter_cfg), (val, {}))]
     problems += _empty_classes(request.ann[0], *used, names) + too_thin(pictures, base)
     if base is not None:
-        limits = too_few_boxes(base.model, max(part.most for part in used))
-        if limits:
+        if limits := too_few_boxes(base.model, max(part.most for part in used)):
             problems.append(Problem('more objects than boxes', limits, 'it is a setting of the base', stops=False))
     facts = _summary(*used, names, pictures, masks, [len(part.images) for part in (train, val)])
     facts += [f'{part.unlisted} images in {part.folder} are not in {part.path}: left out'

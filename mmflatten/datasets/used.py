@@ -1,4 +1,4 @@
-"""What OpenMMLab trains on: the annotations that it uses, and why it leaves out the others."""
+"""Annotations that mmdet trains on, and reasons why it leaves out others."""
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ OTHER, NO_MASK = 'object of another class', 'segmentation without a polygon of t
 
 @dataclass
 class Used:
-    """What mmdet uses of a COCO file.
+    """Part of a COCO file that mmdet uses.
 
     Attributes:
         images: entries of the images.

@@ -236,8 +236,7 @@ def _check_coco_metric(coco: Any, dataset: Any, split: str) -> None:
     if leaves_ and len(dataset) != len(found):
         raise ValueError(f'{split}_dataloader.dataset: {type(dataset).__name__} gives {len(dataset)} samples of '
                          f'{len(found)} images, and the metric counts each image once. Name the data set itself.')
-    missing = len(coco.imgs.keys() - found.keys()) if coco is not None and leaves_ else 0
-    if missing:
+    if coco is not None and leaves_ and (missing := len(coco.imgs.keys() - found.keys())):
         raise ValueError(f'{split}_evaluator.ann_file: {missing} of its {len(coco.imgs)} images are not in '
                          f'{split}_dataloader.dataset, and their objects would count as missed. Give a file of the '
                          'tested images alone.')

@@ -55,7 +55,7 @@ class Configured:
     def differences(self, runner: Runner, saved: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         """Yield each field whose value in the checkpoint, now restored, is not the config's, with both values."""
         for name in self.settings.keys() & saved.keys() | {name for name in saved if name.startswith('train_cfg')}:
-            if _plain(saved[name]) != _plain(self.settings.get(name)):
+            if saved[name] != self.settings.get(name):
                 yield name, saved[name], self.settings.get(name)
         told = set()
         for old, new in zip(map(_without_params, runner.optim_wrapper.param_groups), self.groups):
@@ -65,8 +65,8 @@ class Configured:
                     told.add(key)
                     yield f'optim_wrapper.optimizer.{key.removeprefix("initial_")}', old.get(key), new.get(key)
         for number, (item, new) in enumerate(zip(runner.param_schedulers or [], self.schedulers)):
-            old, progress = item.state_dict(), getattr(item, 'need_val_args', False)
-            for key in sorted((old.keys() | new.keys()) - _PROGRESS) if not progress else ():
+            old, by_metric = item.state_dict(), getattr(item, 'need_val_args', False)
+            for key in () if by_metric else sorted((old.keys() | new.keys()) - _PROGRESS):
                 if _plain(old.get(key)) != _plain(new.get(key)):
                     yield f'param_scheduler.{number}.{key.lstrip("_")}', old.get(key), new.get(key)
 

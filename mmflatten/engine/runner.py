@@ -148,7 +148,7 @@ class Runner(mmengine.runner.Runner):
                 return super().train()
         except CheckpointError as error:
             checkpoint = ((self.cfg.get('model', {}).get('backbone') or {}).get('init_cfg') or {}).get('checkpoint')
-            if checkpoint is None or f'{checkpoint} does not exist' not in str(error):
+            if checkpoint is None or '://' in checkpoint or Path(checkpoint).exists():
                 raise
             raise CheckpointError(START.format(checkpoint)) from error
 

@@ -18,7 +18,8 @@ def is_exporting() -> bool:
     return getattr(torch.compiler, 'is_exporting', torch.compiler.is_compiling)()
 
 
-# Dynamo then calls the function instead of tracing it. Up to PyTorch 2.11 it takes the flag for True in compiled code.
+# As `torch.compiler.assume_constant_result` does, which imports the compiler: Dynamo calls the function instead of
+# tracing it. Up to PyTorch 2.11 it takes the flag for True in compiled code.
 is_exporting._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 

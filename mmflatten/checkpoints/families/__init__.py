@@ -18,9 +18,9 @@ from mmflatten.checkpoints.families import (
 )
 from mmflatten.checkpoints.key_tables import Family
 
-_FILES = (agent, biformer, deit, efficient_attention, flatten_cswin, flatten_pvt, flatten_swin, focal, l2vit, mhla,
-          mila, polaformer, psmnet, ravlt, slab)
-FAMILIES: dict[str, Family] = dict(sorted((table.name, table) for file in _FILES for table in vars(file).values()
-                                          if isinstance(table, Family)))
+FAMILIES: dict[str, Family] = dict(sorted(
+    (table.name, table) for file in (agent, biformer, deit, efficient_attention, flatten_cswin, flatten_pvt,
+                                     flatten_swin, focal, l2vit, mhla, mila, polaformer, psmnet, ravlt, slab)
+    for table in vars(file).values() if isinstance(table, Family)))
 
 __all__ = ['FAMILIES']

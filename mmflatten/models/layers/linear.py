@@ -69,13 +69,13 @@ def call_with_cast_weights(module: nn.Module, x: Tensor, *args: Any) -> Tensor:
     Autocast casts each weight on its own, and the backward pass each gradient. Compiled modules, and parameters that
     are not plain tensors (FSDP), are left to autocast.
     """
-    if not _casts_together(x):
+    if module._compiled_call_impl is not None or not _casts_together(x):
         return module(x, *args)
     dtype = torch.get_autocast_dtype(x.device.type)
     slots = [(part._parameters, name, weight) for part in module.modules()
              if isinstance(part, Linear) and not (dtype == torch.float16 and isinstance(part, FullRangeLinear))
              for name, weight in part._parameters.items() if type(weight) is nn.Parameter]
-    if not slots or module._compiled_call_impl is not None:
+    if not slots:
         return module(x, *args)
     cast = _CastTogether.apply(dtype, *(weight for *_, weight in slots))
     try:

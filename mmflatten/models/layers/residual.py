@@ -29,6 +29,9 @@ class DropPath(nn.Module):
         mask = x.new_empty(x.shape[0], *[1] * (x.dim() - 1)).bernoulli_(self.keep)
         return x * (mask / self.keep)
 
+    def extra_repr(self) -> str:
+        return f'drop_prob={self.drop_prob}'
+
 
 class Residual(BaseModule):
     """`x + drop_path(layer_scale * fn(norm(x), hw_shape))`.
