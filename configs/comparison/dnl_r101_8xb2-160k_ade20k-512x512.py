@@ -3,11 +3,24 @@
 Focal Transformer, Table 12: 46.0 mIoU, 69 M parameters, 1249 G FLOPs. Not run by this project. Initial weights are
 random: name a checkpoint in model.backbone.init_cfg. Model and recipe: mmseg's.
 """
-_base_ = ['./danet_r101_8xb2-160k_ade20k-512x512.py']
+_base_ = [
+    '../_base_/models/segmentor.py',
+    '../_base_/datasets/ade20k_512x512.py',
+    '../_base_/schedules/ade20k_160k_sgd.py',
+    '../_base_/default_runtime.py',
+]
 
+norm_cfg = dict(type='SyncBN', requires_grad=True)
 model = dict(
+    backbone=dict(
+        type='ResNetV1c',
+        depth=101,
+        dilations=(1, 1, 2, 4),
+        strides=(1, 2, 1, 1),
+        contract_dilation=True,
+        norm_cfg=norm_cfg,
+        norm_eval=False),
     decode_head=dict(
-        _delete_=True,
         type='DNLHead',
         reduction=2,
         mode='embedded_gaussian',
@@ -16,4 +29,15 @@ model = dict(
         channels=512,
         dropout_ratio=0.1,
         num_classes=150,
-        norm_cfg=dict(type='SyncBN', requires_grad=True)))
+        norm_cfg=norm_cfg),
+    auxiliary_head=dict(
+        type='FCNHead',
+        in_channels=1024,
+        in_index=2,
+        channels=256,
+        num_convs=1,
+        concat_input=False,
+        dropout_ratio=0.1,
+        num_classes=150,
+        norm_cfg=norm_cfg,
+        loss_decode=dict(type='CrossEntropyLoss', loss_weight=0.4)))

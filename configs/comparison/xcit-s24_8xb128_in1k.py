@@ -3,6 +3,17 @@
 L2ViT, Table 2: 83.9 % top-1, 48 M parameters, 9.1 G FLOPs. Not run by this project. Model: mmpretrain's. Recipe:
 DeiT's, where the authors' own differs. The accuracy is of a training with a teacher, which this is not.
 """
-_base_ = ['./xcit-m24_8xb128_in1k.py']
+_base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
-model = dict(backbone=dict(embed_dims=384), head=dict(in_channels=384))
+model = dict(
+    backbone=dict(
+        type='XCiT',
+        embed_dims=384,
+        depth=24,
+        num_heads=8,
+        mlp_ratio=4,
+        qkv_bias=True,
+        layer_scale_init_value=1e-5,
+        tokens_norm=True,
+        out_type='cls_token'),
+    head=dict(in_channels=384))
