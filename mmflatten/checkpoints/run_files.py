@@ -82,6 +82,7 @@ def _own_folder(path: Path) -> Iterator[Path]:
             folder = tempfile.mkdtemp(_PARTIAL, f'.{path.name}.', path.parent)
             with contextlib.suppress(BlockingIOError, FileNotFoundError):  # another process took it for a leftover
                 stack.enter_context(_locked(folder))
+                os.stat(folder)  # the other process may have deleted it just before the lock
                 break
         stack.callback(shutil.rmtree, folder)
         yield Path(folder)

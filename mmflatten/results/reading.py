@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-from mmengine.config import Config
-
 from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.config import require_parts
-from mmflatten.datasets.storage import member_path
-from mmflatten.engine.datasets import leaves, read_metainfo
+from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import origin_of
 from mmflatten.files import DamagedFile, read_json
@@ -31,14 +28,12 @@ class Results:
         entries: a dictionary for each image, see `mmflatten.engine.predictions.DumpPredictions`.
         origin: `config`, `checkpoint`, `folder` (where the command ran), `metrics`, `classes`, `palette` and
             `evaluator` (list of settings), if known.
-        roots: beginnings of addresses below which images may be read, from a config that the user named.
     """
 
     path: Path
     entries: list[dict]
     task: Task
     origin: dict[str, Any]
-    roots: tuple[str, ...] = ()
 
     def names(self, number: int, most: int = MAX_SQUARE) -> list[str]:
         """Return the class names, of which there must be `number`, or numbers if the names are unknown."""
@@ -56,24 +51,16 @@ class Results:
             return name
         return str(Path(self.origin.get('folder') or '', name))
 
-    def image(self, name: str) -> str:
-        """Return the path of a test image, which is a file or an address below the data of the user's config."""
-        if '://' in name and (not name.startswith(self.roots) or '..' in name):
-            raise ResultsError(f'img_path: expected a file or an address below the data of --config, got {name}. Pass '
-                               'the config of the tested model with --config.')
-        return self.file(name)
-
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting of the first metric that has it."""
         return next((item[name] for item in self.origin.get('evaluator') or () if name in item), default)
 
 
-def read_results(path: str | Path, config: str | None = None, data: Config | None = None) -> Results:
+def read_results(path: str | Path, config: str | None = None) -> Results:
     """Read predictions without running code from the file, and their origin from the JSON file of the same name.
 
     Args:
         config: config of the tested model, which replaces the origin in the JSON file.
-        data: config whose test data may be read from addresses, by default `config`.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -108,16 +95,7 @@ def read_results(path: str | Path, config: str | None = None, data: Config | Non
             raise ResultsError(f'--config: expected a config of {task.name}, as the predictions, got {config} of '
                                f'{task_of(cfg).name}. Give the config of the tested model.')
         origin.update(origin_of(cfg, read_metainfo(cfg)))
-        data = cfg
-    return Results(path, entries, task, origin, _roots(data))
-
-
-def _roots(cfg: Config | None) -> tuple[str, ...]:
-    """Beginnings of addresses in the test data of a config, as they are and as shards."""
-    parts = [] if cfg is None or not cfg.get('test_dataloader') else leaves(cfg.test_dataloader.dataset)
-    roots = [part['data_root'].rstrip('/') + '/' for part, _ in parts if part.get('data_root')]
-    return (*(root for root in roots if '://' in root), *(member_path(root, 0, 0, '').partition('?')[0]
-                                                          for root in roots))
+    return Results(path, entries, task, origin)
 
 
 def require_truth(entries: Sequence[dict], key: str) -> None:

@@ -97,7 +97,7 @@ def _read(run: TrainedRun, score: float) -> None:
         run.records = run.attempt('log', read_scalars, folder) or []
         run.wall_time = training_seconds(folder)
     if tested:
-        run.results = run.attempt('predictions', read_results, results, None, run.config)
+        run.results = run.attempt('predictions', read_results, results)
     if run.results is not None:
         run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
 

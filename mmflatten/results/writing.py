@@ -63,7 +63,7 @@ def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score:
         for number, (index, _) in enumerate(analysis.worst):
             entry = results.entries[index]
             try:
-                image = read_rgb(results.image(entry['img_path']))
+                image = read_rgb(results.file(entry['img_path']))
                 file = Path(out_dir, 'worst', f'{number:03d}_{Path(entry["img_path"]).stem}.png')
                 file.parent.mkdir(parents=True, exist_ok=True)
                 draw_sample(visualizer, image, results.task.restore(entry), str(file), score=score)

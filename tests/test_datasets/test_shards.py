@@ -1,20 +1,14 @@
-"""Tar shards of class folders, indexing data, and reading both from files and object storage."""
-import asyncio
+"""Tar shards of class folders, indexing data, and reading both."""
 import gzip
 import io
 import os
 import pickle
 import subprocess
 import tarfile
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import pytest
-from fsspec.asyn import AsyncFileSystem
 from mmengine.fileio import get
 from mmpretrain.datasets import ImageNet
 from PIL import Image
@@ -149,64 +143,6 @@ def test_loader_processes_read_the_same_shards(shards):
     images = [dataset[i]['img'] for i in range(len(dataset))]  # the workers are forked after reading
     loaded = [sample['img'] for batch in DataLoader(dataset, 2, num_workers=2, collate_fn=list) for sample in batch]
     np.testing.assert_array_equal(loaded, images)
-
-
-def test_shards_in_object_storage(folders, shards):
-    store = fsspec.filesystem('memory')
-    for path in shards.glob('train-*'):
-        store.pipe(f'/bucket/imagenet/{path.name}', path.read_bytes())
-    dataset = IndexedImages('memory://bucket/imagenet', ann_file=str(shards / 'train.index'), split='train')
-    assert samples(dataset) == reference(folders)
-
-
-class SlowStorage(AsyncFileSystem):
-    """Storage with a latency, which counts the requests at the same time and interrupts the first of each object."""
-
-    protocol, files, now, most, seen = 'slow', {}, 0, 0, set()
-
-    async def _cat_file(self, path, version=None, start=None, end=None, **kwargs):
-        kind = type(self)
-        kind.now, kind.most = kind.now + 1, max(kind.most, kind.now + 1)
-        await asyncio.sleep(.02)
-        kind.now -= 1
-        if path not in self.files:
-            raise FileNotFoundError(path)
-        if (path, start) not in self.seen and start:
-            self.seen.add((path, start))
-            raise ConnectionResetError('interrupted')
-        return self.files[path][start:end]
-
-
-def test_images_of_a_batch_are_requested_together_and_interruptions_repeated(folders, shards, monkeypatch):
-    fsspec.register_implementation('slow', SlowStorage, clobber=True)
-    monkeypatch.setattr('mmflatten.datasets.storage.time.sleep', lambda seconds: None)
-    SlowStorage.files = {f'bucket/{path.name}': path.read_bytes() for path in shards.glob('train-*.tar')}
-    dataset = IndexedImages('slow://bucket', ann_file=str(shards / 'train.index'), split='train',
-                            pipeline=[dict(type='LoadImageFromFile')])
-    expected = IndexedImages(str(shards), split='train', pipeline=[dict(type='LoadImageFromFile')])
-    for sample, other in zip(dataset.__getitems__(range(12)), [expected[i] for i in range(12)], strict=True):
-        np.testing.assert_array_equal(sample['img'], other['img'])
-    assert SlowStorage.most == 12 and len(SlowStorage.seen) == 12
-    SlowStorage.files.clear()
-    with pytest.raises(FileNotFoundError, match='slow://bucket/train-00000.tar'):
-        dataset.__getitems__([0])
-
-
-def test_images_in_object_storage(folders, tmp_path):
-    index = tmp_path / 'train.index'
-    assert main(['index', str(folders / 'train'), '--out', str(index)]) == 0
-    store = fsspec.filesystem('memory')
-    store.put(str(folders / 'train'), '/images/train', recursive=True)
-    dataset = IndexedImages('memory://images', split='train', ann_file=str(index), pipeline=[
-        dict(type='LoadImageFromFile', backend_args=dict(backend='fsspec'))])
-    assert dataset[3]['img'].shape == (24, 32, 3) and dataset[3]['img_path'] == 'memory://images/train/n01/n01_3.JPEG'
-
-    handler = type('Quiet', (SimpleHTTPRequestHandler,), dict(log_message=lambda *args: None))
-    with ThreadingHTTPServer(('127.0.0.1', 0), partial(handler, directory=str(folders))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        root = f'http://127.0.0.1:{server.server_port}'
-        assert samples(IndexedImages(root, split='train', ann_file=str(index))) == reference(folders)
-        server.shutdown()
 
 
 def test_damaged_shards_and_indexes_are_named(shards):

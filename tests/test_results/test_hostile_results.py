@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from mmengine.config import Config
 from pycocotools import mask as coco_mask
 
 from mmflatten.cli import analyze
@@ -104,27 +103,11 @@ def test_address_in_the_results_is_not_asked(tmp_path, capsys):
     with socket.create_server(('127.0.0.1', 0)) as server:
         server.settimeout(.2)
         place = f'127.0.0.1:{server.getsockname()[1]}/a.png'
-        found = classified(tmp_path, [f'shard://http/{place}?offset=0&size=9#a', f'http://{place}'])
+        found = classified(tmp_path, [f'shard://http://{place}?offset=0&size=9#a', f'http://{place}'])
         assert analyze.main([found, '--out', str(tmp_path / 'out')]) == 0
         with pytest.raises(TimeoutError):
             server.accept()
     assert 'not drawn' in capsys.readouterr().out
-
-
-def test_address_below_the_data_of_a_named_config_is_allowed(tmp_path):
-    found = classified(tmp_path, ['a.png'])
-    data = Config(dict(test_dataloader=dict(dataset=dict(datasets=[
-        dict(type='A', data_root='s3://bucket/set'), dict(type='B', data_root='data/set/'), dict(type='C')]))))
-    results = read_results(found, data=data)
-    for name in ('s3://bucket/set/a.png', 'shard://s3/bucket/set/t.tar?offset=0&size=9#a',
-                 'shard://file/data/set/t.tar?offset=0&size=9#a', 'a.png'):
-        assert results.image(name).endswith(name)
-    for name in ('s3://bucket/other/a.png', 's3://bucket/set/../a.png', 'http://bucket/set/a.png',
-                 'shard://file//dev/zero?offset=0&size=9#a', 'shard://http/bucket/a?offset=0&size=9#a'):
-        with pytest.raises(ResultsError, match='--config'):
-            results.image(name)
-        with pytest.raises(ResultsError, match='--config'):
-            read_results(found).image(name)
 
 
 @pytest.mark.parametrize('number', [20_000, 200_000])

@@ -57,7 +57,7 @@ def _chosen(runs: Sequence[TrainedRun], number: int) -> list[tuple[str, str]]:
 def _draw(run: TrainedRun, index: int, score: float, budget: int) -> str:
     """Draw a prediction, and encode it as a data URL of at most `budget` characters, if need be smaller."""
     entry = run.results.entries[index]
-    image, side = read_rgb(run.results.image(entry['img_path'])), MAX_SIDE
+    image, side = read_rgb(run.results.file(entry['img_path'])), MAX_SIDE
     with TemporaryDirectory() as folder:
         file = str(Path(folder, 'drawing.png'))
         draw_sample(run.task.visualizer(metainfo_of(run.results)), image, run.task.restore(entry), file, score=score)
