@@ -55,7 +55,7 @@ train_dataloader = dict(
     persistent_workers=True,
     pin_memory=True,
     collate_fn=dict(type='default_collate'),
-    sampler=dict(type='mmflatten.PermutationSampler', shuffle=True),
+    sampler=dict(type='DefaultSampler', shuffle=True),
     dataset=dict(type=dataset_type, data_root=data_root, split='train', pipeline=train_pipeline))
 val_dataloader = dict(
     batch_size=128,
