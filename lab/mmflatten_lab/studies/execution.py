@@ -16,7 +16,6 @@ from mmflatten.engine.test import test
 from mmflatten.files import read_json
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.requirements import LIBRARIES, inspect
-from mmflatten_lab import datasets, models  # noqa: F401 register classes that configs name
 from mmflatten_lab.studies.folder import CONFIG, PROGRESS, RESULT, RUN, TRAIN, Started, read_file, write_json
 from mmflatten_lab.studies.runs import FINISHED, StudyRun
 

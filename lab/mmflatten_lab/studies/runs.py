@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
+from mmflatten_lab import datasets, models  # noqa: F401 register classes that configs and controls name
 from mmflatten_lab.studies.options import BASE
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import SEED, StudyError

@@ -1,4 +1,4 @@
-"""Controls without attention: levels of every study, what the report says of them, and a real study with them."""
+"""Controls without attention: levels of every study, and what the report says of them."""
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +8,7 @@ import torch
 from mmflatten.models.attention import build_mixer
 from mmflatten_lab.studies.claims import added_runs, judge
 from mmflatten_lab.studies.comparison_tables import comparison_tables
-from mmflatten_lab.studies.driver import Driver
-from mmflatten_lab.studies.executors import LocalExecutor
 from mmflatten_lab.studies.fingerprint import unmeasured
-from mmflatten_lab.studies.folder import StudyFolder
-from mmflatten_lab.studies.report import write_report
 from mmflatten_lab.studies.runs import FINISHED, expand
 from mmflatten_lab.studies.statistics import BETTER, LIKE_NONE, UNTESTED, WORSE, Interval
 from mmflatten_lab.studies.study_fields import StudyError
@@ -103,18 +99,6 @@ def test_claims_like_none_get_further_seeds(controlled):
              for run in expand(controlled)}
     assert {run.seed for run in added_runs(controlled, known)} == {2, 3, 4, 5}
     assert judge(controlled, [run for run in known.values() if run.seed == 0])[0][0] == UNTESTED
-
-
-def test_a_real_study_runs_its_controls_and_reports_them(study_file, tmp_path):
-    study = read_study(study_file(controls=None, budget=dict(epochs=1), factors=dict(attention={
-        'focused': {'model.backbone.mixers': dict(L=dict(type='FocusedLinearAttention'))}})))
-    folder = StudyFolder(tmp_path / 'out')
-    with folder.locked():
-        runs = Driver(study, folder, LocalExecutor(1), print).run()
-    assert [run.state for run in runs] == [FINISHED] * 3
-    assert "'NoAttention'" in (folder.run(runs[1].name) / 'config.py').read_text()
-    page = write_report([(study, folder)], tmp_path / 'page.md').read_text()
-    assert '| none' in page and '| mean' in page and 'control without attention' in page
 
 
 def test_no_token_of_none_reads_another_one():

@@ -13,7 +13,6 @@ from mmflatten_lab.studies import execution
 from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.costs import check_runs
 from mmflatten_lab.studies.fingerprint import SUITE
-from mmflatten_lab.studies.folder import StudyFolder, collect_runs
 from mmflatten_lab.studies.level_differences import inspect_level
 from mmflatten_lab.studies.runs import expand
 from mmflatten_lab.studies.study import Override
@@ -362,10 +361,3 @@ def test_git_commit_is_that_of_the_package(monkeypatch, tmp_path):
     (dict(backbone=dict(depth=18)), (512, 2048))])
 def test_image_shape_is_that_of_the_training(model, shape):
     assert image_shape(Config(dict(default_scope='mmseg', model=model))) == shape
-
-
-def test_run_keeps_its_curve(plain, tmp_path):
-    path = plain(factors=dict(attention=dict(softmax={})), budget=dict(epochs=2))
-    assert command.main([str(path), '--work-dir', str(tmp_path / 'out'), '--workers', '1']) == 0
-    run, = collect_runs(read_study(path), StudyFolder(tmp_path / 'out'))
-    assert 0 <= run.value <= 100 and list(run.validations) == ['1', '2']

@@ -1,4 +1,4 @@
-"""A real study on this machine: its driver is killed, and the study resumes."""
+"""A real study on this machine, of a control: its driver is killed, and the study resumes."""
 import multiprocessing
 import time
 from pathlib import Path
@@ -36,9 +36,10 @@ def workers(folder: Path) -> list[str]:
 def test_study_resumes_after_kill_9_of_its_driver(study_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / 'out'
-    path = study_file(budget=dict(epochs=10), factors=dict(
-        attention=dict(focused={}, vanilla={'model.backbone.drop_path_rate': 0.}), seed=1),
-        exclude=[dict(attention='vanilla')], claims=[dict(order='focused > vanilla')])
+    path = study_file(
+        controls=None, budget=dict(epochs=10), exclude=[dict(attention=['focused', 'mean'])],
+        factors=dict(attention=dict(focused={'model.backbone.mixers.L': dict(type='FocusedLinearAttention')}), seed=1),
+        claims=[dict(order='focused > none')])
     study, folder, arguments = read_study(path), StudyFolder(out), [str(path), '--work-dir', str(out)]
     driver = multiprocessing.get_context('fork').Process(target=command.main, args=([*arguments, '--workers', '1'],))
     driver.start()
@@ -56,6 +57,7 @@ def test_study_resumes_after_kill_9_of_its_driver(study_file, tmp_path, monkeypa
     run, = collect_runs(study, folder)
     assert run.state == FINISHED and 'resumed epoch' in (folder.run(run.name) / 'log.txt').read_text()
     assert run.validations.keys() == set(map(str, range(1, 11)))
-    assert run.params and run.flops and run.cpu_seconds
+    assert run.params and run.flops and run.cpu_seconds and 0 <= run.value <= 100
+    assert "'NoAttention'" in (folder.run(run.name) / 'config.py').read_text()
     assert command.main([*arguments, '--report', 'page.md']) == 0
-    assert 'focused > vanilla' in Path('page.md').read_text() and list(Path('page').glob('*.png'))
+    assert 'focused > none' in Path('page.md').read_text() and list(Path('page').glob('*.png'))
