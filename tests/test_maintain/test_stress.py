@@ -13,6 +13,7 @@ import pytest
 STRESS = Path(__file__).parents[2] / 'tools' / 'maintain' / 'stress'
 
 
+@pytest.mark.full
 def test_quick_campaign_holds(tmp_path):
     words = ['hostile_files', '--quick', '--out', str(tmp_path / 'out')]
     ended = subprocess.run([sys.executable, str(STRESS), *words], capture_output=True, text=True,

@@ -10,13 +10,15 @@ from tests.test_ops.test_kernels import closed_form
 
 closed_form.register()
 
-LETTERS = dict(arch=dict(embed_dims=16, depths=(1, 1, 1, 1), num_heads=(1, 1, 2, 2)), img_size=64, attn_types='LLLL')
+LETTERS = dict(arch=dict(embed_dims=16, depths=(1, 1), num_heads=(1, 2)), img_size=64, attn_types='LL',
+               out_indices=(1,))
+PYRAMID = dict(LETTERS, arch=dict(LETTERS['arch'], embed_dims=(16, 32), mlp_ratios=(2, 2)), linear_sr_ratios=(1, 1),
+               sr_ratios=(1, 1))
 LINEAR = {
-    'FLattenSwin': LETTERS, 'FLattenPVT': dict(LETTERS, arch=dict(LETTERS['arch'], embed_dims=(16, 16, 32, 32))),
-    'FLattenPVTv2': dict(LETTERS, arch=dict(LETTERS['arch'], embed_dims=(16, 16, 32, 32))),
-    'FLattenCSwin': LETTERS,
+    'FLattenSwin': LETTERS, 'FLattenPVT': PYRAMID, 'FLattenPVTv2': PYRAMID,
+    'FLattenCSwin': dict(LETTERS, softmax_split=(2, 2)),
     'FLattenDeiT': dict(arch=dict(embed_dims=16, depth=2, num_heads=2), img_size=64, attn_types='L'),
-    'L2ViT': dict(arch=dict(LETTERS['arch'], depths=(2, 2, 2, 2)), img_size=64),
+    'L2ViT': dict(arch=dict(LETTERS['arch'], depths=(2, 2)), img_size=64, out_indices=(1,)),
 }
 PRODUCTS = (torch.matmul, torch.bmm, operator.matmul, torch.baddbmm)
 
@@ -32,7 +34,6 @@ def test_only_exports_are_exports():
     assert torch.export.export(Asks(), (x,), strict=False).module()(x) == 1
     if hasattr(torch.compiler, 'is_exporting'):  # PyTorch 2.6 cannot tell
         assert torch.export.export(Asks(), (x,), strict=True).module()(x) == 1
-
 
 
 
