@@ -1,13 +1,10 @@
-"""Test-time augmentation of detectors: merging of proposals, candidates, boxes and masks of several views."""
+"""Test-time augmentation of detectors: merging of boxes and masks of several views."""
 from pathlib import Path
 
 import pytest
 import torch
-from mmdet.models.detectors import SingleStageDetector
-from mmdet.models.roi_heads.bbox_heads import Shared2FCBBoxHead
-from mmdet.models.roi_heads.mask_heads import FCNMaskHead
 from mmdet.structures import DetDataSample
-from mmengine.config import Config, ConfigDict
+from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.structures import InstanceData
 from torch import nn
@@ -16,7 +13,7 @@ from mmflatten.models.detection.instance_tta import InstanceTTAModel
 from mmflatten.registry import MODELS
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'models'
-NMS = dict(hard=dict(type='nms', iou_threshold=0.5), soft=dict(type='soft_nms', iou_threshold=0.5))
+NMS = dict(type='nms', iou_threshold=0.5)
 HEIGHT, WIDTH, CLASSES = 96, 128, 10
 
 
@@ -98,10 +95,9 @@ def assert_same(found, expected, mirrored_width=None):
 DETECTORS = ['mask-rcnn_fpn', 'cascade-mask-rcnn_fpn', 'htc_fpn', 'retinanet_fpn']
 
 
-@pytest.mark.parametrize('nms', ['hard', 'soft'])
 @pytest.mark.parametrize('name', DETECTORS)
-def test_tta_of_identical_views_equals_plain_prediction(name, nms, images):
-    model = build(name, nms=NMS[nms])
+def test_tta_of_identical_views_equals_plain_prediction(name, images):
+    model = build(name, nms=NMS)
     with torch.no_grad():
         plain = model.test_step({key: views[0] for key, views in loaded(images, (1, False)).items()})
     for found, expected in zip(augmented(model, images, (1, False), (1, False)), plain):
@@ -115,7 +111,7 @@ def test_tta_of_identical_views_equals_plain_prediction(name, nms, images):
 @pytest.mark.parametrize('name', DETECTORS)
 def test_tta_is_equivariant_to_flips(name, images):
     """Mirroring the image swaps the first and second view, so the detections must be mirrored exactly."""
-    model = build(name, nms=NMS['soft'])
+    model = build(name, nms=NMS)
     image = images[0]
     found, = augmented(model, [image], (1, False), (1, True))
     mirrored, = augmented(model, [image.flip(-1)], (1, False), (1, True))
@@ -124,137 +120,14 @@ def test_tta_is_equivariant_to_flips(name, images):
     assert_same(mirrored, found, mirrored_width=WIDTH)
 
 
-class Proposals(nn.Module):
-    """An RPN that predicts the same boxes in every view."""
-
-    def __init__(self, *boxes):
-        super().__init__()
-        self.boxes = torch.tensor(boxes).reshape(-1, 4)
-
-    def predict(self, x, batch_data_samples, rescale):
-        assert not rescale
-        return [InstanceData(bboxes=in_view(self.boxes, sample.metainfo), labels=torch.zeros(len(self.boxes)),
-                             scores=torch.linspace(0.9, 0.5, len(self.boxes))) for sample in batch_data_samples]
+@pytest.mark.parametrize('name', ['mask-rcnn_fpn', 'retinanet_fpn'])
+def test_tta_handles_images_without_detections(name, images):
+    for found, image in zip(augmented(build(name, score_thr=1.), images, (1, False), (2, True)), images):
+        assert found.bboxes.shape == (0, 4) and found.scores.shape == found.labels.shape == (0, )
+        assert name == 'retinanet_fpn' or found.masks.shape == (0, *image.shape[1:])
 
 
-class Boxes(Shared2FCBBoxHead):
-    """A head that predicts class 3 with a different probability per view and moves boxes right by a tenth."""
-
-    def __init__(self, probabilities, flips):
-        super().__init__(in_channels=32, fc_out_channels=8, num_classes=CLASSES)
-        self.answers = [(torch.full((CLASSES + 1, ), (1 - p) / CLASSES).index_fill(0, torch.tensor(3), p).log(), flip)
-                        for p, flip in zip(probabilities, flips)]
-
-    def forward(self, x):
-        logits, flip = self.answers.pop(0)
-        deltas = torch.zeros(len(x), CLASSES, 4)
-        deltas[..., 0] = -1 if flip else 1  # in tenths of the width
-        return logits.expand(len(x), -1), deltas.flatten(1)
-
-
-class Masks(FCNMaskHead):
-    """A head whose masks have a probability per view in the left half of each box, and 0 in the right half."""
-
-    def __init__(self, probabilities, flips):
-        super().__init__(num_convs=0, in_channels=32, num_classes=CLASSES)
-        self.answers = list(zip(probabilities, flips))
-
-    def forward(self, x):
-        probability, flip = self.answers.pop(0)
-        masks = torch.full((len(x), CLASSES, 28, 28), 1e-6)
-        masks[..., 14:] = probability if flip else 1e-6
-        masks[..., :14] = 1e-6 if flip else probability
-        return masks.logit()
-
-
-def in_view(boxes, meta):
-    boxes = boxes * boxes.new_tensor(meta['scale_factor'] * 2)
-    left, top, right, bottom = boxes.T
-    width = meta['img_shape'][1]
-    return torch.stack([width - right, top, width - left, bottom], 1) if meta['flip'] else boxes
-
-
-VIEWS = [(1, False), (2, False), (2, True)]
-PLANTED = [[10., 20., 50., 60.], [60., 30., 100., 70.]]
-
-
-def planted(scores=(0.8, 0.4, 0.3), masks=(0.9, 0.9, 0.9), boxes=PLANTED, **test_cfg) -> nn.Module:
-    model = build('mask-rcnn_fpn', **test_cfg)
-    flips = [flip for _, flip in VIEWS]
-    model.rpn_head = Proposals(*boxes)
-    model.roi_head.bbox_head, model.roi_head.mask_head = Boxes(scores, flips), Masks(masks, flips)
-    return model
-
-
-def test_tta_averages_boxes_and_scores_over_views(images):
-    found, = augmented(planted(), images[:1], *VIEWS)
-    torch.testing.assert_close(found.bboxes, torch.tensor(PLANTED) + torch.tensor([4., 0., 4., 0.]))
-    assert found.scores.tolist() == pytest.approx([0.5, 0.5]) and found.labels.tolist() == [3, 3]
-
-
-def test_tta_limits_merged_proposals_to_max_per_img(images):
-    model = planted()
-    model.test_cfg.rpn.max_per_img = 1
-    found, = augmented(model, images[:1], *VIEWS)
-    assert found.bboxes.tolist() == [[14, 20, 54, 60]]
-
-
-@pytest.mark.parametrize('probabilities, there', [
-    ((0.9, 0.9, 0.9), True), ((0.98, 0.3, 0.3), True),  # negative in most views
-    ((0.999, 0.3, 0.1), False),  # the mean of the logits would be positive
-    ((0.6, 0.6, 0.2), False)])  # positive in most views
-def test_tta_masks_are_mean_probabilities(probabilities, there, images):
-    found, = augmented(planted(masks=probabilities), images[:1], *VIEWS)
-    first, second = found.masks[0, 20:60, 14:34], found.masks[1, 30:70, 64:84]
-    assert found.masks.sum() == first.sum() + second.sum()
-    for half in (first, second):  # pasting blends edges with zeros
-        assert half[2:-2, 2:-2].all() == half.any() == there
-
-
-def test_tta_applies_soft_nms_once_per_object(images):
-    overlapping = [[10., 20., 50., 60.], [20., 20., 60., 60.]]  # intersection over union 0.6
-    found, = augmented(planted(boxes=overlapping, nms=dict(NMS['soft'], min_score=0.01)), images[:1], *VIEWS)
-    assert found.scores.tolist() == pytest.approx([0.5, 0.5 * 0.4])
-
-
-class Candidates(nn.Module):
-    """A one-stage head that predicts one object with a different score per view."""
-
-    def __init__(self, *scores, **test_cfg):
-        super().__init__()
-        self.scores, self.test_cfg = list(scores), ConfigDict(max_per_img=5, **test_cfg)
-
-    def forward(self, x):
-        return [x]
-
-    def predict_by_feat(self, x, batch_img_metas, with_nms):
-        assert not with_nms
-        score = self.scores.pop(0)
-        boxes = torch.tensor(PLANTED[:1] if score else []).reshape(-1, 4)
-        return [InstanceData(bboxes=in_view(boxes, meta), scores=torch.full((len(boxes), ), score),
-                             labels=torch.full((len(boxes), ), 3)) for meta in batch_img_metas]
-
-
-@pytest.mark.parametrize('nms', ['hard', 'soft'])
-def test_tta_applies_nms_to_candidates_of_all_views(nms, images):
-    model = build('retinanet_fpn')
-    assert isinstance(model, SingleStageDetector)
-    model.bbox_head = Candidates(0.4, 0.9, 0.6, nms=NMS[nms])
-    for found in augmented(model, images, *VIEWS):
-        torch.testing.assert_close(found.bboxes, torch.tensor(PLANTED[:1]))
-        assert found.scores.tolist() == pytest.approx([0.9]) and found.labels.tolist() == [3]
-
-
-def test_tta_handles_images_without_detections(images):
-    model = build('retinanet_fpn')
-    model.bbox_head = Candidates(0, 0, 0, nms=NMS['soft'])
-    for empty in (planted(boxes=[]), planted(score_thr=0.9), model):
-        for found, image in zip(augmented(empty, images, *VIEWS), images):
-            assert found.bboxes.shape == (0, 4) and found.scores.shape == found.labels.shape == (0, )
-            assert empty is model or found.masks.shape == (0, *image.shape[1:])
-
-
-def test_tta_of_detector_without_nms_keeps_best_mask():
+def test_tta_keeps_the_best_box_with_its_mask():
     def view(x1, x2, score, flip):
         mask = torch.zeros(1, 8, 20, dtype=torch.bool)
         mask[:, 2:6, x1:x2] = True
