@@ -9,14 +9,13 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --
 # Containers often set this. Every process would then compile thousands of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all test-browser stress bench lint types docs docs-version doctor wheels clean distclean
+.PHONY: help setup demo test test-all test-browser bench lint types docs docs-version doctor wheels clean distclean
 
 help:
 	@echo 'make demo      install, then train and test a small FLatten-Swin Mask R-CNN on digit scenes and write a report on it'
 	@echo 'make test      install, then linter, type checker and test suite'
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
 	@echo 'make test-browser  report, app and site in Chromium; as root it installs Debian'"'"'s Chromium if there is none'
-	@echo 'make stress   try to break it: kills, full disks and hostile files, at most 30 minutes'
 	@echo 'make bench     compare the speed of the models with the committed ratios of this processor family, about 5 minutes'
 	@echo 'make setup     install into $(VENV): a minute on 2 cores, 3.4 GB of download'
 	@echo 'make doctor    check the installation, with the command that fixes each problem'
@@ -50,9 +49,6 @@ test-browser: setup
 	@($(CHROMIUM)) > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } || { \
 	  echo 'No chromium or google-chrome was found. As root on Debian: apt-get install chromium'; exit 1; }
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m browser tests/test_browser
-
-stress: setup
-	OMP_NUM_THREADS=1 $(RUN) tools/maintain/stress
 
 bench: setup
 	$(RUN) tools/maintain/speed_guard.py

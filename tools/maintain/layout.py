@@ -21,5 +21,5 @@ LAYERS = (
 MODEL_LAYERS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python, JavaScript and HTML, at most: distribution -> folders and number. What is new pays by removing.
 LINES = {'mmflatten': (('mmflatten',), 26000), 'lab': (('lab/mmflatten_lab',), 5000),
-         'scripts': (('tools/maintain', 'lab/scripts'), 3600)}
+         'scripts': (('tools/maintain', 'lab/scripts'), 3300)}
 FILE, FUNCTION = 250, 40  # lines, of a function without its docstring
