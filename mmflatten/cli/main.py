@@ -25,7 +25,6 @@ COMMANDS = {
     'export': 'export a checkpoint to ONNX',
     'analyze': 'errors of a tested model: classes, confusion matrix, worst images',
     'attention': 'attention maps of an image, for each layer and head',
-    'receptive-field': 'effective receptive fields of each stage',
     'report': 'offline HTML report on one or more trainings',
     'models': 'list all models with a config',
     'convert': 'convert official, timm and safetensors weights to this project, and back',

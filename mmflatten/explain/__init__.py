@@ -1,1 +1,1 @@
-"""Attention maps, class activation maps, receptive fields and layer maps of trained models."""
+"""Attention maps of trained models."""

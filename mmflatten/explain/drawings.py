@@ -1,15 +1,13 @@
-"""Figures of attention maps and effective receptive fields."""
+"""Figures of attention maps."""
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from mmflatten.text import figure_text
 
 OPACITY = .85  # of the largest value
-SMALLEST = 1e-4  # lower end of the colour scale of a receptive field, relative to its maximum
 
 
 def attention_figure(picture: np.ndarray, maps: Mapping[str, np.ndarray], query: tuple[float, float] | None,
@@ -25,7 +23,7 @@ def attention_figure(picture: np.ndarray, maps: Mapping[str, np.ndarray], query:
         maps: name to weights `(h, w)` on a grid over the picture.
         query: `(x, y)` in pixels. None for a token without a position, such as a class token.
     """
-    figure, (first, *panels) = _grid(len(maps) + 1, 6, 2.4, picture.shape[:2], title)
+    figure, (first, *panels) = panel_grid(len(maps) + 1, 6, 2.4, picture.shape[:2], title)
     draw_attention(first, picture, None, query)
     for panel, (name, weights) in zip(panels, maps.items()):
         draw_attention(panel, picture, weights, query)
@@ -33,17 +31,7 @@ def attention_figure(picture: np.ndarray, maps: Mapping[str, np.ndarray], query:
     return figure
 
 
-def receptive_field_figure(fields: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Draw effective receptive fields `(H, W)` side by side, each on a logarithmic scale relative to its maximum."""
-    figure, panels = _grid(len(fields), 4, 3.3, next(iter(fields.values())).shape, title)
-    for panel, (name, values) in zip(panels, fields.items()):
-        image = panel.imshow(np.maximum(values / values.max(), SMALLEST), cmap='magma', norm=LogNorm(SMALLEST, 1))
-        panel.set_title(name, fontsize='small')
-    figure.colorbar(image, ax=panels, shrink=.8, label='fraction of the largest value')
-    return figure
-
-
-def _grid(number: int, columns: int, width: float, shape: Sequence[int], title: str) -> tuple[Figure, list[Axes]]:
+def panel_grid(number: int, columns: int, width: float, shape: Sequence[int], title: str) -> tuple[Figure, list[Axes]]:
     """Return a figure with panels of `width` inches in rows of at most `columns`, for pictures of one shape."""
     columns = min(columns, number)
     rows = -(-number // columns)

@@ -100,7 +100,7 @@ def test_image_with_a_name_outside_utf_8_is_drawn(disparities):
     assert cv2.imread(os.fsencode(disparities / 'out' / 'worst' / f'000_{name}')) is not None
 
 
-@pytest.mark.parametrize('command', ['analyze', 'attention', 'receptive-field'])
+@pytest.mark.parametrize('command', ['analyze', 'attention'])
 def test_output_folder_that_is_a_file_is_an_error(tmp_path, capsys, command):
     (tmp_path / 'ok.json').write_text('{}')
     with pytest.raises(SystemExit):

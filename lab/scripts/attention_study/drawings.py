@@ -1,13 +1,17 @@
-"""Drawings of attentions as in the papers: curves by layer, distributions, matrices, focal levels and biases."""
+"""Drawings of attentions as in the papers: curves by layer, distributions, matrices, receptive fields, focal levels."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+
+from mmflatten.explain.drawings import panel_grid
 
 WIDTH = 3.4  # of a panel, in inches
 LOCAL = ' + local'
+SMALLEST = 1e-4  # lower end of the colour scale of a receptive field, relative to its maximum
 
 
 def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels: Sequence[str], title: str) -> Figure:
@@ -111,3 +115,13 @@ def _panels(number: int, title: str, columns: int = 3, width: float = WIDTH) -> 
 def _legend(figure: Figure, panels: Sequence) -> None:
     lines = {label: line for panel in panels for line, label in zip(*panel.get_legend_handles_labels())}
     figure.legend(lines.values(), lines.keys(), loc='outside right center', fontsize='small')
+
+
+def receptive_field_figure(fields: Mapping[str, np.ndarray], title: str) -> Figure:
+    """Draw effective receptive fields `(H, W)` side by side, each on a logarithmic scale relative to its maximum."""
+    figure, panels = panel_grid(len(fields), 4, 3.3, next(iter(fields.values())).shape, title)
+    for panel, (name, values) in zip(panels, fields.items()):
+        image = panel.imshow(np.maximum(values / values.max(), SMALLEST), cmap='magma', norm=LogNorm(SMALLEST, 1))
+        panel.set_title(name, fontsize='small')
+    figure.colorbar(image, ax=panels, shrink=.8, label='fraction of the largest value')
+    return figure

@@ -7,14 +7,14 @@ import numpy as np
 from attention_study import drawings
 from attention_study.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 from attention_study.focal_levels import is_focal, level_shares, pooled_biases
+from attention_study.layer_maps import stages
 from attention_study.measures import SHARE, SHARES, concentration, distribution, focusing, has_focus, ranks
+from attention_study.receptive_field import receptive_field
 from attention_study.study import Options, Study, save, shrink
 from mmengine.registry import DefaultScope
 
 from mmflatten.explain.attention import AttentionLayer
-from mmflatten.explain.drawings import attention_figure, receptive_field_figure
-from mmflatten.explain.layer_maps import stages
-from mmflatten.explain.receptive_field import receptive_field
+from mmflatten.explain.drawings import attention_figure
 from mmflatten.models.attention import FactorizedAttention
 
 
@@ -102,7 +102,7 @@ def draw_receptive_field(studies: list[Study], options: Options) -> dict:
         numbers[study.label] = [dict(stage=stage, **receptive_field(model, inputs, stage).figures())
                                 for stage in range(len(stages(model)))]
     title = f'Effective receptive field of stage {options.stage}, mean over images'
-    save(options, 'receptive-field', receptive_field_figure(fields, title))
+    save(options, 'receptive-field', drawings.receptive_field_figure(fields, title))
     return numbers
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.explain.attention.values import mix
-from mmflatten.explain.layer_maps import match_name
 from mmflatten.models.attention import CrossShapedAttention, HydraAttention, MapAttention, TokenMixer, Windowed
 
 ATTENTIONS = (TokenMixer, Windowed, CrossShapedAttention, MapAttention)
@@ -189,3 +188,15 @@ class AttentionProbe:
             with torch.inference_mode(False):  # the copy must support gradients
                 first = x[:1].detach().clone()
             self._layers[name] = AttentionLayer(name, module, first, (int(hw_shape[0]), int(hw_shape[1])))
+
+
+def match_name(name: str, names: Sequence[str], examples: Sequence[str]) -> str:
+    """Return the module name that equals `name`, or else the only one that ends with it.
+
+    If none or several match, a ValueError suggests matches or else `examples`.
+    """
+    matches = [each for each in names if each == name] or [each for each in names if each.endswith(f'.{name}')]
+    if len(matches) != 1:
+        problem = 'several modules match' if matches else 'no module matches'
+        raise ValueError(f'layer: {problem}, got {name}. Use one of {", ".join(matches[:3] or examples)}.')
+    return matches[0]

@@ -2,10 +2,10 @@
 import numpy as np
 import pytest
 import torch
+from attention_study.layer_maps import stages
+from attention_study.receptive_field import ReceptiveField, receptive_field
 from torch import nn
 
-from mmflatten.explain.layer_maps import stages
-from mmflatten.explain.receptive_field import ReceptiveField, receptive_field
 from mmflatten.registry import MODELS
 
 FAMILIES = {

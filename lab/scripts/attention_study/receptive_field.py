@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from attention_study.layer_maps import as_map, find_layer, input_gradients, recorded_calls
 from torch import Tensor, nn
-
-from mmflatten.explain.layer_maps import as_map, find_layer, input_gradients, recorded_calls
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def receptive_field(model: nn.Module, images: Iterable[Tensor], layer: str | int
             gradient, size = _gradient(network, module, image)
             if count and gradient.shape != total.shape:
                 sizes = ' and '.join('{} x {}'.format(*found.shape) for found in (gradient, total))
-                raise ValueError(f'images: expected one size, got {sizes}. Resize them, or use --size HEIGHT WIDTH.')
+                raise ValueError(f'images: expected one size, got {sizes}. Resize them.')
             total, count = total + gradient, count + 1
     if not count:
         raise ValueError('images: expected at least one image, got none.')

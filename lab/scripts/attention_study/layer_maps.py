@@ -1,10 +1,11 @@
 """The output of any layer as a map, for analyses of maps and their gradients."""
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
 
+from mmflatten.explain.attention.layer import match_name
 from mmflatten.models.layers import split_prefix, tokens_to_map
 
 
@@ -52,18 +53,6 @@ def find_layer(model: nn.Module, name: str | int = -1) -> tuple[str, nn.Module]:
         known = f'0 to {len(blocks) - 1}' if blocks else f'unknown for {type(model).__name__}'
         raise ValueError(f'layer: expected a stage ({known}) or the name of a module, got {name}.')
     return blocks[int(name)], model.get_submodule(blocks[int(name)])
-
-
-def match_name(name: str, names: Sequence[str], examples: Sequence[str]) -> str:
-    """Return the module name that equals `name`, or else the only one that ends with it.
-
-    If none or several match, a ValueError suggests matches or else `examples`.
-    """
-    matches = [each for each in names if each == name] or [each for each in names if each.endswith(f'.{name}')]
-    if len(matches) != 1:
-        problem = 'several modules match' if matches else 'no module matches'
-        raise ValueError(f'layer: {problem}, got {name}. Use one of {", ".join(matches[:3] or examples)}.')
-    return matches[0]
 
 
 def stages(model: nn.Module) -> list[str]:
