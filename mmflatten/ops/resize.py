@@ -1,16 +1,22 @@
 """Resizing of positional tables to another map or window, and pooling of maps to a few cells."""
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
+from mmflatten.ops.precision import no_autocast, upcast
 from mmflatten.ops.sizes import is_open, operand, same_size
 
 
 def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str = 'bilinear') -> Tensor:
     """Resize a table with one row per token of a map, `(1, H * W, C) -> (1, H' * W', C)`.
+
+    Where a bilinear gradient is computed, two products with small matrices resize. The gradient of PyTorch's operator
+    adds atomically on a GPU, which is slow and not deterministic.
 
     Args:
         table_1NC: rows in row-major order of the map.
@@ -20,9 +26,30 @@ def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, i
     """
     if same_size(size, new_size):
         return table_1NC
+    if mode == 'bilinear' and torch.is_grad_enabled() and table_1NC.requires_grad:
+        table, = upcast(table_1NC)
+        rows_HH, cols_WW = (_interpolation(*lengths, table) for lengths in zip(size, new_size))
+        with no_autocast(table):
+            grid_HWC = (rows_HH @ table.reshape(size[0], -1)).unflatten(1, (size[1], -1))
+            return (cols_WW @ grid_HWC).flatten(0, 1)[None].to(table_1NC.dtype)
     grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)  # channels last, which is interpolated without a copy
     grid = F.interpolate(grid, size=new_size, mode=mode, align_corners=False)
     return rearrange(grid, '1 C H W -> 1 (H W) C')
+
+
+def _interpolation(length: int, new_length: int, like: Tensor) -> Tensor:
+    """Weights of linear interpolation along an axis, `(new_length, length)`, which are kept outside of graphs."""
+    if torch.compiler.is_compiling():
+        return _weights.__wrapped__(length, new_length, like.device, like.dtype)
+    with torch.inference_mode(False):  # autograd does not save tensors of this mode
+        return _weights(length, new_length, like.device, like.dtype)
+
+
+@lru_cache(512)
+def _weights(length: int, new_length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    position, new = (torch.arange(number, device=device, dtype=dtype) for number in (length, new_length))
+    source = ((new + .5) * (length / new_length) - .5).clamp(0, length - 1)
+    return (1 - (source[:, None] - position).abs()).clamp(min=0)
 
 
 def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new_window: tuple[int, int],

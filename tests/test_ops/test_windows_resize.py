@@ -1,6 +1,7 @@
 """Windows and resizing."""
 import pytest
 import torch
+import torch.nn.functional as F
 
 from mmflatten import ops
 
@@ -42,6 +43,22 @@ def test_resize_grid_interpolates_and_keeps_same_size():
     assert (wide.diff(dim=1) >= 0).all() and torch.equal(wide[0], wide[2])
     tall = ops.resize_grid(ramp, (3, 4), (6, 4)).view(6, 4)
     torch.testing.assert_close(tall, torch.arange(4.).repeat(6, 1))
+
+
+@pytest.mark.parametrize('new_size', [(5, 4), (3, 9), (13, 2), (1, 1)])
+def test_trained_tables_are_resized_by_products_with_the_values_and_gradients_of_interpolate(new_size):
+    table = torch.randn(1, 12, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(1, new_size[0] * new_size[1], 5, dtype=torch.float64)
+    with torch.inference_mode():
+        expected = ops.resize_grid(table, (3, 4), new_size)  # F.interpolate
+    y = ops.resize_grid(table, (3, 4), new_size)
+    torch.testing.assert_close(y, expected.clone())
+    grad, = torch.autograd.grad((y * weight).sum(), table)
+    grid = F.interpolate(table.view(1, 3, 4, 5).permute(0, 3, 1, 2), new_size, mode='bilinear')
+    expected, = torch.autograd.grad((grid.permute(0, 2, 3, 1).reshape_as(weight) * weight).sum(), table)
+    torch.testing.assert_close(grad, expected)
+    with torch.autocast('cpu', torch.bfloat16):
+        assert ops.resize_grid(table.float(), (3, 4), new_size).dtype == torch.float32
 
 
 def test_resize_relative_position_bias_keeps_centre():
