@@ -118,7 +118,8 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: 
              min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from mmflatten.ops.kernels import launch_attention  # requires Triton
     options = Options(feature_map, power, floor, min_denominator)
-    return launch_attention.forward(q, k, v, position, rescale, weight, temperature, local, options)
+    with torch.cuda.device_of(q):  # which Triton does not select
+        return launch_attention.forward(q, k, v, position, rescale, weight, temperature, local, options)
 
 
 @torch.library.custom_op('mmflatten::linear_attention_backward', mutates_args=(), device_types='cuda')
@@ -128,8 +129,9 @@ def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | 
               min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     from mmflatten.ops.kernels import launch_attention
     options = Options(feature_map, power, floor, min_denominator)
-    return launch_attention.backward(grad, q, k, v, position, rescale, weight, temperature, state, norms_q, norms_k,
-                                     options)
+    with torch.cuda.device_of(q):
+        return launch_attention.backward(grad, q, k, v, position, rescale, weight, temperature, state, norms_q,
+                                         norms_k, options)
 
 
 def _full(x: Tensor) -> torch.dtype:
@@ -147,11 +149,13 @@ def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, re
 
 
 @_backward.register_fake
-def _backward_shapes(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
+def _backward_shapes(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
+                     weight: Tensor | None, temperature: Tensor | None,
                      *others: object) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    h, d = q.shape[1], q.shape[3]
-    grad_q, grad_k, grad_v = (x.new_empty(x.shape[0], x.shape[2], h, d) for x in (q, k, v))
-    return grad_q, grad_k, grad_v, q.new_empty(h, d, dtype=_full(q)), q.new_empty(h, dtype=_full(q))
+    grad_q, grad_k, grad_v = (x.new_empty(x.shape[0], x.shape[2], x.shape[1], x.shape[3]) for x in (q, k, v))
+    grad_rescale, grad_temperature = (q.new_empty(0 if x is None else x.shape, dtype=_full(q))
+                                      for x in (rescale, temperature))
+    return grad_q, grad_k, grad_v, grad_rescale, grad_temperature
 
 
 def _save(ctx: Any, inputs: tuple, output: tuple[Tensor, ...]) -> None:

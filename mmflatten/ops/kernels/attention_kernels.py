@@ -180,7 +180,8 @@ def query_backward_kernel(grad_y, q, rescale, norms, state, grad_z, along, grad_
         z = tl.load(grad_z + (image * tokens + n) * heads + head, mask=n < tokens, other=0.)
         grad = load_tile(grad_y + base, start, tokens, heads * WIDTH, WIDTH, DP, BLOCK) * inverse_z[:, None]
         grad = times_state(grad, product, PRECISION) + z[:, None] * mean[None, :]
-        total = tl.load(along + image * tokens + n, mask=n < tokens, other=0.)
+        # Numerator and denominator scale alike with the features, so only eps contributes to the gradient along them.
+        total = -bound * tl.load(along + image * tokens + n, mask=n < tokens, other=0.)
         grad, scaled = features_backward(grad, x, positive, inverse, scale, total, scales, FEATURE, POWER)
         grad_rescale += sums_of_pairs(scaled)
         store_tile(grad_q + base, grad, start, tokens, heads * WIDTH, WIDTH, DP)

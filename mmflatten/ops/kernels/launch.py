@@ -1,9 +1,8 @@
-"""Helpers of the launchers: the device, and the layouts that the kernels expect."""
+"""Helpers of the launchers: the layouts that the kernels expect, and the chunks of their loops."""
 from __future__ import annotations
 
 from typing import Any
 
-import torch
 import triton
 from torch import Tensor
 
@@ -12,14 +11,8 @@ _MIN_CHUNK = 256  # tokens per program, if the batch is large enough
 
 
 def run(kernel: triton.JITFunction, grid: tuple[int, ...], **arguments: Any) -> None:
-    """Launch a kernel on the device of its tensors, which Triton does not select."""
-    with torch.cuda.device_of(next(x for x in arguments.values() if isinstance(x, Tensor))):
-        kernel[grid](**arguments)
-
-
-def precision_of(dtype: torch.dtype) -> str:
-    """Precision of matrix products: TF32 represents half-precision inputs exactly. Only tests have float32 inputs."""
-    return 'tf32x3' if dtype == torch.float32 else 'tf32'
+    """Launch a kernel on the current device."""
+    kernel[grid](**arguments)
 
 
 def readable(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -48,6 +41,11 @@ def contiguous(position_hMd: Tensor | None, *others: Tensor | None) -> list[Tens
 def optional(x: Tensor | None, placeholder: Tensor) -> Tensor:
     """Return `x`, or if it is None a placeholder that the kernel does not read."""
     return placeholder if x is None else x
+
+
+def total(x: Tensor, dim: int) -> Tensor:
+    """Sum over an axis, without a launch if it has one element."""
+    return x.squeeze(dim) if x.shape[dim] == 1 else x.sum(dim)
 
 
 def chunks_of(images: int, tokens: int, block: int) -> tuple[int, int]:

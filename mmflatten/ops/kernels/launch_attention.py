@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mmflatten.ops.kernels import attention_kernels as kernels
 from mmflatten.ops.kernels import launch
-from mmflatten.ops.kernels.launch import chunks_of, contiguous, optional, precision_of, readable
+from mmflatten.ops.kernels.launch import chunks_of, contiguous, optional, readable, total
 from mmflatten.ops.kernels.options import EPS, Options
 from mmflatten.ops.kernels.tile_table import tile_of
 
@@ -30,7 +30,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: T
     partial = q.new_empty(B, h, chunks, d + 1, d, dtype=torch.float32)
     of_keys = _of_keys(k, position, rescale, weight)
     _run(kernels.state_kernel, k, options, v=v, norms=norms_k, partial=partial, **of_keys)
-    state = partial.sum(2)
+    state = total(partial, 2)
     y, local = v.new_empty(B, N, h, d), None if local is None else local.transpose(1, 2).contiguous()
     _run(kernels.output_kernel, q, options, norms=norms_q, state=_scaled(state, temperature), local=optional(local, q),
          y=y, HAS_LOCAL=local is not None, **_of_queries(q, rescale, options, M))
@@ -40,7 +40,10 @@ def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: T
 def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
              weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor, norms_k: Tensor,
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return gradients of queries, keys and values `(B, N, h, d)`, rescaling `(h, d)` and temperatures `(h,)`."""
+    """Return gradients of queries, keys and values `(B, N, h, d)`, rescaling `(h, d)` and temperatures `(h,)`.
+
+    The last two are empty where they have no input.
+    """
     (B, h, N, d), M, focused = q.shape, k.shape[2], options.feature_map == 'focused'
     q, k, v = readable(q, k, v)
     position, rescale, weight, temperature = contiguous(position, rescale, weight, temperature)
@@ -50,24 +53,24 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
     of_queries = dict(grad_y=grad, norms=norms_q, state=_scaled(state, temperature), grad_z=grad_z,
                       **_of_queries(q, rescale, options, M))
     _run(kernels.state_backward_kernel, q, options, partial=partial, **of_queries)
-    grad_state = partial.sum(2)
-    # Numerator and denominator scale alike with the features, so only eps contributes to the gradient along them.
-    along = grad_z.sum(-1).mul_(-EPS) if focused else grad_z
-    grad_q, rescale_q = _buffers('query_backward', q)
-    _run(kernels.query_backward_kernel, q, options, along=along, grad_q=grad_q, partial_rescale=rescale_q, **of_queries)
-    grad_temperature = grad_state.new_zeros(h)
+    grad_state = total(partial, 2)
+    grad_q, grad_k, grad_v = (x.new_empty(B, x.shape[2], h, d) for x in (q, k, k))
+    numbers = [B * _plan(name, x)[1] if focused else 0 for name, x in (('query_backward', q), ('key_backward', k))]
+    partial_rescale = q.new_empty(sum(numbers), h, d, dtype=torch.float32)
+    rescale_q, rescale_k = partial_rescale.split(numbers)
+    _run(kernels.query_backward_kernel, q, options, along=total(grad_z, -1) if focused else grad_z, grad_q=grad_q,
+         partial_rescale=rescale_q, **of_queries)
+    grad_temperature = grad_state.new_empty(0)
     if temperature is not None:
         grad_temperature = (grad_state[:, :, :d] * state[:, :, :d]).sum((0, 2, 3))
     of_keys = dict(norms=norms_k, grad_state=_scaled(grad_state, temperature),
                    **_of_keys(k, position, rescale, weight))
-    grad_v, along = k.new_empty(B, M, h, d), k.new_empty(B, M, h, dtype=torch.float32)
+    along = k.new_empty(B, M, h, dtype=torch.float32)
     _run(kernels.value_backward_kernel, k, options, v=v if focused else k, grad_v=grad_v, along=along, **of_keys)
-    along = along.sum(-1) if focused else along
-    grad_k, rescale_k = _buffers('key_backward', k)
-    _run(kernels.key_backward_kernel, k, options, v=v, along=along, grad_k=grad_k, partial_rescale=rescale_k, **of_keys)
-    if rescale is None or not focused:
-        return grad_q, grad_k, grad_v, grad_state.new_zeros(h, d), grad_temperature
-    return grad_q, grad_k, grad_v, (rescale_q.sum((0, 1)) + rescale_k.sum((0, 1))) / rescale, grad_temperature
+    _run(kernels.key_backward_kernel, k, options, v=v, along=total(along, -1) if focused else along, grad_k=grad_k,
+         partial_rescale=rescale_k, **of_keys)
+    grad_rescale = partial_rescale.flatten() if rescale is None else partial_rescale.sum(0) / rescale
+    return grad_q, grad_k, grad_v, grad_rescale, grad_temperature
 
 
 def _norms(x: Tensor, position: Tensor | None, rescale: Tensor | None, options: Options) -> Tensor:
@@ -83,13 +86,16 @@ def _norms(x: Tensor, position: Tensor | None, rescale: Tensor | None, options: 
 
 
 def _run(kernel: triton.JITFunction, x: Tensor, options: Options, **arguments: Any) -> None:
-    """Launch a kernel that loops over chunks of the tokens of `x`."""
+    """Launch a kernel that loops over chunks of the tokens of `x`.
+
+    TF32 represents half-precision inputs exactly. Only tests have float32 inputs.
+    """
     B, h, N, d = x.shape
     chunk, chunks = _plan(kernel.__name__.removesuffix('_kernel'), x)
     tile = tile_of(kernel.__name__.removesuffix('_kernel'), d)
     launch.run(kernel, (B * h, chunks), tokens=N, chunk=chunk, heads=h, stride_b=x.stride(0), stride_h=x.stride(1),
                stride_n=x.stride(2), floor=options.floor, FEATURE=options.feature_map, POWER=options.power, WIDTH=d,
-               PRECISION=precision_of(x.dtype), **arguments, **tile._asdict())
+               PRECISION='tf32x3' if x.dtype == torch.float32 else 'tf32', **arguments, **tile._asdict())
 
 
 def _of_keys(k: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None) -> dict[str, Any]:
@@ -115,8 +121,3 @@ def _plan(kernel: str, x: Tensor) -> tuple[int, int]:
     B, h, N, d = x.shape
     return chunks_of(B * h, N, tile_of(kernel, d).BLOCK)
 
-
-def _buffers(kernel: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return memory for the gradient of `x`, `(B, N, h, d)`, and for partial gradients of the rescaling."""
-    B, h, N, d = x.shape
-    return x.new_empty(B, N, h, d), x.new_empty(B, _plan(kernel, x)[1], h, d, dtype=torch.float32)

@@ -58,7 +58,7 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
         along = grad @ product.transpose(-2, -1) * scale[:, None, None] / z
         grad_z = -(fq * along).sum(-1, keepdim=True) / z * free
         grad_product, grad_mean = fq.transpose(-2, -1) @ (grad / z), (grad_z * fq).sum(-2, keepdim=True)
-        grad_temperature = (grad_product * product).sum((0, 2, 3)) * (temperature is not None)
+        grad_temperature = state.new_empty(0) if temperature is None else (grad_product * product).sum((0, 2, 3))
         grad_product = grad_product * scale[:, None, None]
         grad_v = fk @ grad_product * weights / M
         grad_q, rescale_q = _features_backward(along + grad_z * mean, q, fq, rq, norms_q, rescale, options)
@@ -99,13 +99,13 @@ def _features(x: Tensor, rescale: Tensor | None, options: Options,
 
 def _features_backward(grad: Tensor, x: Tensor, f: Tensor, r: Tensor, norms: Tensor, rescale: Tensor | None,
                        options: Options) -> tuple[Tensor, Tensor]:
-    """Return the gradients of `x` and of the rescaling, which is 0 for feature maps without one."""
+    """Return the gradients of `x` and of the rescaling, which is empty for feature maps without one."""
     if options.feature_map == 'elu':
-        return grad * torch.where(x > 0, 1., r), grad.new_zeros(grad.shape[1], grad.shape[3])
+        return grad * torch.where(x > 0, 1., r), grad.new_empty(0)
     if options.feature_map == 'leaky_relu':
-        return torch.where(x > 0, grad, .01 * grad), grad.new_zeros(grad.shape[1], grad.shape[3])
+        return torch.where(x > 0, grad, .01 * grad), grad.new_empty(0)
     if options.feature_map == 'relu' or rescale is None:
-        return grad * (x > 0), grad.new_zeros(grad.shape[1], grad.shape[3])
+        return grad * (x > 0), grad.new_empty(0)
     inverse, scale = norms[:, None, :, :, None].unbind(3)
     u, e, p = r * inverse, f * inverse, options.power
     a = (e * grad).sum((1, 3), keepdim=True)

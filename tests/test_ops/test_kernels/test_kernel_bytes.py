@@ -1,4 +1,6 @@
 """Launches of the kernels, recorded on the meta device: memory traffic, devices and types of sums."""
+from contextlib import contextmanager
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -15,6 +17,7 @@ from mmflatten.measure.flops.rules import is_free
 from mmflatten.ops.kernels import attention, fused_linear_attention, launch, launch_attention
 from mmflatten.ops.kernels.options import Options
 from mmflatten.ops.kernels.tile_table import EAGER_BYTES
+from tests.test_ops.test_kernels.launches import FUSED, Launches
 
 FORWARD = ['norms_kernel', 'norms_kernel', 'state_kernel', 'output_kernel']
 BACKWARD = ['state_backward_kernel', 'query_backward_kernel', 'value_backward_kernel', 'key_backward_kernel']
@@ -62,24 +65,27 @@ def test_eager_attention_moves_the_bytes_that_the_choice_assumes(feature_map):
 def test_kernels_are_launched_on_the_device_of_their_tensors(monkeypatch):
     active, launched = [], []
 
-    class Device:
-        def __init__(self, tensor):
-            self.tensor = tensor
+    @contextmanager
+    def device_of(tensor):
+        active.append(tensor)
+        yield
+        active.clear()
 
-        def __enter__(self):
-            active.append(self.tensor)
+    monkeypatch.setattr(torch.cuda, 'device_of', device_of)
+    monkeypatch.setattr(launch, 'run', lambda kernel, grid, **arguments: launched.append(list(active)))
+    q, k, v = torch.randn(3, 1, 1, 4, 16).unbind()
+    options = ('relu', 1, 1e-6, 0.)
+    _, *saved = attention._forward._init_fn(q, k, v, *[None] * 5, *options)
+    attention._backward._init_fn(torch.randn(1, 4, 1, 16), q, k, v, *[None] * 4, *saved, *options)
+    assert len(launched) == 2 + 4 and all(len(x) == 1 and x[0] is q for x in launched) and not active
 
-        def __exit__(self, *error):
-            active.clear()
 
-    class Kernel:
-        def __getitem__(self, grid):
-            return lambda **arguments: launched.append((grid, list(active)))
-
-    monkeypatch.setattr(torch.cuda, 'device_of', Device)
-    x = torch.empty(1)
-    launch.run(Kernel(), (2, 3), chunk=4, x=x)
-    assert launched == [((2, 3), [x])] and not active
+@pytest.mark.parametrize('images, saved', [(2, 0), (128, 2)])  # one chunk per head needs no sum of its state
+def test_launchers_need_the_launches_that_are_counted_for_a_model(images, saved):
+    with Launches() as launches:
+        parts = attention_launches('focused', 3, 32, images=images)
+    del launches.names['aten::clone']  # this call's tensors have another layout than a model's
+    assert sum(map(len, parts)) + sum(launches.names.values()) == sum(FUSED.values()) - saved
 
 
 def test_partial_sums_are_float32():
@@ -103,5 +109,5 @@ def test_kernels_return_the_shapes_of_the_operator(feature_map, N, M, monkeypatc
     expected = attention._forward_shapes(*inputs, None, *options)
     assert [(x.shape, x.dtype) for x in (y, *saved)] == [(x.shape, x.dtype) for x in expected]
     gradients = launch_attention.backward(y, *inputs, *saved, Options(*options))
-    expected = attention._backward_shapes(y, q, k, v, *options)
+    expected = attention._backward_shapes(y, *inputs, *saved, *options)
     assert [(x.shape, x.dtype) for x in gradients] == [(x.shape, x.dtype) for x in expected]

@@ -71,8 +71,8 @@ def test_mixer_with_reduced_keys_fused_equals_eager(fuse):
     assert_close(values_and_gradients(mixer, x), expected, rtol=1e-9, atol=1e-9)
 
 
-def arguments(dtype=torch.float32, B=2, h=3, N=12, M=9, d=8):
-    """Arguments of the operator, with every optional tensor."""
+def arguments(dtype=torch.float32, B=2, h=3, N=12, M=9, d=8, feature_map='focused'):
+    """Arguments of the operator, with every optional tensor of the feature map."""
     torch.manual_seed(0)
     q, kv = torch.randn(B, N, h * d, dtype=dtype), torch.randn(B, M, 2 * h * d, dtype=dtype)
     q, k, v = (x.unflatten(2, (h, d)).transpose(1, 2) for x in (q, *kv.chunk(2, dim=-1)))
@@ -82,23 +82,22 @@ def arguments(dtype=torch.float32, B=2, h=3, N=12, M=9, d=8):
     tensors = [q, k, v, *others.values()]
     for tensor in tensors[:5] + tensors[6:]:
         tensor.requires_grad_()
-    return tensors, ['focused', 3, 1e-6, 0.]
+    tensors[4] = tensors[4] if feature_map == 'focused' else None
+    return tensors, [feature_map, 3, 1e-6, 0.]
 
 
 @pytest.mark.parametrize('M', [9, 12])
 def test_fused_linear_attention_passes_opcheck(M):
-    tensors, options = arguments(M=M)
-    options[0] = 'focused' if M == 9 else 'elu'  # the norms of which are empty
+    tensors, options = arguments(M=M, feature_map='focused' if M == 9 else 'elu')  # the norms of which are empty
     torch.library.opcheck(_forward, (*tensors, *options), atol=1e-5, rtol=1e-4)
     _, *saved = _forward(*tensors, *options)
-    detached = [x.detach() for x in tensors]
+    detached = [x if x is None else x.detach() for x in tensors]
     torch.library.opcheck(_backward, (torch.randn(2, 12, 3, 8), *detached[:7], *(x.detach() for x in saved), *options))
 
 
 @pytest.mark.parametrize('feature_map, M', [('focused', 3), ('elu', 4)])
 def test_fused_linear_attention_passes_gradcheck(feature_map, M):
-    tensors, options = arguments(torch.float64, h=2, N=4, M=M, d=3)
-    options[0] = feature_map
+    tensors, options = arguments(torch.float64, h=2, N=4, M=M, d=3, feature_map=feature_map)
     assert torch.autograd.gradcheck(lambda *tensors: _forward(*tensors, *options)[0], tensors)
 
 
