@@ -1,32 +1,12 @@
 """Operators of a training step: each launches at least one kernel on a GPU, so their number must not grow unseen."""
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from mmflatten.models import backbones
 from tests.test_ops.test_kernels import closed_form
+from tests.test_ops.test_kernels.launches import Launches
 
 closed_form.register()
-
-# Kernels and sums of the launchers, forward and backward, for the focused map.
-FUSED = {'mmflatten::linear_attention': 5, 'mmflatten::linear_attention_backward': 11}
-NOTHING = ('empty', '_unsafe_view', 'detach', 'sym_')  # launch no kernel
-
-
-class Launches(TorchDispatchMode):
-    """Count operators that compute something: neither views nor allocations."""
-
-    def __init__(self):
-        super().__init__()
-        self.names = {}
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name, returns = function._schema.name, function._schema.returns
-        is_view = returns and returns[0].alias_info is not None and not returns[0].alias_info.is_write
-        if not is_view and not any(part in name for part in NOTHING):
-            self.names[name] = self.names.get(name, 0) + FUSED.get(name, 1)
-        return function(*args, **(kwargs or {}))
-
 
 SWIN = dict(arch=dict(embed_dims=32, depths=(2, 2, 6, 2), num_heads=(1, 2, 4, 8)))  # the depths of the tiny models
 
@@ -51,20 +31,26 @@ def step(model, x):
 
 
 @pytest.mark.parametrize('name, settings, limit', [
-    ('FLattenSwin', SWIN, 965), ('FLattenPVT', dict(arch='tiny'), 690), ('L2ViT', SWIN, 970),
-    ('FLattenPVTv2', dict(arch='b1'), 715), ('FLattenCSwin', SWIN, 910)])
+    ('FLattenSwin', SWIN, 936), ('FLattenPVT', dict(arch='tiny'), 634), ('L2ViT', SWIN, 808),
+    ('FLattenPVTv2', dict(arch='b1'), 614), ('FLattenCSwin', SWIN, 790)])
 def test_training_step_has_few_operators(name, settings, limit, as_on_gpu):
     inputs = build(name, settings)
+    step(*inputs)  # keeps the weights that resize tables
+    inputs[0].zero_grad()
     with Launches() as launches:
         step(*inputs)
     most = sorted(launches.names.items(), key=lambda item: -item[1])[:12]
     assert sum(launches.names.values()) <= limit, most
 
 
-@pytest.mark.parametrize('settings', [dict(attn_types='LLSS'), dict(with_cp=True)])
-def test_weights_cast_together_give_the_values_and_gradients_of_autocast(settings, as_on_gpu, monkeypatch):
-    y, grads = step(*build('FLattenSwin', dict(SWIN, **settings)))
+@pytest.mark.parametrize('name, settings', [
+    ('FLattenSwin', dict(SWIN, attn_types='LLSS')), ('FLattenSwin', dict(SWIN, with_cp=True)),
+    ('FLattenPVTv2', dict(arch='b0'))])
+def test_weights_cast_together_give_the_values_and_gradients_of_autocast(name, settings, as_on_gpu, monkeypatch):
+    y, grads = step(*build(name, settings))
     monkeypatch.setattr('mmflatten.models.layers.linear._casts_together', lambda x: False)
-    expected, expected_grads = step(*build('FLattenSwin', dict(SWIN, **settings)))
+    expected, expected_grads = step(*build(name, settings))
     torch.testing.assert_close(y, expected, rtol=0, atol=0)
-    torch.testing.assert_close(grads, expected_grads, rtol=0, atol=0)
+    for key, grad in grads.items():  # the gradient of a shared convolution is summed over the heads, then rounded
+        tolerance = dict(rtol=2 ** -7, atol=1e-6) if '.dwc.conv.' in key else dict(rtol=0, atol=0)
+        torch.testing.assert_close(grad, expected_grads[key], **tolerance)

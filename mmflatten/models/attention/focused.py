@@ -51,7 +51,7 @@ class FocusedLinearAttention(TokenMixer):
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         h, position_hMd, local_BhNd, rescale_hd = self.num_heads, None, None, None
         if self.positional_encoding is not None:
-            position_hMd = split_heads(self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw), h)[0]
+            position_hMd = split_heads(self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw), h).squeeze(0)
         if self.dwc is not None:
             local_BhNd = split_heads(self.dwc(v_BMC, maps), h)
         if self.scale is not None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -63,18 +64,25 @@ class FullRangeLinear(Linear):
             return self.project(x, self.weight.float(), bias).to(self.weight.dtype)
 
 
-def call_with_cast_weights(module: nn.Module, x: Tensor, *args: Any) -> Tensor:
-    """Call a module that is trained under autocast on a GPU with the weights of its linear layers cast in one kernel.
+# The parameters of the layers of a module whose weights autocast casts, and whether they keep float32 under float16.
+_cast_layers: WeakKeyDictionary[nn.Module, list[tuple[dict[str, nn.Parameter | None], bool]]] = WeakKeyDictionary()
 
-    Autocast casts each weight on its own, and the backward pass each gradient. Compiled modules, and parameters that
-    are not plain tensors (FSDP), are left to autocast.
+
+def call_with_cast_weights(module: nn.Module, x: Tensor, *args: Any) -> Tensor:
+    """Call a module that is trained under autocast on a GPU with the weights of its layers cast in one kernel.
+
+    Autocast casts each weight on its own, and the backward pass each gradient. Compiled modules, parameters that are
+    not plain tensors (FSDP), and layers that replace others after the first call, are left to autocast.
     """
     if module._compiled_call_impl is not None or not _casts_together(x):
         return module(x, *args)
     dtype = torch.get_autocast_dtype(x.device.type)
-    slots = [(part._parameters, name, weight) for part in module.modules()
-             if isinstance(part, Linear) and not (dtype == torch.float16 and isinstance(part, FullRangeLinear))
-             for name, weight in part._parameters.items() if type(weight) is nn.Parameter]
+    if module not in _cast_layers:
+        _cast_layers[module] = [(part._parameters, isinstance(part, FullRangeLinear)) for part in module.modules()
+                                if isinstance(part, (Linear, nn.Conv2d))]
+    slots = [(parameters, name, weight) for parameters, full_range in _cast_layers[module]
+             if not (full_range and dtype == torch.float16)
+             for name, weight in parameters.items() if type(weight) is nn.Parameter]
     if not slots:
         return module(x, *args)
     cast = _CastTogether.apply(dtype, *(weight for *_, weight in slots))

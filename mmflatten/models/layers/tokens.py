@@ -47,4 +47,4 @@ def on_map(function: Callable[[Tensor], Tensor], x_BNC: Tensor, hw_shape: tuple[
     """Apply a function `(B, C, H, W) -> (B, C, H, W)` to the map of tokens; prefix tokens become zero."""
     prefix, tokens = split_prefix(x_BNC, hw_shape)
     y_BNC = map_to_tokens(function(tokens_to_map(tokens, hw_shape)))
-    return join_prefix(torch.zeros_like(prefix), y_BNC)
+    return join_prefix(torch.zeros_like(prefix), y_BNC) if prefix.shape[1] else y_BNC
