@@ -21,9 +21,10 @@ from mmflatten.checkpoints.run_files import newest_checkpoint, only_training, re
 from mmflatten.config import read_config, require_parts
 from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
-from mmflatten.tasks import tasks
+from mmflatten.tasks import find_task, tasks
 
 NEWEST = 'newest'
+GRAPHS = 'graphs'  # of --compile
 # Set by `dist_train.sh` and `slurm_train.sh` to the command line of the user.
 COMMAND_VARIABLE = 'MMFLATTEN_COMMAND'
 _RANKS = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')  # set by the launchers pytorch, slurm and mpi
@@ -103,17 +104,35 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
         wrapper.pop(scaling, None)
 
 
-def set_compile(cfg: Config, backend: str) -> None:
-    """Compile the blocks of the backbone in training, with this backend of `torch.compile`.
+def set_compile(cfg: Config, how: str) -> None:
+    """Compile the backbone in training.
+
+    Args:
+        how: a backend of `torch.compile`, which compiles block by block, or `graphs` for CUDA graphs.
 
     Raises:
-        ValueError: there is neither a GPU nor a C++ compiler.
+        ValueError: there is neither a GPU nor a C++ compiler, or CUDA graphs cannot be captured.
     """
+    if how == GRAPHS:
+        _require_graphs(cfg)
+    hook = dict(graphs=True, limit=4) if how == GRAPHS else dict(backend=how)
     compilers = (os.environ.get('CXX') or 'g++', 'clang++')
-    if backend == 'inductor' and not torch.cuda.is_available() and not any(map(shutil.which, compilers)):
+    if how == 'inductor' and not torch.cuda.is_available() and not any(map(shutil.which, compilers)):
         raise ValueError(f'--compile: requires a C++ compiler on a CPU, found none of {", ".join(compilers)}. '
                          'Install g++.')
-    cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), dict(type='mmflatten.CompileHook', backend=backend)]
+    cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), dict(type='mmflatten.CompileHook', **hook)]
+
+
+def _require_graphs(cfg: Config) -> None:
+    task, launcher = find_task(cfg.get('default_scope')), cfg.get('launcher', 'none')
+    needs = {'a GPU, and PyTorch finds none': torch.cuda.is_available,
+             f'images of one size, got default_scope {cfg.get("default_scope")!r}': lambda: task and task.fixed_size,
+             f'one process, got --launcher {launcher}': lambda: launcher == 'none',
+             f'a PyTorch that reports what it cannot capture, got {torch.__version__}':
+                 lambda: 'triton.cudagraph_or_error' in torch._inductor.list_options()}
+    for need, holds in needs.items():
+        if not holds():
+            raise ValueError(f'--compile graphs: requires {need}. Use --compile.')
 
 
 def set_deterministic(cfg: Config) -> None:
@@ -213,7 +232,11 @@ def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], 
         typed = (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(again)
         raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed}{again}') from error
     except Exception as error:
-        if type(error).__name__ != 'FailOnRecompileLimitHit':  # in a module that takes long to import
+        # Types by name, because their modules take long to import.
+        if type(error).__name__ == 'Unsupported' or 'skipping cudagraphs' in str(error):
+            raise ValueError(f'--compile graphs: model.backbone cannot be captured: {str(error).splitlines()[0]}. Use '
+                             '--compile.') from error
+        if type(error).__name__ != 'FailOnRecompileLimitHit':
             raise
         raise ValueError('--compile: the blocks of model.backbone were compiled too often, because sizes of inputs or '
                          'other conditions keep changing. Set fewer sizes in train_pipeline, a larger limit of '

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch._dynamo.config as dynamo
+from mmengine.config import Config
 from torch import nn
 from torch._dynamo.utils import counters
 
 from mmflatten.cli.train import main as train
+from mmflatten.engine import setup
 from mmflatten.engine.hooks.training import CompileHook
 from mmflatten.models import FLattenSwin
 
@@ -24,10 +26,10 @@ def restored(tools):
     torch._dynamo.reset()
 
 
-def trained(run, name: str, *options: str) -> tuple[dict, list[float]]:
+def trained(run, name: str, *options: str, config=None) -> tuple[dict, list[float]]:
     """Train in a new folder; return the weights and the losses of all steps."""
     folder = run.folder / name
-    assert train([str(run.config), '--no-validate', '--work-dir', str(folder), *options, '--cfg-options',
+    assert train([str(config or run.config), '--no-validate', '--work-dir', str(folder), *options, '--cfg-options',
                   f'train_cfg.max_epochs={EPOCHS}', 'default_hooks.logger.interval=1',
                   f'experiment_name={name}']) == 0
     log, = folder.glob('*/vis_data/scalars.json')
@@ -97,3 +99,63 @@ def test_compile_needs_a_compiler_on_a_cpu(tiny, fails, monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
     monkeypatch.setattr(shutil, 'which', lambda name: None)
     assert 'C++ compiler' in fails('train', tiny.config, '--compile')
+
+
+def with_accumulation(run, hook: str):
+    """Write a config with gradients over two steps, and a hook."""
+    config = run.folder / 'accumulates.py'
+    config.write_text(f'_base_ = [{str(run.config)!r}]\noptim_wrapper = dict(accumulative_counts=2)\n'
+                      f'custom_hooks = [{hook}]\n')
+    return config
+
+
+def test_backbone_compiled_for_graphs_has_the_losses_of_an_eager_one(tiny):
+    """Without capture, which needs a GPU; batches, drop path, accumulated gradients and the hook are the same."""
+    config = with_accumulation(tiny, '')
+    _, losses = trained(tiny, 'eager', '--seed', '3', config=config)
+    counters.clear()
+    config = with_accumulation(tiny, "dict(type='mmflatten.CompileHook', graphs=True, backend='aot_eager')")
+    _, compiled_losses = trained(tiny, 'compiled', '--seed', '3', config=config)
+    assert counters['stats']['unique_graphs'] == 1  # the backbone as a whole
+    assert compiled_losses == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='CUDA graphs need a GPU')
+def test_cuda_graphs_train_as_eager_code(tiny, monkeypatch):
+    monkeypatch.setattr('torch._inductor.config.fallback_random', True)  # the random numbers of eager code
+    config = with_accumulation(tiny, '')
+    weights, losses = trained(tiny, 'eager', '--seed', '3', config=config)
+    captured, captured_losses = trained(tiny, 'graphs', '--seed', '3', '--compile', 'graphs', config=config)
+    assert counters['inductor']['cudagraph_skips'] == 0
+    assert captured_losses == pytest.approx(losses, rel=1e-3)
+    torch.testing.assert_close(captured, weights, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize('change, gpu, words', [
+    (dict(), False, ['GPU']), (dict(default_scope='mmdet'), True, ['one size', 'mmdet']),
+    (dict(launcher='pytorch'), True, ['one process', 'pytorch'])])
+def test_graphs_name_what_they_require(change, gpu, words, monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: gpu)
+    cfg = Config(dict(default_scope='mmpretrain', **change) if 'default_scope' not in change else change)
+    with pytest.raises(ValueError, match='--compile graphs: ') as caught:
+        setup.set_compile(cfg, 'graphs')
+    assert all(word in str(caught.value) for word in words) and 'custom_hooks' not in cfg
+
+
+def test_graphs_of_a_classifier_are_a_hook(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    cfg = Config(dict(default_scope='mmpretrain', custom_hooks=[dict(type='EMAHook')]))
+    setup.set_compile(cfg, 'graphs')
+    assert [hook.get('graphs') for hook in cfg.custom_hooks] == [None, True]
+
+
+@pytest.mark.parametrize('error', [RuntimeError('skipping cudagraphs due to cpu device'),
+                                   type('Unsupported', (Exception,), {})('graph break\nmore')])
+def test_what_cannot_be_captured_says_why_in_one_line(error):
+    class Stops:
+        def train(self):
+            raise error
+
+    with pytest.raises(ValueError, match='--compile graphs: model.backbone') as caught:
+        setup._train(Stops(), Config(), (), '')
+    assert str(error).splitlines()[0] in str(caught.value) and 'more' not in str(caught.value)

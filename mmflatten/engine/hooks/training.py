@@ -111,7 +111,7 @@ class FiniteLossHook(Hook):
 
 @HOOKS.register_module()
 class CompileHook(Hook):
-    """Compile the blocks of the backbone with `torch.compile` before the first step. Names of weights do not change.
+    """Compile the backbone with `torch.compile` before the first step, block by block. Names of weights do not change.
 
     Blocks of one kind share their compiled code. It is compiled for the first image size, and for the second with open
     sizes. A backbone of another library is compiled as a whole. MMEngine's own `compile` setting compiles the whole
@@ -120,10 +120,12 @@ class CompileHook(Hook):
     Args:
         backend: of `torch.compile`.
         limit: compilations per block, on average; more raise an error in place of running eagerly.
+        graphs: compile the backbone as a whole, for each size and batch, and launch it as CUDA graphs, forward and
+            backward.
     """
 
-    def __init__(self, backend: str = 'inductor', limit: int = 3) -> None:
-        self.backend, self.limit = backend, limit
+    def __init__(self, backend: str = 'inductor', limit: int = 3, graphs: bool = False) -> None:
+        self.backend, self.limit, self.graphs = backend, limit, graphs
 
     def before_train(self, runner: Runner) -> None:
         import torch._dynamo.config as dynamo
@@ -132,11 +134,25 @@ class CompileHook(Hook):
         backbone = getattr(model, 'backbone', None)
         if backbone is None:
             raise ValueError(f'--compile: requires a model with a backbone, got {type(model).__name__}.')
-        parts = [module for module in backbone.modules() if isinstance(module, Block)] or [backbone]
+        blocks = [] if self.graphs else [module for module in backbone.modules() if isinstance(module, Block)]
+        parts = blocks or [backbone]
         # The names of PyTorch 2.6, which newer versions keep.
         dynamo.cache_size_limit, dynamo.fail_on_cache_limit_hit = self.limit * len(parts), True
+        # What a graph cannot hold is an error in place of running without one.
+        options = {'triton.cudagraphs': True, 'triton.cudagraph_or_error': True}
         for part in parts:
-            part.compile(backend=self.backend)
+            part.compile(backend=self.backend, **dict(dynamic=False, fullgraph=True, options=options)
+                         if self.graphs else {})
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
+        if self.graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+
+    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
+                         outputs: dict | None = None) -> None:
+        if self.graphs:  # the next step writes to the memory of gradients that are still accumulated
+            for parameter in bare_model(runner.model).backbone.parameters():
+                parameter.grad = None if parameter.grad is None else parameter.grad.clone()
 
 
 @HOOKS.register_module()
