@@ -21,6 +21,7 @@ import torch
 from mmflatten.cli.common import command, positive, require_folder
 from mmflatten.console import print_progress
 from mmflatten.measure.speed import machine, results
+from mmflatten.measure.speed.launches import profile_call
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, default_size, model_subject
 from mmflatten.measure.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
@@ -127,7 +128,8 @@ def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, d
     limit = args.seconds or (math.inf if args.rounds else default_seconds)
     times = measure(subjects, rounds=args.rounds or math.inf, seconds=limit, device=settings.device,
                     progress=progress())
-    return results.result_rows(subjects, times, peaks, settings, reference)
+    works = [profile_call(subject.call) for subject in subjects] if settings.device != 'cpu' else []
+    return results.result_rows(subjects, times, peaks, settings, reference, works)
 
 
 def progress() -> Callable[[int, float, float], None]:

@@ -7,13 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from mmflatten.measure.flops.meta import parameters_on_meta
 from mmflatten.measure.speed import machine, timing
+from mmflatten.measure.speed.launches import CALL, Work, work_of
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import DTYPES, ZOO, RunSettings, build_model, make_call, model_subject, parse_spec
 from mmflatten.measure.speed.operators import OPERATORS, map_of, operator_subject
-from mmflatten.measure.speed.results import crossover, format_crossover, ratio_columns, result_rows
+from mmflatten.measure.speed.results import crossover, format_crossover, ratio_columns, result_rows, result_table
 from mmflatten.measure.speed.timing import MIN_ROUNDS, Subject, clock_of, measure
 
 SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))'
@@ -101,6 +104,32 @@ def test_clock_makes_the_calls_and_returns_seconds() -> None:
 def test_ratio_is_taken_within_rounds() -> None:
     reference = (1., 1., 1., 9., 9.)  # the machine became nine times slower in the middle of the run
     assert set(ratio_columns((.5, .5, .5, 4.5, 4.5), reference).values()) == {2}
+
+
+def test_work_counts_overlapping_events_once_and_annotations_not() -> None:
+    def event(name, device, start, duration):
+        return SimpleNamespace(name=lambda: name, device_type=lambda: device, start_ns=lambda: start,
+                               duration_ns=lambda: duration)
+
+    gpu, cpu = DeviceType.CUDA, DeviceType.CPU
+    events = [event('gemm', gpu, 100, 50), event('copy', gpu, 120, 60), event('norm', gpu, 300, 20),
+              event(CALL, gpu, 100, 220), event(CALL, cpu, 0, 90), event('aten::mm', cpu, 10, 30)]
+    assert work_of(events, gpu) == Work(100e-9, 3, 90e-9)
+
+
+def test_work_of_a_real_profile() -> None:
+    x = torch.randn(64, 64)
+    with profile(activities=[ProfilerActivity.CPU]) as profiler, record_function(CALL):
+        for _ in range(3):
+            x = x.tanh()
+    work = work_of(profiler.profiler.kineto_results.events(), DeviceType.CPU)
+    assert work.launches == 3 and 0 < work.busy_s < work.host_s < 10
+
+
+def test_table_has_the_work_of_a_gpu() -> None:
+    arguments = [Subject('one', print)], [(1.,)], [0], SMALL, None
+    on_cpu, on_gpu = (result_table(result_rows(*arguments, works)) for works in ([], [Work(.0375, 1556, .069)]))
+    assert 'launches' not in on_cpu and all(text in on_gpu for text in ('launches', '37.50', '1556', '69.00'))
 
 
 @pytest.mark.parametrize('seconds, expected', [((4., 1., 3., 2., 5.), (2, 3, 4)), ((7.,), (7, 7, 7))])

@@ -4,11 +4,13 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mmflatten.measure.speed.launches import Work
 from mmflatten.measure.speed.models import RunSettings
 from mmflatten.measure.speed.operators import SOFTMAX, map_of
 from mmflatten.measure.speed.timing import Subject
@@ -24,20 +26,25 @@ rounds: each round ran everything in turn. median, quartiles: time of one call, 
 ratio: throughput relative to {reference}
 within a round; median and quartiles over the rounds.
 peak: largest memory of the tensors made by one call, without weights and input."""
+GPU_HEADER = ('busy (ms)', 'launches', 'host (ms)')
+GPU_NOTES = """
+busy: time in which the GPU works, launches: kernels, copies and fills, host: time until the call returns; of one call,
+under the profiler, which slows the host."""
 TIME, MEMORY = 'median_s', 'peak_mib'  # columns of a row
 
 
 def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]], peaks: Sequence[int],
-                settings: RunSettings, reference: int | None) -> list[Row]:
+                settings: RunSettings, reference: int | None, works: Sequence[Work] = ()) -> list[Row]:
     """Make a row for each subject, in seconds and MiB.
 
     Args:
         seconds: seconds per call of each subject in each round.
         peaks: bytes, see `peak_memory`.
         reference: index of the subject that the ratios refer to; without it they are ''.
+        works: work of a GPU.
     """
     rows = []
-    for subject, taken, peak in zip(subjects, seconds, peaks):
+    for subject, taken, peak, work in zip_longest(subjects, seconds, peaks, works):
         q1, median, q3 = _quartiles(taken)
         height, width = map_of(subject.tokens) if subject.tokens else settings.size
         rows.append({
@@ -47,7 +54,8 @@ def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]],
             'params': subject.params, 'rounds': len(taken),
             'median_s': median, 'q1_s': q1, 'q3_s': q3, 'per_s': subject.batch / median,
             'peak_mib': peak / 2 ** 20, 'reference': '' if reference is None else subjects[reference].name,
-            **ratio_columns(taken, None if reference is None else seconds[reference]), 'seconds': taken})
+            **ratio_columns(taken, None if reference is None else seconds[reference]),
+            **dict(zip(Work._fields, work or [''] * len(Work._fields))), 'seconds': taken})
     return rows
 
 
@@ -68,7 +76,7 @@ def ratio_columns(seconds: Sequence[float], reference: Sequence[float] | None) -
 
 def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """Render the rows as a table with explanatory notes."""
-    cells = []
+    cells, on_gpu = [], rows[0]['launches'] != ''
     for row in rows:
         digits = 1 if row['median_s'] > 0.01 else 3
         median, q1, q3 = (f'{1e3 * row[name]:.{digits}f}' for name in ('median_s', 'q1_s', 'q3_s'))
@@ -77,8 +85,10 @@ def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
         cells.append((row['name'], str(row['tokens'] or f'{row["height"]}x{row["width"]}'),
                       f'{row["params"] / 1e6:.2f}', str(row['rounds']), median, f'{q1}-{q3}', f'{row["per_s"]:.2f}',
                       ratio, f'{ratio_q1}-{ratio_q3}', f'{row["peak_mib"]:.1f}'))
+        if on_gpu:
+            cells[-1] += (f'{1e3 * row["busy_s"]:.2f}', str(row['launches']), f'{1e3 * row["host_s"]:.2f}')
     notes = NOTES.format(reference=rows[0]['reference'] or f'{SOFTMAX}, which was not measured,')
-    return f'{align(cells, HEADER, {0}, markdown)}\n\n{notes}'
+    return f'{align(cells, HEADER + GPU_HEADER * on_gpu, {0}, markdown)}\n\n{notes}{GPU_NOTES * on_gpu}'
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:

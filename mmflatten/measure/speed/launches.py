@@ -1,0 +1,50 @@
+"""What a call asks of a GPU and of its host, read from a profile."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile, record_function
+
+CALL = 'mmflatten call'
+
+
+class Work(NamedTuple):
+    """Work of one call.
+
+    Attributes:
+        busy_s: seconds in which the device runs at least one kernel, copy or fill.
+        launches: number of kernels, copies and fills.
+        host_s: seconds until the call returns on the host, without waiting for the device.
+    """
+
+    busy_s: float
+    launches: int
+    host_s: float
+
+
+def profile_call(call: Callable[[], object]) -> Work:
+    """Profile one call on the current GPU, after another one. The profiler itself makes the host slower."""
+    call()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        with record_function(CALL):
+            call()
+        torch.cuda.synchronize()
+    return work_of(profiler.profiler.kineto_results.events(), DeviceType.CUDA)
+
+
+def work_of(events: Iterable[Any], device: DeviceType) -> Work:
+    """Aggregate the Kineto events of a call inside `record_function(CALL)`. Overlapping events count once as busy."""
+    events = list(events)
+    host = sum(event.duration_ns() for event in events
+               if event.name() == CALL and event.device_type() == DeviceType.CPU)
+    spans = sorted((event.start_ns(), event.start_ns() + event.duration_ns()) for event in events
+                   if event.device_type() == device and event.name() != CALL)
+    busy, end = 0, 0
+    for start, stop in spans:
+        busy += max(0, stop - max(start, end))
+        end = max(end, stop)
+    return Work(busy / 1e9, len(spans), host / 1e9)
