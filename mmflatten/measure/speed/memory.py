@@ -1,13 +1,10 @@
 """Peak memory of a call, as the device's allocator reports it."""
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 import warnings
 from collections.abc import Callable
 from itertools import accumulate
-from pathlib import Path
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -32,10 +29,7 @@ def peak_memory(call: Callable[[], object], device: str = 'cpu') -> int:
         warnings.simplefilter('ignore')  # the profiler warns about profiling a single cycle
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
             call()
-    with tempfile.TemporaryDirectory() as folder:  # only the trace has single allocations
-        trace = Path(folder) / 'trace.json'
-        profiler.export_chrome_trace(str(trace))
-        events = json.loads(trace.read_text(encoding='utf-8'))['traceEvents']
-    changes = sorted((event['ts'], event['args']['Ev Idx'], event['args']['Bytes'])
-                     for event in events if event.get('name') == '[memory]')
-    return max(accumulate((size for _, _, size in changes), initial=0))
+    # Only these events are single allocations.
+    changes = [event for event in profiler.profiler.kineto_results.events() if event.name() == '[memory]']
+    sizes = [event.nbytes() for event in sorted(changes, key=lambda event: event.start_ns())]
+    return max(accumulate(sizes, initial=0))
