@@ -1,23 +1,26 @@
-"""Check and time the fused kernels on a GPU, in calls of at most ten minutes.
+"""Check and time the fused kernels on a GPU, in two calls of at most seven minutes.
 
+    python tools/maintain/gpu_check.py --carry FOLDER   # fills a folder for a machine without network, with run.sh
     python tools/maintain/gpu_check.py --out work_dirs/gpu_check.jsonl   # repeat it until it says that all is done
     python tools/maintain/gpu_check.py --device cpu --quick   # rehearses this program; its times mean nothing
 
-Every result is appended to the file as it comes, and a repeated call continues after the last one. Prints Markdown:
-operators and gradients compared with float64, three times with the same bits, with NaN and on a second GPU; every model
-family in float16 and bfloat16; time and memory of the attention, compared with eager and compiled code, softmax
-attention and flash_bla (if installed); training of classifiers, of Mask R-CNN and of the demo. Checks without times run
-in up to 16 processes, because compiling the kernels takes most of their time.
+Every result is appended to the file as it comes, and a repeated call continues after the last one, the most valuable
+first. Prints Markdown: operators and gradients compared with float64, three times with the same bits, with NaN and on a
+second GPU; every model family in float16 and bfloat16; training of classifiers, eager, compiled and as CUDA graphs, of
+the official code and of Mask R-CNN; time and memory of the attention, compared with eager and compiled code and softmax
+attention. Checks without times run in up to 16 processes, because compiling the kernels takes most of their time.
 """
 import argparse
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import distribution
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TextIO
@@ -35,7 +38,11 @@ from mmflatten.ops.kernels.options import ACTIVATIONS
 # Sizes of --quick.
 TINY = speed.Case('tiny', 1, 49, 32, 2, 'aot_eager')
 SMALL = 'FLattenSwin:arch=dict(embed_dims=16,depths=(1,1,1,1),num_heads=(1,1,2,2)),img_size=64'
-SMALL_TWINS = {'small': (SMALL, f'{SMALL},attn_types=SSSS')}
+SMALL_TWINS = {'FLatten-Swin-T': (SMALL, f'{SMALL},attn_types=SSSS')}
+ROOT = Path(__file__).resolve().parents[2]
+# For --carry: what classifiers need besides PyTorch, torchvision, NumPy and Pillow.
+PACKAGES = ('onedl-mmengine addict einops filelock platformdirs rich Pygments markdown-it-py mdurl termcolor yapf '
+            'PyYAML timm huggingface_hub safetensors httpx2 httpcore2 anyio h11 idna truststore tqdm packaging').split()
 Check = Callable[[], list[dict]]
 
 
@@ -44,9 +51,10 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument('--device', default='cuda', help='cuda, cuda:N or cpu (default: %(default)s)')
     parser.add_argument('--quick', action='store_true', help='tiny sizes, to rehearse this program')
     parser.add_argument('--only', metavar='TEXT', nargs='+', default=[''], help='checks whose name contains a text')
-    parser.add_argument('--minutes', type=float, default=9,
-                        help='start no check after this time, and end the demo half a minute later '
-                             '(default: %(default)s)')
+    parser.add_argument('--minutes', type=float, default=6, help='start no check after that (default: %(default)s)')
+    parser.add_argument('--official', type=Path, metavar='FOLDER', help='also time the official FLatten code there')
+    parser.add_argument('--carry', type=Path, metavar='FOLDER', help='only fill a new folder with what a GPU machine '
+                        'with PyTorch, torchvision and the same Python needs for the classifiers')
     parser.add_argument('--out', type=Path, metavar='FILE', default=Path('work_dirs/gpu_check.jsonl'),
                         help='results, a JSON object per line, also of earlier calls (default: %(default)s)')
     return parser.parse_args(argv)
@@ -67,30 +75,51 @@ def correctness_checks(device: str, quick: bool) -> dict[str, Check]:
     return plan
 
 
-def speed_checks(device: str, quick: bool, folder: Path, end: float) -> dict[str, Check]:
-    """Return the checks with times by name, in order. The demo stops at `end`."""
-    rounds, side, batch = (1, 64, 1) if quick else (10, 224, 128)
-    plan: dict[str, Check] = {f'speed {case.name}': partial(speed.attention_rows, case, device, 2 * rounds)
-                              for case in ([TINY] if quick else speed.CASES)}
+def speed_checks(device: str, quick: bool, official: Path | None) -> dict[str, Check]:
+    """Return the checks with times by name, the most valuable first."""
+    rounds, side, batch, backend = (1, 64, 1, 'aot_eager') if quick else (10, 224, 128, 'inductor')
+    plan: dict[str, Check] = {}
 
-    def add(kind: str, models: dict[str, tuple[str, str]], settings: RunSettings) -> None:
+    def add(kind: str, models: dict[str, tuple[str, str]], settings: RunSettings, graphs: bool = False) -> None:
         for name, specs in models.items():
-            plan[f'{kind} {name} {settings.dtype}'] = partial(training.classifier_rows, name, specs, settings, rounds)
+            plan[f'{kind} {name} {settings.dtype}'] = partial(training.classifier_rows, name, specs, settings, rounds,
+                                                              graphs)
 
-    twins, large = (SMALL_TWINS, SMALL_TWINS) if quick else (training.TWINS, training.LARGE)
+    twins, ours = (SMALL_TWINS, SMALL_TWINS) if quick else (training.TWINS, training.OURS)
+    first = dict(list(ours.items())[:1])
     step = RunSettings(batch, (side, side), 'bf16', device, train=True)
-    add('training', twins, step)
-    add('inference', twins, replace(step, train=False))
     big = replace(step, size=(32, 96) if quick else (800, 1280), batch=1 if quick else 4)
-    add('large images', large, big)
-    detector = training.DEMO.stem if quick else training.DETECTOR
-    plan['Mask R-CNN'] = partial(training.detector_rows, detector, replace(big, batch=1 if quick else 2), rounds)
-    plan['demo'] = partial(training.demo_rows, device, quick, folder, end)
-    backend = 'aot_eager' if quick else 'inductor'
-    add('compiled training', twins, replace(step, compile=backend))
+    add('training', twins, step)
+    add('compiled training', first, replace(step, compile=backend))
+    add('compiled large images', dict(list(ours.items())[:2]), replace(big, compile=backend))
+    add('graphs, small batch', first, replace(step, batch=1 if quick else 8, compile=backend), graphs=True)
+    add('small batch', first, replace(step, batch=1 if quick else 8))
+    if official is not None:
+        for name, settings in {'official': step, 'official, compiled': replace(step, compile=backend)}.items():
+            plan[name] = partial(training.official_rows, official, first['FLatten-Swin-T'][0], settings, rounds)
+    plan['Mask R-CNN'] = partial(training.detector_rows, training.DEMO if quick else training.DETECTOR,
+                                 replace(big, batch=1 if quick else 2), rounds, backend)
+    add('large images', ours, big)
+    for case in [TINY] if quick else speed.CASES:
+        plan[f'speed {case.name}'] = partial(speed.attention_rows, case, device, 2 * rounds)
+    add('inference', twins, replace(step, train=False))
     add('training', twins, replace(step, dtype='fp16'))
-    add('compiled training', twins, replace(step, dtype='fp16', compile=backend))
     return plan
+
+
+def carry(folder: Path) -> None:
+    """Copy the repository's code and installed packages of pure Python, with the commands in `run.sh`."""
+    for name in PACKAGES:
+        for file in distribution(name).files or []:
+            if not {'..', '__pycache__'} & set(file.parts):
+                (folder / 'packages' / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file.locate(), folder / 'packages' / file)
+    for part in ('mmflatten', 'tools/maintain', 'configs'):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns('__pycache__'))
+    (folder / 'run.sh').write_text(
+        'cd "$(dirname "$0")"  # run it twice: at most seven minutes each, and the second call continues\n'
+        'export PYTHONPATH=$PWD:$PWD/packages TRITON_CACHE_DIR=$PWD/triton TORCHINDUCTOR_CACHE_DIR=$PWD/inductor\n'
+        'timeout 420 python tools/maintain/gpu_check.py --out gpu_check.jsonl "$@"\n')
 
 
 def read_results(path: Path, header: dict) -> dict[str, dict]:
@@ -150,16 +179,19 @@ def run_side_by_side(checks: dict[str, Check], recorder: Recorder, processes: in
 @command_line
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
+    if arguments.carry is not None:
+        carry(arguments.carry)
+        return 0
     device, path = arguments.device, arguments.out.resolve()
     if torch.device(device).type == 'cuda' and not torch.cuda.is_available():
         raise ValueError(f'--device: PyTorch finds no GPU, got {device}. Try it with --device cpu --quick.')
     start = time.monotonic()
     header = dict(machine=describe_machine(device), device=device, quick=arguments.quick)
-    results = read_results(path, json.loads(json.dumps(header)))
+    results = read_results(path, header)
     path.parent.mkdir(parents=True, exist_ok=True)
     limit = start + 60 * arguments.minutes
     plans = (correctness_checks(device, arguments.quick),
-             speed_checks(device, arguments.quick, path.parent, limit + 30))
+             speed_checks(device, arguments.quick, arguments.official))
     side_by_side, alone = ({name: check for name, check in plan.items() if any(text in name for text in arguments.only)}
                            for plan in plans)
     if not side_by_side and not alone:

@@ -13,9 +13,7 @@ def sheet(header: dict, results: dict[str, dict], failed: dict[str, dict], missi
     parts = [f'{machine}. Copy bandwidth: {bandwidth / 1e9:.0f} GB/s.',
              operators([row for row in rows if 'errors' in row]), families([row for row in rows if 'family' in row]),
              attentions([row for row in rows if 'way' in row], bandwidth),
-             models([row for row in rows if 'images_s' in row]),
-             *(f"Demo in bfloat16: {row['seconds']:.0f} s, box mAP {row['box_map']}, mask mAP "
-               f"{row['mask_map']}." for row in rows if 'box_map' in row)]
+             models([row for row in rows if 'images_s' in row])]
     wrong = [f"- {row['check']}: {row.get('output', 'see the file')}" for row in rows if not row.get('ok', True)]
     wrong += [f"- {name}: {record['error']}" for name, record in failed.items()]
     if wrong:
@@ -53,8 +51,9 @@ def attentions(rows: list[dict], bandwidth: float) -> str:
 
 
 def models(rows: list[dict]) -> str:
-    cells = [(row['model'], row['call'], row['dtype'], 'yes' if row['compiled'] else 'no',
+    cells = [(row['model'], row['call'], row['dtype'], row['mode'],
               f'{row["batch"]} x {row["size"][0]} x {row["size"][1]}', f'{row["images_s"]:.1f}',
-              f'{row["peak_mib"]:.0f}') for row in rows]
-    return align(cells, ('model', 'call', 'autocast', 'compiled', 'images', 'images per second', 'peak (MiB)'),
-                 {0, 1, 2, 3, 4}, markdown=True)
+              *((f'{1e3 * row["busy_s"]:.1f}', str(row['launches']), f'{1e3 * row["host_s"]:.1f}')
+                if 'launches' in row else '---'), f'{row["peak_mib"]:.0f}') for row in rows]
+    return align(cells, ('model', 'call', 'autocast', 'mode', 'images', 'images per second', 'busy (ms)', 'launches',
+                         'host (ms)', 'peak (MiB)'), {0, 1, 2, 3, 4}, markdown=True)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.measure.speed.memory import peak_memory
-from mmflatten.measure.speed.timing import Call, Subject, measure
+from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.ops import focused_map, linear_attention, merge_heads, softmax_attention, split_heads
 from mmflatten.ops.kernels import fused_linear_attention
 
@@ -17,7 +18,7 @@ from mmflatten.ops.kernels import fused_linear_attention
 class Case(NamedTuple):
     """Focused attention of a stage: images, tokens, channels, heads.
 
-    If `compiler` is a backend of `torch.compile`, compiled code and flash_bla are timed, too.
+    If `compiler` is a backend of `torch.compile`, compiled code is timed, too.
     """
 
     name: str
@@ -54,29 +55,19 @@ def attention_rows(case: Case, device: str, rounds: int) -> list[dict]:
     leaves = [x.detach().requires_grad_() for x in qkv.chunk(3, dim=-1)]  # views, like the outputs of a projection
     local = torch.randn(B, N, C, device=device).bfloat16()
     rescale, grad = torch.rand(C, device=device) + .5, torch.randn(B, N, C, device=device).bfloat16()
-    steps = {name: (forward_call(way, leaves, local, rescale, h), training_call(way, leaves, local, rescale, h, grad))
-             for name, way in ways(case).items()}
-    rows = []
-    forward = measure([Subject(name, step[0]) for name, step in steps.items()], rounds=rounds, device=device)
-    both = measure([Subject(name, step[1]) for name, step in steps.items()], rounds=rounds, device=device)
-    for (name, step), seconds, training in zip(steps.items(), forward, both):
-        median, total = (sorted(times)[len(times) // 2] for times in (seconds, training))
-        rows.append(dict(case=case.name, way=name, forward_s=median, training_s=total, elements=B * N * C,
-                         peak_mib=peak_memory(step[1], device) / 2 ** 20))
+    calls = {name: partial(way, *leaves, local, rescale, h) for name, way in ways(case).items()}
+    forwards = [Subject(name, torch.no_grad()(call)) for name, call in calls.items()]
+    steps = [Subject(name, partial(gradients, call, leaves, grad)) for name, call in calls.items()]
+    rows, seconds = [], [measure(subjects, rounds=rounds, device=device) for subjects in (forwards, steps)]
+    for step, *times in zip(steps, *seconds):
+        median, total = (sorted(rounds)[len(rounds) // 2] for rounds in times)
+        rows.append(dict(case=case.name, way=step.name, forward_s=median, training_s=total, elements=B * N * C,
+                         peak_mib=peak_memory(step.call, device) / 2 ** 20))
     return rows
 
 
-def forward_call(way: Callable, leaves: list[Tensor], local: Tensor, rescale: Tensor, heads: int) -> Call:
-    def call() -> Tensor:
-        with torch.no_grad():
-            return way(*leaves, local, rescale, heads)
-
-    return call
-
-
-def training_call(way: Callable, leaves: list[Tensor], local: Tensor, rescale: Tensor, heads: int,
-                  grad: Tensor) -> Call:
-    return lambda: torch.autograd.grad(way(*leaves, local, rescale, heads), leaves, grad)
+def gradients(call: Callable[[], Tensor], leaves: list[Tensor], grad: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(call(), leaves, grad)
 
 
 def ways(case: Case) -> dict[str, Callable]:
@@ -84,8 +75,6 @@ def ways(case: Case) -> dict[str, Callable]:
     functions = {'kernels': fused, 'eager': eager, 'softmax (SDPA)': softmax}
     if case.compiler is not None:
         functions['compiled eager'] = torch.compile(eager, dynamic=False, backend=case.compiler)
-        if (attend := flash_bla()) is not None:
-            functions['flash_bla'] = lambda *args: eager(*args, attend=attend)
     return functions
 
 
@@ -95,23 +84,11 @@ def fused(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads
     return merge_heads(y)
 
 
-def eager(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int,
-          attend: Callable = linear_attention) -> Tensor:
+def eager(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int) -> Tensor:
     q, k = (focused_map((F.relu(x.float()) + 1e-6) * rescale, 3) for x in (q, k))
-    if attend is not linear_attention:
-        q, k, v = (split_heads(x.to(v.dtype), heads).contiguous() for x in (q, k, v))
-        return merge_heads(attend(q, k, v)) + local
-    return merge_heads(attend(*(split_heads(x, heads) for x in (q, k, v)), local_BhNe=split_heads(local, heads)))
+    q, k, v, local = (split_heads(x, heads) for x in (q, k, v, local))
+    return merge_heads(linear_attention(q, k, v, local_BhNe=local))
 
 
 def softmax(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int) -> Tensor:
     return merge_heads(softmax_attention(*(split_heads(x, heads) for x in (q, k, v))))
-
-
-def flash_bla() -> Callable | None:
-    """Return the kernel of flash-bidirectional-linear-attention, or None if it is not installed."""
-    try:
-        from flash_bla.ops.linear_attn.fused import linear_attention as attend
-    except ImportError:
-        return None
-    return attend
