@@ -16,8 +16,6 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--config', help='config of the training (default: the newest one beside the checkpoint)')
     parser.add_argument('--out', required=True, type=output_folder, metavar='DIR', help='new or empty folder')
     parser.add_argument('--name', help='name on the card (default: the name of DIR)')
-    parser.add_argument('--backbone', action='store_true',
-                        help='also write backbone.safetensors, for timm and for init_cfg of detectors')
 
 
 @command('publish', __doc__, options)
@@ -25,7 +23,7 @@ def main(args: Namespace) -> None:
     from mmflatten.console import quiet_libraries
     from mmflatten.hub.publish import publish
     with quiet_libraries():
-        notes = publish(args.checkpoint, args.out, args.config, name=args.name, backbone=args.backbone)
+        notes = publish(args.checkpoint, args.out, args.config, name=args.name)
     for note in notes:
         print(note)
     print(f'Published: {args.out}\n  mmflatten predict {args.out} IMAGE --out results')

@@ -24,8 +24,7 @@ from mmflatten.hub.config_data import HubError, accepted
 from mmflatten.hub.image_input import checked, pipeline_of, preprocessor_of
 from mmflatten.tasks import tasks
 
-FACTS, CONFIG, WEIGHTS, BACKBONE, CARD = ('mmflatten.json', 'config.json', 'model.safetensors', 'backbone.safetensors',
-                                          'README.md')
+FACTS, CONFIG, WEIGHTS, CARD = 'mmflatten.json', 'config.json', 'model.safetensors', 'README.md'
 FORMAT = 2
 LIMITS = {FACTS: 2**24, CONFIG: 2**20}  # bytes
 SHIPPED = Path(__file__).with_name('models')

@@ -16,7 +16,7 @@ from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.hub.card import write_card
 from mmflatten.hub.config_data import HubError, accepted, to_data
-from mmflatten.hub.folder import BACKBONE, CARD, CONFIG, FACTS, FORMAT, WEIGHTS, facts_of
+from mmflatten.hub.folder import CARD, CONFIG, FACTS, FORMAT, WEIGHTS, facts_of
 from mmflatten.hub.image_input import input_of
 from mmflatten.hub.remote import from_pretrained
 from mmflatten.requirements import LIBRARIES, inspect
@@ -27,8 +27,8 @@ from mmflatten.text import shorten
 from mmflatten.version import __version__
 
 
-def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, *, name: str | None = None,
-            backbone: bool = False) -> list[str]:
+def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, *,
+            name: str | None = None) -> list[str]:
     """Write a published model and its card after reading the files back. Returns notes for the user.
 
     The weights are those that `mmflatten test` uses: averaged ones if the training kept a moving average.
@@ -36,7 +36,6 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
     Args:
         config: default: the newest config in the folder of the checkpoint.
         name: of the model, on the card. Default: the name of `out`.
-        backbone: also write the weights of the backbone alone.
 
     Raises:
         HubError: `out` is not empty, there is no config, or config or weights cannot be published.
@@ -52,14 +51,13 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
         raise HubError(f'config: there is none beside {checkpoint}. Name it with --config.')
     cfg = load_config(str(file))
     require_parts(cfg, 'model', 'test_dataloader')
-    parts = _weights(content, checkpoint, backbone)
+    weights = _weights(content, checkpoint)
     data = dict(input=input_of(cfg, str(file)), model=to_data(cfg.model, f'{file}: model'))
     accepted(data['model'], cfg.default_scope, f'{file}: model')
-    facts = _facts(cfg, checkpoint, content, parts[WEIGHTS], name or out.name)
+    facts = _facts(cfg, checkpoint, content, weights, name or out.name)
     with atomic_write(out) as folder:
         folder.mkdir()
-        for part, tensors in parts.items():
-            (folder / part).write_bytes(encode(dict(state_dict=tensors, meta=dict(mmflatten=__version__)), part))
+        (folder / WEIGHTS).write_bytes(encode(dict(state_dict=weights, meta=dict(mmflatten=__version__)), WEIGHTS))
         _write_json(folder / CONFIG, data)
         facts['files'] = {path.name: facts_of(path) for path in sorted(folder.iterdir())}
         _write_json(folder / FACTS, facts)
@@ -71,18 +69,12 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
             'them.']
 
 
-def _weights(content: Mapping[str, Any], checkpoint: Path, backbone: bool) -> dict[str, dict[str, Tensor]]:
-    """Return the weights of each file."""
+def _weights(content: Mapping[str, Any], checkpoint: Path) -> dict[str, Tensor]:
     weights, _ = unwrapped(content.get('state_dict', content))
     wrong = [key for key, value in weights.items() if not isinstance(value, Tensor)]
     if wrong or not weights:
         raise HubError(f'checkpoint {checkpoint}: expected tensors, got {shorten(wrong, 3) or "no weights"}.')
-    if not backbone:
-        return {WEIGHTS: weights}
-    part = {key: value for key, value in weights.items() if key.startswith('backbone.')}
-    if not part:
-        raise HubError(f'--backbone: the model has no weights backbone.*, got {shorten(list(weights), 3)}.')
-    return {WEIGHTS: weights, BACKBONE: part}
+    return weights
 
 
 def _facts(cfg: Config, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor],

@@ -3,6 +3,6 @@
 The import only registers the models. It requires timm, but neither mmcv nor a task library.
 """
 from mmflatten.timm import entrypoints
-from mmflatten.timm.classifier import Classifier, FeatureExtractor
+from mmflatten.timm.classifier import Classifier
 
-__all__ = ['Classifier', 'FeatureExtractor', 'entrypoints']
+__all__ = ['Classifier', 'entrypoints']

@@ -1,15 +1,12 @@
-"""The two kinds of model that timm builds from a backbone: a classifier and a feature extractor."""
+"""The classifier that timm builds from a backbone."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from itertools import accumulate
-from operator import mul
 
 import torch
 from timm.layers import SelectAdaptivePool2d
-from timm.models import FeatureInfo
 from torch import Tensor, nn
 
 from mmflatten.console import quiet_libraries
@@ -21,24 +18,36 @@ TOKEN = 'token'
 _NO_DECAY = ('embed.cls_token', 'embed.position.', 'relative_position_bias.', 'neighbor_bias.', 'pooled_bias.')
 
 
-class _Model(nn.Module):
-    """Methods that timm expects of every model.
+class Classifier(nn.Module):
+    """A backbone, global pooling of its last map, and a linear layer, with the methods that timm expects of a model.
+
+    Weights have the same names as in mmpretrain's classifier with this backbone, `backbone.*` and `head.fc.*`, so the
+    two share checkpoints.
 
     Args:
         backbone: backbone class.
-        out_indices: stages, or blocks of a plain backbone, to return.
+        last: index of the stage (or block of a plain backbone) whose output is classified.
+        num_classes: 0 for no linear layer.
         in_chans: channels of the image.
+        global_pool: 'token' for the class token (DeiT only), a pooling of the map ('avg', 'max', 'avgmax' or
+            'catavgmax'), or '' for the map itself. None selects 'token' for DeiT and 'avg' for other backbones.
+        drop_rate: dropout before the linear layer.
         kwargs: arguments of the backbone.
     """
 
-    def __init__(self, backbone: type[Backbone], out_indices: Sequence[int], in_chans: int = 3, **kwargs) -> None:
+    def __init__(self, backbone: type[Backbone], last: int, num_classes: int = 1000, in_chans: int = 3,
+                 global_pool: str | None = None, drop_rate: float = 0., **kwargs) -> None:
         super().__init__()
-        self._construct = partial(backbone, out_indices=tuple(out_indices), **kwargs)
+        self._construct = partial(backbone, out_indices=(last,), **kwargs)
         self.backbone = self._construct()
         _set_in_channels(self.backbone, in_chans)
         if not next(self.parameters()).is_meta:
             with quiet_libraries():  # MMEngine logs the initialisation of every parameter
                 self.backbone.init_weights()
+        self.num_features = self.backbone.out_channels[-1]
+        self.drop_rate = drop_rate
+        default_pool = TOKEN if isinstance(self.backbone, PlainBackbone) else 'avg'
+        self.reset_classifier(num_classes, default_pool if global_pool is None else global_pool)
 
     def no_weight_decay(self) -> set[str]:
         """Return the names of parameters that are trained without weight decay."""
@@ -60,33 +69,6 @@ class _Model(nn.Module):
         for name, buffer in self._construct().named_buffers():
             if name not in saved:
                 buffers[name].copy_(buffer)
-
-
-class Classifier(_Model):
-    """A backbone, global pooling of its last map, and a linear layer.
-
-    Weights have the same names as in mmpretrain's classifier with this backbone, `backbone.*` and `head.fc.*`, so the
-    two share checkpoints.
-
-    Args:
-        backbone: backbone class.
-        last: index of the stage (or block of a plain backbone) whose output is classified.
-        num_classes: 0 for no linear layer.
-        in_chans: channels of the image.
-        global_pool: 'token' for the class token (DeiT only), a pooling of the map ('avg', 'max', 'avgmax' or
-            'catavgmax'), or '' for the map itself. None selects 'token' for DeiT and 'avg' for other backbones.
-        drop_rate: dropout before the linear layer.
-        kwargs: arguments of the backbone.
-    """
-
-    def __init__(self, backbone: type[Backbone], last: int, num_classes: int = 1000, in_chans: int = 3,
-                 global_pool: str | None = None, drop_rate: float = 0., **kwargs) -> None:
-        super().__init__(backbone, (last,), in_chans, **kwargs)
-        self.feature_info = _feature_info(self.backbone)
-        self.num_features = self.backbone.out_channels[-1]
-        self.drop_rate = drop_rate
-        default_pool = TOKEN if isinstance(self.backbone, PlainBackbone) else 'avg'
-        self.reset_classifier(num_classes, default_pool if global_pool is None else global_pool)
 
     @property
     def head_hidden_size(self) -> int:
@@ -134,28 +116,6 @@ class Classifier(_Model):
         return self.forward_head(self.forward_features(image))
 
 
-class FeatureExtractor(_Model):
-    """Maps of several stages, finest first, each with a separate norm, for detectors and segmentors.
-
-    Args:
-        backbone: backbone class.
-        out_indices: stages, or blocks of a plain backbone, to return.
-        in_chans: channels of the image.
-        kwargs: arguments of the backbone.
-    """
-
-    num_classes = 0
-
-    def __init__(self, backbone: type[Backbone], out_indices: Sequence[int], in_chans: int = 3, **kwargs) -> None:
-        if issubclass(backbone, PlainBackbone):
-            kwargs.setdefault('out_type', 'featmap')
-        super().__init__(backbone, out_indices, in_chans, **kwargs)
-        self.feature_info = FeatureInfo(_feature_info(self.backbone), self.backbone.out_indices)
-
-    def forward(self, image: Tensor) -> list[Tensor]:
-        return list(self.backbone(image))
-
-
 def _set_in_channels(backbone: Backbone, in_chans: int) -> None:
     """Replace the first convolution with one for images of `in_chans` channels."""
     name, conv = next((name, module) for name, module in backbone.named_modules() if isinstance(module, nn.Conv2d))
@@ -163,18 +123,3 @@ def _set_in_channels(backbone: Backbone, in_chans: int) -> None:
         parent, _, leaf = name.rpartition('.')
         setattr(backbone.get_submodule(parent), leaf, nn.Conv2d(
             in_chans, conv.out_channels, conv.kernel_size, conv.stride, conv.padding, bias=conv.bias is not None))
-
-
-def _feature_info(backbone: Backbone) -> list[dict]:
-    """Return timm's feature info: channels, stride and module of each stage, or block of a plain backbone."""
-    if isinstance(backbone, PlainBackbone):
-        part, embeds = 'blocks', [backbone.embed] * len(backbone.blocks)
-        strides = [backbone.embed.stride] * len(embeds)
-    else:
-        part, embeds = 'stages', [stage.embed for stage in backbone.stages]
-        strides = list(accumulate((embed.stride for embed in embeds), mul))
-    info = [dict(num_chs=embed.out_channels, reduction=stride, module=f'backbone.{part}.{i}')
-            for i, (embed, stride) in enumerate(zip(embeds, strides))]
-    for index, channels in zip(backbone.out_indices, backbone.out_channels):  # a projection may change channels
-        info[index]['num_chs'] = channels
-    return info

@@ -25,14 +25,12 @@ from mmflatten.models.backbones import (
     L2ViT,
 )
 from mmflatten.models.backbones.base import Backbone
-from mmflatten.timm.classifier import Classifier, FeatureExtractor
+from mmflatten.timm.classifier import Classifier
 
 _FIRST_CONV = {FLattenDeiT: 'backbone.embed.projection',
                **dict.fromkeys((L2ViT, RAVLT), 'backbone.stages.0.embed.convs.0'),
                **dict.fromkeys((MLLA, HViTTT), 'backbone.stages.0.embed.conv1.0')}
 _SOURCES = ('file', 'state_dict', 'url', 'hf_hub_id')  # fields of timm's pretrained_cfg that locate weights
-_CLASSIFIER_OPTIONS = ('with_cls_token', 'last_projection', 'pooled')  # backbone arguments for classification only
-_HEAD_ARGUMENTS = ('num_classes', 'global_pool', 'drop_rate')  # not used by feature extractors
 
 
 def _sizes(family: str, backbone: type[Backbone], drop_path_rates: Mapping[str, float], **kwargs) -> dict[str, tuple]:
@@ -88,21 +86,14 @@ def _entrypoint(name: str) -> Callable[..., nn.Module]:
     backbone, defaults = MODELS[name]
 
     def build(pretrained: bool = False, features_only: bool = False, **kwargs) -> nn.Module:
-        kwargs = {**defaults, **kwargs}
         if features_only:
-            unused = set(_CLASSIFIER_OPTIONS) & set(defaults)
-            kwargs = {key: value for key, value in kwargs.items() if key not in unused}
+            raise ValueError(f'features_only: the backbone itself returns maps. Use mmflatten.models.backbones.'
+                             f'{backbone.__name__}, got {name}.')
+        kwargs = {**defaults, **kwargs}
         if pretrained:
             _check_source(name, kwargs)
-        levels = _levels(backbone, kwargs['arch'])
-        if not features_only:
-            return build_model_with_cfg(Classifier, name, pretrained, pretrained_filter_fn=_check_weights,
-                                        backbone=backbone, last=levels - 1, **kwargs)
-        indices = kwargs.get('out_indices', min(levels, 4))  # an int selects the last stages, -1 is the last stage
-        indices = range(-indices, 0) if isinstance(indices, int) else indices
-        kwargs['out_indices'] = tuple(index + levels if index < 0 else index for index in indices)
-        return build_model_with_cfg(FeatureExtractor, name, pretrained, pretrained_filter_fn=_check_weights,
-                                    kwargs_filter=_HEAD_ARGUMENTS, backbone=backbone, **kwargs)
+        return build_model_with_cfg(Classifier, name, pretrained, pretrained_filter_fn=_check_weights,
+                                    backbone=backbone, last=_levels(backbone, kwargs['arch']) - 1, **kwargs)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f'Build a timm model from {backbone.__name__} with {defaults}.'
@@ -130,7 +121,7 @@ def _check_source(name: str, kwargs: Mapping) -> None:
                          'pretrained_cfg_overlay=dict(file=FILE), or checkpoint_path=FILE without pretrained.')
 
 
-def _check_weights(weights: dict[str, Tensor], model: Classifier | FeatureExtractor) -> dict[str, Tensor]:
+def _check_weights(weights: dict[str, Tensor], model: Classifier) -> dict[str, Tensor]:
     """Return the weights if their names match the backbone's; timm ignores some mismatches.
 
     As in `Backbone`, output norms and stages after the last returned map may be missing or unused. timm itself adapts

@@ -48,7 +48,7 @@ def published(tmp_path_factory, scenes) -> Callable[[str], SimpleNamespace]:
         results = dict(checkpoint=str(checkpoint), folder='', metrics={'accuracy/top1': 12.5})
         (folder / 'results.json').write_text(json.dumps(results))
         out = tmp_path_factory.mktemp('published') / 'model'
-        notes = publish(checkpoint, out, backbone='stereo' not in name)
+        notes = publish(checkpoint, out)
         return SimpleNamespace(config=str(config), checkpoint=str(checkpoint), folder=out, notes=notes)
 
     return make

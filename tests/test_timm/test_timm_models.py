@@ -94,28 +94,9 @@ def test_timm_model_has_logits_of_config(name):
         torch.testing.assert_close(model(image), ours.head(ours.extract_feat(image)))
 
 
-@pytest.mark.parametrize('name', NANO)
-def test_timm_feature_maps_match_feature_info(name):
-    model = nano(name, features_only=True)
-    maps = model(torch.rand(2, 3, 65, 97))
-    assert [m.shape[1] for m in maps] == model.feature_info.channels()
-    for m, stride in zip(maps, model.feature_info.reduction(), strict=True):
-        assert m.shape[2:] == (-(-65 // stride), -(-97 // stride))
-    sum(m.square().sum() for m in maps).backward()
-    assert all(p.grad is not None for key, p in model.named_parameters() if 'cls_token' not in key)
-
-
-def test_timm_out_indices_accept_negative_values():
-    assert nano(features_only=True, out_indices=(1, -1)).feature_info.out_indices == (1, 3)
-    assert nano(features_only=True, out_indices=2).feature_info.out_indices == (2, 3)
-    assert nano('flatten_deit_tiny', features_only=True).feature_info.out_indices == (1, 2, 3, 4)
-    with pytest.raises(ValueError, match='4'):
-        nano(features_only=True, out_indices=(0, 4))
-
-
-def test_timm_feature_info_includes_last_projection():
-    model = nano('l2vit_tiny', last_projection=40, features_only=True)
-    assert model.feature_info.channels()[-1] == model(torch.rand(1, 3, 64, 64))[-1].shape[1] == 40
+def test_timm_names_the_backbone_for_maps():
+    with pytest.raises(ValueError, match='features_only: .*backbones.FLattenSwin'):
+        nano(features_only=True)
 
 
 @pytest.mark.parametrize('name, pool, width', [
@@ -215,30 +196,19 @@ def test_timm_models_load_weights_from_file(tmp_path):
                nano(checkpoint_path=path).state_dict().items())
     tuned = nano(num_classes=3, **overlay(path)).state_dict()
     assert all(torch.equal(value, state[key]) for key, value in tuned.items() if key.startswith('backbone.'))
-    maps = nano(features_only=True, out_indices=(0, 1), **overlay(path)).state_dict()
-    assert 'backbone.norms.0.weight' in maps and 'backbone.stages.2.embed.norm.weight' not in maps
-    assert all(torch.equal(value, state[key]) for key, value in maps.items() if '.norms.' not in key)
 
 
-def test_timm_feature_maps_ignore_class_token_of_pvt():
-    state = nano('mmflatten_pvt_tiny').state_dict()
-    assert 'backbone.stages.3.embed.cls_token' in state
-    maps = nano('mmflatten_pvt_tiny', features_only=True, pretrained=True,
-                pretrained_cfg_overlay=dict(state_dict=state, num_classes=5)).state_dict()
-    assert torch.equal(maps['backbone.stages.3.position.table'], state['backbone.stages.3.position.table'][:, 1:])
 
-
-@pytest.mark.parametrize('features_only', [False, True])
 @pytest.mark.parametrize('change, word', [
     (lambda state: state.pop('backbone.stages.1.embed.norm.bias'), 'stages.1.embed.norm.bias'),
     (lambda state: state.update({'backbone.surplus': torch.ones(1)}), 'surplus'),
     (lambda state: [state.update({key[9:]: state.pop(key)}) for key in list(state)], 'stages.0')])
-def test_timm_model_rejects_mismatched_weights(tmp_path, change, word, features_only):
+def test_timm_model_rejects_mismatched_weights(tmp_path, change, word):
     state = nano().state_dict()
     change(state)
     save_file(state, tmp_path / 'weights.safetensors')
     with pytest.raises(ValueError, match=word):
-        nano(features_only=features_only, num_classes=3, **overlay(tmp_path / 'weights.safetensors'))
+        nano(num_classes=3, **overlay(tmp_path / 'weights.safetensors'))
 
 
 def test_timm_model_recomputes_non_persistent_buffers():
