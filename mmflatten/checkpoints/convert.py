@@ -106,7 +106,10 @@ def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tenso
     pieces = list(tensors.values())
     if key.layout is not None:
         try:
-            return [key.layout.join(pieces)] if target == OURS else key.layout.split(pieces)
+            if target != OURS:
+                return key.layout.split(pieces)
+            joined = key.layout.join(pieces)
+            return joined if isinstance(joined, list) else [joined]
         except (ValueError, RuntimeError, IndexError) as error:
             raise ValueError(f'state_dict: {", ".join(tensors)}: {error}.') from error
     if len(key.ratio) == 1:

@@ -10,12 +10,12 @@ OFFICIAL, OURS = 'official', 'ours'  # the two sides of a key
 
 
 class Layout(Protocol):
-    """Conversion of official tensors to one of this project, and back.
+    """Conversion of official tensors to one of this project, or several, and back.
 
     Both raise ValueError, RuntimeError or IndexError for shapes that they do not allow.
     """
 
-    def join(self, pieces: list[Tensor]) -> Tensor: ...
+    def join(self, pieces: list[Tensor]) -> Tensor | list[Tensor]: ...
 
     def split(self, pieces: list[Tensor]) -> list[Tensor]: ...
 
@@ -89,7 +89,7 @@ class Key:
 
     Args:
         official: official names. Several official tensors are concatenated on their first axis.
-        ours: name in this project; None for tensors that are not converted.
+        ours: name in this project, or several that `layout` makes; None for tensors that are not converted.
         ratio: relative lengths of the concatenated tensors.
         option: name of an optional feature, such as a bias: a model has either all keys of an option or none. An
             option with `{i}` in its name applies per stage; if a stage has it, all earlier stages must have it.
@@ -97,7 +97,7 @@ class Key:
     """
 
     official: tuple[str, ...]
-    ours: str | None
+    ours: str | tuple[str, ...] | None
     ratio: tuple[int, ...] = (1,)
     option: str | None = None
     layout: Layout | None = None
@@ -106,6 +106,8 @@ class Key:
         """Return the names on one side."""
         if side == OFFICIAL:
             return self.official
+        if isinstance(self.ours, tuple):
+            return self.ours
         return () if self.ours is None else (self.ours,)
 
 
@@ -141,7 +143,7 @@ class Part:
         """Return the keys of a kind and the dropped keys, with full names."""
         official, ours = (self.prefix(side, i, j, last) for side in (OFFICIAL, OURS))
         kept = (replace(key, official=tuple(join(official, suffix) for suffix in key.official),
-                        ours=None if self.ours is None else join(ours, key.ours or ''))
+                        ours=None if self.ours is None else tuple(join(ours, name) for name in key.names(OURS)))
                 for key in self.kinds[kind])
         dropped = (Key((join(official, suffix),), None, option=f'{official}.{suffix}') for suffix in self.dropped)
         return *kept, *dropped

@@ -11,6 +11,9 @@ from torch import Tensor
 from mmflatten.ops.precision import no_autocast, upcast
 from mmflatten.ops.sizes import is_open, operand, same_size
 
+RESIZE_MODES = ('bilinear', 'bicubic', 'bicubic-antialias', 'bicubic-offset')
+_OFFSET = .1
+
 
 def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str = 'bilinear') -> Tensor:
     """Resize a table with one row per token of a map, `(1, H * W, C) -> (1, H' * W', C)`.
@@ -22,7 +25,8 @@ def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, i
         table_1NC: rows in row-major order of the map.
         size: `(H, W)` of the table.
         new_size: `(H', W')`.
-        mode: 'bilinear' (in `forward`, for any size) or 'bicubic' (for checkpoints of another image size).
+        mode: one of `RESIZE_MODES`: 'bilinear', 'bicubic', 'bicubic-antialias' (timm, and DINOv2 with registers) or
+            'bicubic-offset', DINOv2's rule without registers, which samples with the step `H / (H' + 0.1)`.
     """
     if same_size(size, new_size):
         return table_1NC
@@ -33,7 +37,10 @@ def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, i
             grid_HWC = (rows_HH @ table.reshape(size[0], -1)).unflatten(1, (size[1], -1))
             return (cols_WW @ grid_HWC).flatten(0, 1)[None].to(table_1NC.dtype)
     grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)  # channels last, which is interpolated without a copy
-    grid = F.interpolate(grid, size=new_size, mode=mode, align_corners=False)
+    kind, _, rule = mode.partition('-')
+    steps = [(new + _OFFSET) / old for new, old in zip(new_size, size)] if rule == 'offset' else None
+    grid = F.interpolate(grid, None if steps else new_size, steps, kind, align_corners=False,
+                         antialias=rule == 'antialias')
     return rearrange(grid, '1 C H W -> 1 (H W) C')
 
 

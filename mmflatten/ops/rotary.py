@@ -1,6 +1,8 @@
 """Rotary position embedding of sequences and maps."""
 from __future__ import annotations
 
+from math import pi
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -46,6 +48,35 @@ def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = Tr
     rows, cols = (torch.arange(side, device=x.device, dtype=x.dtype)[:, None] * theta for side in (H, W))
     angles = torch.cat((rows[:, None].expand(H, W, number), cols.expand(H, W, number)), dim=-1).flatten(0, 1)
     return _rotate(x, F.pad(angles, (0, 0, x.shape[-2] - H * W, 0)))
+
+
+def rotary_normalized(x_BNC: Tensor, hw_shape: tuple[int, int], periods_p: Tensor) -> Tensor:
+    """Rotate channels of every head by the row and the column, which run from -1 to 1 over the map, whatever its size.
+
+    In a head of `d = 4 p` channels, channel `j < 2 p` and channel `j + 2 p` are the pair that is rotated by the angle
+    `2 pi y / periods[j]` for `j < p`, and by `2 pi x / periods[j - p]` from then on. Centres of patches are at
+    `y = (2 i + 1) / H - 1`. Computed in float32 or wider, returned in the type of the input. Source: DINOv3 (Simeoni et
+    al., 2025) and its code.
+
+    Args:
+        x_BNC: queries or keys of all heads; the last `H * W` tokens are the map, prefix tokens are not rotated.
+        hw_shape: `(H, W)`.
+        periods_p: periods in units of half the map.
+
+    Raises:
+        ValueError: `C` is not a multiple of the width `4 p` of a head.
+    """
+    width = 4 * len(periods_p)
+    if x_BNC.shape[-1] % width:
+        raise ValueError(f'x: expected a multiple of {width} channels, 4 for each period, got {x_BNC.shape[-1]}.')
+    x, periods_p = upcast(x_BNC.unflatten(-1, (-1, width)), periods_p)
+    rows, cols = (2 * pi * ((torch.arange(side, device=x.device, dtype=x.dtype) + .5) / side * 2 - 1)[:, None]
+                  / periods_p for side in hw_shape)
+    H, W = hw_shape
+    angles = torch.cat((rows[:, None].expand(H, W, -1), cols.expand(H, W, -1)), dim=-1).flatten(0, 1)
+    angles = F.pad(angles, (0, 0, x.shape[1] - H * W, 0))[:, None]
+    cos, sin, (a, b) = angles.cos(), angles.sin(), x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(2).to(x_BNC.dtype)
 
 
 def _rotate(x: Tensor, angles: Tensor) -> Tensor:

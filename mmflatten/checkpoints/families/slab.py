@@ -15,7 +15,7 @@ from mmflatten.checkpoints.families.skeletons import (
     swin,
     vit,
 )
-from mmflatten.checkpoints.key_tables import Family, Key, Part, affine, batch_norm, join, single
+from mmflatten.checkpoints.key_tables import OURS, Family, Key, Part, affine, batch_norm, join, single
 
 _UNUSED = 'a scale that no forward pass reads'
 
@@ -42,7 +42,7 @@ class Counter:
 def _progressive(family: Family, name: str) -> Family:
     """Return a family whose norms are SLAB's, which hold a layer norm, a batch norm and counters."""
     def norms(part: Part, key: Key) -> tuple[Key, ...]:
-        module, _, leaf = (key.ours or '').rpartition('.')
+        module, _, leaf = key.names(OURS)[0].rpartition('.')
         if not join(part.ours or '', module).endswith(('.norm', '.norms.{last}', '.norms.{i}')) or leaf not in (
                 'weight', 'bias'):
             return (key,)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mmengine.model import BaseModule
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from mmflatten.models.attention.maps import Maps
 from mmflatten.models.layers import (
     FullRangeLinear,
     Linear,
+    LinearWithoutKeyBias,
     join_prefix,
     map_to_tokens,
     pad_to_multiple,
@@ -34,6 +35,9 @@ class TokenMixer(BaseModule):
         grid_size: `(H, W)` of the keys' map in pre-training, for position tables.
         qkv_bias: use a bias in the projections of queries, keys and values.
         sr_ratio: factor by which each side of the keys' map is reduced (PVT).
+        key_bias: False leaves out the bias of the keys alone (DINOv3).
+        rotate: rotates queries and keys by their positions, `(B, N, C), (H, W) -> (B, N, C)`, before `attend`, which
+            applies its feature map to the result (DINOv3). A window is a map of its own.
     """
 
     splits_heads = True
@@ -49,7 +53,9 @@ class TokenMixer(BaseModule):
     lepe: nn.Module | None
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 sr_ratio: int = 1, init_cfg: dict | None = None) -> None:
+                 sr_ratio: int = 1, key_bias: bool = True,
+                 rotate: Callable[[Tensor, tuple[int, int]], Tensor] | None = None,
+                 init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         check_heads(embed_dims, num_heads)
         if sr_ratio < 1:
@@ -57,7 +63,9 @@ class TokenMixer(BaseModule):
         self.num_heads = num_heads
         width = {'C': embed_dims, 'd': embed_dims // num_heads}
         self.widths = [embed_dims] * 3 + [width[kind] for kind in self.extra_inputs if kind != 'x']
-        self.qkv: Linear | None = Linear(embed_dims, sum(self.widths), bias=qkv_bias)
+        project = Linear if key_bias else LinearWithoutKeyBias
+        self.qkv: Linear | None = project(embed_dims, sum(self.widths), bias=qkv_bias)
+        self.rotate = rotate
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
         self.lepe = None
         self.proj: nn.Module = FullRangeLinear(embed_dims, embed_dims)  # products in `finish` can exceed float16
@@ -80,6 +88,8 @@ class TokenMixer(BaseModule):
             raise ValueError('sr_ratio: expected 1 in windows that mask padding, because reduced keys mix tokens with '
                              f'padding, got {self.reduction.sr_ratio}.')
         q, k, v, maps = self.projections(x, hw_shape, mask)
+        if self.rotate is not None:
+            q, k = self.rotate(q, maps.hw), self.rotate(k, maps.kv_hw)
         if self.splits_heads:
             q_BhNd, k_BhMd, v_BhMd = (split_heads(part, self.num_heads) for part in (q, k, v))
             y_BNC = merge_heads(self.attend(q_BhNd, k_BhMd, v_BhMd, maps))

@@ -78,6 +78,9 @@ class FocalAttention(TokenMixer):
         self.distances = (self.shift, self.shift) if self.shift else None
         self.wrap = neighbor_boundary == 'wrap'
         self.mask_padding = mask_padding
+        if self.rotate is not None:
+            raise ValueError('rotate: FocalAttention lists tokens by windows and cannot rotate them by position, got a '
+                             'rotation. Use an architecture with a table of positions.')
         self.relative_position_bias = RelativePositionBias((window, window), num_heads, std=0.)
         expand = expand_size if local and (expand_always or not whole) else 0
         self.neighbor_bias = NeighborBias(num_heads, window, expand) if expand else None

@@ -8,6 +8,7 @@ from mmflatten.models.backbones.focal import FocalTransformer
 from mmflatten.models.backbones.l2vit import L2ViT
 from mmflatten.models.backbones.mlla import MLLA, HViTTT
 from mmflatten.models.backbones.ravlt import RAVLT
+from mmflatten.models.backbones.vit import ViT
 
 __all__ = ['BiFormerSTL', 'FLattenCSwin', 'FLattenDeiT', 'FLattenPVT', 'FLattenPVTv2', 'FLattenSwin',
-           'FocalTransformer', 'HViTTT', 'L2ViT', 'MLLA', 'RAVLT']
+           'FocalTransformer', 'HViTTT', 'L2ViT', 'MLLA', 'RAVLT', 'ViT']

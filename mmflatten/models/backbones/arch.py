@@ -90,11 +90,19 @@ def resolve_arch(arch: str | dict, table: Mapping[str, dict],
 
 
 def _check_setting(key: str, value: Any, default: Any) -> None:
-    """Check that a setting is one positive number, or one per stage, like its default. Integers stay integers."""
+    """Check that a setting is one positive number, or one per stage, like its default. Integers stay integers.
+
+    Where the default is 0, so may the setting be; switches and names are of their default's type.
+    """
     per_stage = isinstance(default, tuple)
+    if isinstance(default, (bool, str)):
+        if not isinstance(value, type(default)):
+            raise ValueError(f'arch[{key!r}]: expected a {type(default).__name__}, such as {default!r}, got {value!r}.')
+        return
     number = int if isinstance(default[0] if per_stage else default, int) else (int, float)
     values = value if isinstance(value, (list, tuple)) else (value,)
-    if isinstance(value, (list, tuple)) != per_stage or not all(isinstance(v, number) and v > 0 for v in values):
+    numbers = all(isinstance(v, number) and (v > 0 or v == default) for v in values)
+    if isinstance(value, (list, tuple)) != per_stage or not numbers:
         expected = 'a positive number per stage' if per_stage else 'one positive number'
         raise ValueError(f'arch[{key!r}]: expected {expected}, such as {default}, got {value!r}.')
 

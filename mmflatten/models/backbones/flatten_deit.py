@@ -3,23 +3,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
-from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, block_letters, check_letters, letter_mixers
-from mmflatten.models.backbones.plain import PlainBackbone, PlainEmbed
-from mmflatten.models.layers import FeedForward, pre_norm_block
+from mmflatten.models.backbones.vit import ARCHS, ViT
 from mmflatten.registry import MODELS
-
-ARCHS = {
-    'tiny': dict(embed_dims=192, depth=12, num_heads=3, mlp_ratio=4.),
-    'small': dict(embed_dims=384, depth=12, num_heads=6, mlp_ratio=4.),
-    'base': dict(embed_dims=768, depth=12, num_heads=12, mlp_ratio=4.),
-}
-_EPS = 1e-6
 
 
 @MODELS.register_module()
-class FLattenDeiT(PlainBackbone):
+class FLattenDeiT(ViT):
     """DeiT with linear attention in some blocks.
 
     Source: FLatten Transformer (ICCV 2023), DeiT (ICML 2021). There is no official code. As in other DeiTs by the same
@@ -47,28 +36,11 @@ class FLattenDeiT(PlainBackbone):
             `Backbone`.
     """
 
+    archs = {size: dict(ARCHS[size], resize='bilinear') for size in ('tiny', 'small', 'base')}
+
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, patch_size: int = 16,
                  attn_types: str = 'L', linear_attention: dict | None = None, qkv_bias: bool = True,
-                 out_type: str = 'cls_token', drop_path_rate: float = 0.1, out_indices: Sequence[int] | None = None,
-                 frozen_stages: int = -1, with_cp: bool = False, init_cfg: dict | list | None = None,
-                 mixers: dict | None = None, with_cls_token: bool = True, with_positions: bool = True, border: int = 0,
-                 cpe_kernel: int = 0, progressive_norm: int = 0) -> None:
-        settings = resolve_arch(arch, ARCHS, required=('embed_dims', 'depth', 'num_heads'))
-        check_side('patch_size', patch_size)
-        if not isinstance(border, int) or border < 0:
-            raise ValueError(f'border: expected a number of patches, 0 for none, got {border!r}.')
-        mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
-        letters = block_letters(attn_types, attn_types, settings['depth'])
-        check_letters('attn_types', attn_types, [letters], mixers)
-        settings['num_heads'] = [settings['num_heads']]
-        stage, = stage_plan(settings, img_size, [letters], drop_path_rate, stride=patch_size)
-        grid = (stage.grid[0] + 2 * border, stage.grid[1] + 2 * border)
-        blocks = []
-        for letter, rate in stage.blocks:
-            mixer = build_mixer(mixers[letter], embed_dims=stage.embed_dims, num_heads=stage.num_heads,
-                                grid_size=grid, qkv_bias=qkv_bias)
-            ffn = FeedForward(stage.embed_dims, stage.hidden_dims)
-            blocks.append(pre_norm_block(mixer, ffn, stage.embed_dims, rate, _EPS, cpe_kernel))
-        embed = PlainEmbed(stage.embed_dims, patch_size, grid, with_cls_token, with_positions, border)
-        super().__init__(embed, blocks, out_type, out_indices,
-                         frozen_stages, _EPS, with_cp, init_cfg, progressive_norm)
+                 out_type: str = 'cls_token', drop_path_rate: float = 0.1, mixers: dict | None = None,
+                 **kwargs) -> None:
+        super().__init__(arch, img_size, patch_size, attn_types, linear_attention, qkv_bias, out_type, drop_path_rate,
+                         mixers=mixers, **kwargs)

@@ -39,6 +39,19 @@ class FeedForward(BaseModule):
         return self.fc2(hidden_BNC)
 
 
+class SwiGLU(BaseModule):
+    """`fc2(silu(gate) * value)`, where `gated(x)` is gate and value, `hidden_dims` channels each (DINOv2, DINOv3)."""
+
+    def __init__(self, embed_dims: int, hidden_dims: int, init_cfg: dict | None = None) -> None:
+        super().__init__(init_cfg)
+        self.gated = Linear(embed_dims, 2 * hidden_dims)
+        self.fc2 = Linear(hidden_dims, embed_dims)
+
+    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        gate_BNC, value_BNC = self.gated(x_BNC).chunk(2, dim=-1)
+        return self.fc2(F.silu(gate_BNC) * value_BNC)
+
+
 class ConvFeedForward(FeedForward):
     """`fc2(u + conv(u))` with `u = gelu(fc1(x))` and a depthwise 3 x 3 convolution.
 

@@ -36,6 +36,29 @@ class Linear(nn.Linear):
         return F.linear(x, weight, bias)
 
 
+class LinearWithoutKeyBias(Linear):
+    """Projection of `C` channels to queries, keys, values and others; keys, rows `C` to `2 C`, have no bias."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        super().__init__(in_features, out_features, bias=False)
+        if bias:
+            self.bias = nn.Parameter(torch.zeros(out_features - in_features))
+
+    def whole_bias(self) -> Tensor | None:
+        """Bias with zeros for the keys; None without bias."""
+        if self.bias is None:
+            return None
+        query, others = self.bias[:self.in_features], self.bias[self.in_features:]
+        return torch.cat((query, torch.zeros_like(query), others))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(x, self.weight, self.whole_bias())
+
+    def parts(self, widths: Sequence[int]) -> list[tuple[Tensor, Tensor | None]]:
+        bias = self.whole_bias()
+        return list(zip(self.weight.split(widths), [None] * len(widths) if bias is None else bias.split(widths)))
+
+
 class LinearGELU(Linear):
     """`gelu(x weight^T + bias)`, the first layer of a feed-forward network; oneDNN computes both in one pass.
 

@@ -9,7 +9,8 @@ from einops import rearrange
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.ops import resize_grid, resize_relative_position_bias
+from mmflatten.ops import resize_grid, resize_relative_position_bias, rotary_normalized
+from mmflatten.ops.resize import RESIZE_MODES
 from mmflatten.ops.sizes import same_size
 
 _AGENT_GRID = 7  # side of the coarse table in the official code of Agent Attention
@@ -18,21 +19,25 @@ _AGENT_GRID = 7  # side of the coarse table in the official code of Agent Attent
 class GridTable(BaseModule):
     """Learned position embedding for every token of a map, added to the tokens of a map of any size.
 
-    The parameter keeps its pre-training size, and `forward` resizes it bilinearly. A checkpoint with a different number
-    of rows is resized bicubically when it is loaded. With the same number of rows, the shape is assumed to be the same,
-    because checkpoints do not store it. Prefix tokens have separate rows. If the table has none for a class token, the
-    checkpoint's row for it is dropped, as in PVT's dense tasks.
+    The parameter keeps its pre-training size, and `forward` resizes it. A checkpoint with a different number of rows is
+    resized when it is loaded, bicubically if `resize` is bilinear. With the same number of rows, the shape is assumed
+    to be the same, because checkpoints do not store it. Prefix tokens have separate rows. If the table has none for a
+    class token, the checkpoint's row for it is dropped, as in PVT's dense tasks.
 
     Args:
         embed_dims: channels.
         grid_size: `(H, W)` of the map in pre-training.
         num_prefix: number of prefix tokens with a row; these rows come first.
         std: standard deviation of the initial values; 0 initialises with zeros.
+        resize: mode of `resize_grid`.
     """
 
     def __init__(self, embed_dims: int, grid_size: tuple[int, int], num_prefix: int = 0, std: float = 0.,
-                 init_cfg: dict | None = None) -> None:
+                 init_cfg: dict | None = None, resize: str = 'bilinear') -> None:
         super().__init__(init_cfg)
+        if resize not in RESIZE_MODES:
+            raise ValueError(f'resize: expected one of {RESIZE_MODES}, got {resize!r}.')
+        self.resize = resize
         self.grid_size = (grid_size[0], grid_size[1])
         self.num_prefix = num_prefix
         self.std = std
@@ -45,7 +50,7 @@ class GridTable(BaseModule):
 
     def rows(self, hw_shape: tuple[int, int]) -> Tensor:
         """Rows for a map of this shape, `(1, N, C)`, prefix tokens first."""
-        return self._resized(self.table, self.grid_size, hw_shape, 'bilinear')
+        return self._resized(self.table, self.grid_size, hw_shape, self.resize)
 
     def rows_of(self, tokens: int, hw_shape: tuple[int, int]) -> Tensor:
         """Rows for this number of tokens, `(1, tokens, C)`. Additional prefix tokens come first and have zeros."""
@@ -69,8 +74,29 @@ class GridTable(BaseModule):
             if not self.num_prefix and without_first and isqrt(without_first) ** 2 == without_first:
                 table = table[:, 1:]
             size = square_size(table.shape[1] - self.num_prefix, prefix + 'table')
-            state_dict[prefix + 'table'] = self._resized(table, size, self.grid_size, 'bicubic')
+            state_dict[prefix + 'table'] = self._resized(
+                table, size, self.grid_size, 'bicubic' if self.resize == 'bilinear' else self.resize)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class NormalizedRotary(BaseModule):
+    """Rotation of queries and keys `(B, N, C)` by their place on the map, `rotary_normalized` (DINOv3).
+
+    The periods are a buffer of the checkpoint, because the authors' files hold them rounded to bfloat16.
+
+    Args:
+        head_dims: channels of a head, a multiple of 4.
+        base: longest period (100 in DINOv3); period `j` of `p` is `base ** (j / p)`.
+    """
+
+    def __init__(self, head_dims: int, base: float) -> None:
+        super().__init__()
+        if head_dims % 4:
+            raise ValueError(f'head_dims: expected a multiple of 4 for rotary positions, got {head_dims}.')
+        self.register_buffer('periods', base ** (torch.arange(head_dims // 4) / (head_dims // 4)))
+
+    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        return rotary_normalized(x_BNC, hw_shape, self.periods)
 
 
 class RelativePositionBias(BaseModule):

@@ -42,19 +42,21 @@ class Residual(BaseModule):
         norm: normalisation of the branch's input; none by default.
         drop_path: probability of dropping the branch for a sample.
         layer_scale: number of channels and initial value of the learned scale per channel; no scale by default.
+        around: called in the place of `fn`, which it calls, to run it in windows without other names of weights.
     """
 
     def __init__(self, fn: nn.Module, norm: nn.Module | None = None, drop_path: float = 0.,
-                 layer_scale: tuple[int, float] | None = None) -> None:
+                 layer_scale: tuple[int, float] | None = None, around: nn.Module | None = None) -> None:
         super().__init__()
         self.norm = nn.Identity() if norm is None else norm
         self.fn = fn
+        self.around = around
         self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
         self.layer_scale = None if layer_scale is None else nn.Parameter(torch.full(layer_scale[:1], layer_scale[1]))
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         more = dict(residual=x_BNC) if getattr(self.fn, 'needs_residual', False) else {}
-        y_BNC = self.fn(self.norm(x_BNC), hw_shape, **more)
+        y_BNC = (self.fn if self.around is None else self.around)(self.norm(x_BNC), hw_shape, **more)
         return x_BNC + self.drop_path(y_BNC if self.layer_scale is None else y_BNC * self.layer_scale)
 
 
@@ -73,7 +75,8 @@ class Block(BaseModule):
 
 
 def pre_norm_block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, drop_path: float = 0.,
-                   eps: float = 1e-5, cpe_kernel: int = 0) -> Block:
+                   eps: float = 1e-5, cpe_kernel: int = 0, layer_scale: float = 0.,
+                   around: nn.Module | None = None) -> Block:
     """Pre-norm transformer block: attention `attn`, then a feed-forward network `ffn`, each after a `LayerNorm`.
 
     Args:
@@ -84,7 +87,10 @@ def pre_norm_block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, drop_path:
         eps: of the norms.
         cpe_kernel: kernel size of the conditional positional encoding `cpe`, a depthwise convolution before both; 0 for
             none.
+        layer_scale: initial value of the learned scales of both branches; 0 for none.
+        around: as in `Residual`, of the attention.
     """
+    scale = (embed_dims, layer_scale) if layer_scale else None
     cpe = dict(cpe=Residual(TokenConv(embed_dims, cpe_kernel))) if cpe_kernel else {}
-    return Block(**cpe, attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path),
-                 ffn=Residual(ffn, nn.LayerNorm(embed_dims, eps), drop_path))
+    return Block(**cpe, attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path, scale, around),
+                 ffn=Residual(ffn, nn.LayerNorm(embed_dims, eps), drop_path, scale))
