@@ -4,6 +4,7 @@ The key table of a family (`rules`) is expanded to the stages and blocks of the 
 dict has exactly the names of the expanded table, each key maps its tensors from one name to the other.
 """
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.key_matching import expand, find_problems
 from mmflatten.checkpoints.key_tables import OFFICIAL, OURS, Family, Key
+from mmflatten.text import shorten
 
 PARALLEL, BACKBONE = 'module.', 'backbone.'
 WRAPPERS = ('module', '_orig_mod', 'model')  # DataParallel, torch.compile, Lightning: parts of names of weights
@@ -67,6 +69,25 @@ def unwrapped(state_dict: Mapping[str, Tensor], keep: str = '') -> tuple[dict[st
         removed += [f'{name}.' for name in first]
         bare = {name.partition('.')[2]: value for name, value in bare.items()}
     return bare, removed
+
+
+def find_family(state_dict: Mapping[str, Tensor]) -> str:
+    """Return the family whose official names and shapes a state dict has; of several with the same result, the first.
+
+    Raises:
+        ValueError: no family fits, or several do and give different weights.
+    """
+    found = {}
+    for name in FAMILIES:
+        with suppress(ValueError):
+            found[name] = convert_state_dict(state_dict, name).keys()
+    if not found:
+        raise ValueError('family: expected the names of a known family for auto, got '
+                         f'{shorten(list(state_dict))}. Name the closest one with --family to see what differs.')
+    first, *others = found
+    if any(found[name] != found[first] for name in others):
+        raise ValueError(f'family: several fit these names, got {", ".join(found)}. Choose one with --family.')
+    return first
 
 
 def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> dict[str, Tensor]:

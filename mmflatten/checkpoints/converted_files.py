@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, unwrapped
+from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, find_family, revert_state_dict, unwrapped
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.torch_file import MAX_BYTES, read_torch
 from mmflatten.files import problem_of
@@ -17,6 +17,7 @@ from mmflatten.text import shorten
 from mmflatten.version import __version__
 
 HEAD = ('head.fc.weight', 'head.fc.bias')
+AUTO = 'auto'  # the family whose names a file has
 SAFETENSORS = '.safetensors'  # tensors by name, without code
 MAX_TENSORS = 50_000
 # In order of preference. The accuracies published with official files are those of 'model', even if the file also has
@@ -99,7 +100,8 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
 
     Args:
         source: checkpoint file.
-        family: a key of `FAMILIES`; None for a checkpoint of this project, whose names are kept.
+        family: a key of `FAMILIES`, or 'auto' for the one that fits; None for a checkpoint of this project, whose names
+            are kept.
         key: see `read_weights`.
         revert: convert to the official names.
         head_map: file that lists the classes of the new head, see `map_head`.
@@ -108,6 +110,7 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
     """
     first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
     weights = read_weights(source, key, first)
+    family = find_family(weights.state_dict) if family == AUTO and not revert else family
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
                 source_sha256=_sha256(source), mmflatten_version=__version__)
     ours = weights.state_dict if revert or family is None else convert_state_dict(weights.state_dict, family)

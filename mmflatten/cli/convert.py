@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mmflatten.checkpoints import FAMILIES
-from mmflatten.checkpoints.converted_files import ENTRIES, convert_file, encode
+from mmflatten.checkpoints.converted_files import AUTO, ENTRIES, convert_file, encode
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.cli.common import command
 
@@ -15,8 +15,9 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('source', metavar='SRC', type=Path,
                         help='checkpoint of the official code, or .safetensors')
     parser.add_argument('destination', metavar='DST', type=Path, help='output file; .safetensors for weights only')
-    parser.add_argument('--family', choices=sorted(FAMILIES),
-                        help='model family of SRC; optional with --head-map, if SRC has the key names of this project')
+    parser.add_argument('--family', choices=[AUTO, *sorted(FAMILIES)],
+                        help='model family of SRC; auto is the one whose names and shapes SRC has; optional with '
+                             '--head-map, if SRC has the key names of this project')
     parser.add_argument('--key', help='entry of SRC with the weights (default: the first one present of '
                                       f'{", ".join(ENTRIES)}, or SRC itself)')
     parser.add_argument('--revert', action='store_true', help='convert from this project to the official code')
@@ -39,6 +40,9 @@ def main(args: Namespace) -> None:
         raise ValueError(f'{destination} exists. Use --force to overwrite it.')
     if args.family is None and (args.revert or args.head_map is None):
         main.parser().error(f'--family is required: one of {", ".join(sorted(FAMILIES))}')
+    if args.family == AUTO and args.revert:
+        main.parser().error('--family: the names of this project do not tell the official code, got auto with '
+                            f'--revert; name one of {", ".join(sorted(FAMILIES))}')
     result, weights = convert_file(source, args.family, key=args.key, revert=args.revert, head_map=args.head_map)
     data = encode(result, destination)
     with atomic_write(destination) as partial:

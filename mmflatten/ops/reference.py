@@ -104,6 +104,21 @@ def cosformer_scores(q_BhNd: Tensor, k_BhMd: Tensor, q_shape: tuple[int, int], k
     return q_BhNd @ k_BhMd.transpose(-2, -1) * weights
 
 
+def rotary_normalized(x_BNC: Tensor, hw_shape: tuple[int, int], periods_p: Tensor) -> Tensor:
+    """Rotary positions over a map from -1 to 1, by one `d x d` matrix for every token and head."""
+    number, (H, W) = len(periods_p), hw_shape
+    x_BNhd, prefix = x_BNC.unflatten(-1, (-1, 4 * number)), x_BNC.shape[1] - H * W
+    matrices_Ndd = torch.eye(4 * number, dtype=x_BNC.dtype).repeat(x_BNC.shape[1], 1, 1)
+    for n in range(H * W):
+        places = ((2 * (n // W) + 1) / H - 1, (2 * (n % W) + 1) / W - 1)
+        for j in range(2 * number):
+            angle = 2 * torch.pi * places[j // number] / periods_p[j % number]
+            a, b, matrix = j, j + 2 * number, matrices_Ndd[prefix + n]
+            matrix[a, a] = matrix[b, b] = angle.cos()
+            matrix[a, b], matrix[b, a] = -angle.sin(), angle.sin()
+    return torch.einsum('Nde,BNhe->BNhd', matrices_Ndd, x_BNhd).flatten(2)
+
+
 def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
     """Reference of `mmflatten.ops.sima_attention`."""
     q_BhNd, k_BhMd = (x / x.abs().sum(-2, keepdim=True) for x in (q_BhNd, k_BhMd))

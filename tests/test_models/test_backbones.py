@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from mmflatten.models.backbones.base import Backbone
+from mmflatten.models.backbones.vit import ARCHS
 from mmflatten.registry import MODELS
 
 SMALL = {
@@ -15,6 +16,8 @@ SMALL = {
     'FLattenCSwin': dict(arch=dict(embed_dims=8, depths=(1, 1, 2, 1), num_heads=(1, 2, 4, 8)), img_size=64),
     'FLattenDeiT': dict(arch=dict(embed_dims=12, depth=4, num_heads=3), img_size=64, out_type='featmap',
                         out_indices=(0, 3)),
+    'ViT': dict(arch=dict(embed_dims=24, depth=4, num_heads=3, layer_scale=.5, registers=2), img_size=64,
+                out_type='featmap', out_indices=(0, 3)),
     'FLattenSwin': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64),
     'FocalTransformer': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64,
                              window_size=2, expand_size=1, focal_windows=(5, 3, 3, 1), expand_always=True),
@@ -28,6 +31,11 @@ CASES = [
     pytest.param('FLattenPVTv2', {}, id='flatten-pvt-v2'),
     pytest.param('FLattenCSwin', {}, id='flatten-cswin'),
     pytest.param('FLattenDeiT', {}, id='flatten-deit'),
+    pytest.param('ViT', {}, id='vit'),
+    pytest.param('ViT', dict(arch=dict(SMALL['ViT']['arch'], resize='bicubic-offset'), attn_types='SLWS',
+                             window_size=3, mask_padding=True), id='vit-windows'),
+    pytest.param('ViT', dict(arch=dict(SMALL['ViT']['arch'], rotary=100., key_bias=False, swiglu=True),
+                             attn_types='SLWL', window_size=3, output_norm='shared'), id='vit-rotary'),
     pytest.param('FLattenSwin', {}, id='flatten-swin'),
     pytest.param('FLattenSwin', dict(attn_types='SSSS'), id='swin'),
     pytest.param('FLattenSwin', dict(attn_types='LLMS1', linear_window=3, mask_padding=True),
@@ -80,6 +88,9 @@ PUBLIC = {
     'FLattenDeiT': (('tiny', 'small', 'base'), dict(img_size=224, patch_size=16, attn_types='L', out_type='cls_token')),
     'FLattenPVT': (('tiny', 'small', 'medium', 'large'), PVT),
     'FLattenPVTv2': (tuple(f'b{number}' for number in range(6)), PVT),
+    'ViT': (tuple(ARCHS), dict(
+        img_size=224, patch_size=16, attn_types='S', out_type='cls_and_avg', output_norm='shared', window_size=14,
+        mask_padding=False)),
     'FLattenSwin': (('tiny', 'small', 'base'), dict(attn_types='LLSS', linear_window=None, softmax_window=7,
                                                     mask_padding=False)),
     'FLattenCSwin': (('tiny', 'small', 'base'), dict(img_size=224, attn_types='LLSS', softmax_split=(1, 2, 7, 7),

@@ -67,7 +67,10 @@ class FoldedClassPosition:
         return [token + positions[:, :1], positions[:, 1:].clone()]
 
 
-def _optional(official: str, ours: str, what: str, keys: Keys = single('', '')) -> Part:
+_ONE = single('', '')
+
+
+def _optional(official: str, ours: str, what: str, keys: Keys = _ONE) -> Part:
     """Make a part that a model may lack."""
     return Part(official, f'backbone.{ours}', {what: keys, f'no {what}': ()})
 
@@ -109,7 +112,7 @@ _PLAIN, _PACKED = _packed('ffn.fn.fc1', 1), _packed('ffn.fn.gated', 2)
 _KINDS = {'plain': _PLAIN, 'scaled': (*_PLAIN, *_LS)}
 _REG_TOKENS = (Part('', 'backbone.embed', {'class token and positions': (
     Key(('cls_token', 'pos_embed'), ('cls_token', 'position.table'), layout=FoldedClassPosition()),)}),
-    Part('reg_token', 'backbone.embed.registers', {'registers': single('', '')}))
+    Part('reg_token', 'backbone.embed.registers', {'registers': _ONE}))
 
 
 def _timm(name: str, tokens: Sequence[Part], kinds: dict[str, Keys], entry: str = 'state_dict') -> Family:
@@ -128,7 +131,7 @@ TIMM_VIT_REG_GIANT = _timm('timm_vit_reg_giant', _REG_TOKENS, {'gated': (*_PACKE
 _QKV = (*single('attn.qkv.weight', 'attn.fn.qkv.weight'), *affine({'norm1': 'attn.norm', 'attn.proj': 'attn.fn.proj'}))
 DINOV3 = Family('dinov3', (
     _embed('patch_embed.proj'), CLASS_TOKEN, _MASK_TOKEN,
-    Part('storage_tokens', 'backbone.embed.registers', {'registers': single('', '')}),
+    Part('storage_tokens', 'backbone.embed.registers', {'registers': _ONE}),
     _optional('rope_embed.periods', 'embed.rotary.periods', 'periods'),
     _optional('local_cls_norm', 'local_cls_norm', 'norm of crops', affine({'': ''})),
     _blocks('blocks.{i}', (*_QKV, *_LS, Key(('attn.qkv.bias', 'attn.qkv.bias_mask'), 'attn.fn.qkv.bias',
@@ -136,7 +139,7 @@ DINOV3 = Family('dinov3', (
         'plain': FFN, 'gated': _gated(('mlp.w1', 'mlp.w2'), 'mlp.w3')}), _norm('norm'), _HEAD))
 TIMM_DINOV3 = Family('timm_dinov3', (
     _embed('patch_embed.proj'), CLASS_TOKEN,
-    Part('reg_token', 'backbone.embed.registers', {'registers': single('', '')}),
+    Part('reg_token', 'backbone.embed.registers', {'registers': _ONE}),
     _blocks('blocks.{i}', (*_QKV, *_GAMMA, Key(('attn.q_bias', 'attn.v_bias'), 'attn.fn.qkv.bias', (1, 1), QKV_BIAS)), {
         'plain': FFN, 'gated': _gated(('mlp.fc1_g', 'mlp.fc1_x'), 'mlp.fc2')}), _norm('norm'), _HEAD),
     entry='state_dict')
@@ -157,9 +160,9 @@ _HF_FFN = affine({'norm2': 'ffn.norm', 'mlp.up_proj': 'ffn.fn.fc1', 'mlp.down_pr
 _QUERY, _KEY, _VALUE = (f'attention.{name}_proj' for name in 'qkv')
 HF_DINOV3 = Family('hf_dinov3', (
     _embed('embeddings.patch_embeddings'), Part('embeddings.cls_token', 'backbone.embed.cls_token', {
-        'class token': single('', '')}),
+        'class token': _ONE}),
     _optional('embeddings.mask_token', 'embed.mask_token', 'mask token', single('', '', layout=Axes(3, (1,)))),
-    Part('embeddings.register_tokens', 'backbone.embed.registers', {'registers': single('', '')}),
+    Part('embeddings.register_tokens', 'backbone.embed.registers', {'registers': _ONE}),
     _blocks('layer.{i}', (
         *affine({'norm1': 'attn.norm', 'attention.o_proj': 'attn.fn.proj'}), *_HF_SCALES,
         Key(tuple(join(name, 'weight') for name in (_QUERY, _KEY, _VALUE)), 'attn.fn.qkv.weight', (1, 1, 1)),
