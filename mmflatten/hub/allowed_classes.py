@@ -9,13 +9,13 @@ from mmflatten.registry import MODELS, SCOPE
 from mmflatten.requirements import MIXERS
 
 _BACKBONES = ('AttentionResNeXt', 'AttentionResNet', 'BiFormerSTL', 'FLattenCSwin', 'FLattenDeiT', 'FLattenPVT',
-              'FLattenPVTv2', 'FLattenSwin', 'FocalTransformer', 'HViTTT', 'L2ViT', 'MLLA', 'RAVLT')
+              'FLattenPVTv2', 'FLattenSwin', 'FocalTransformer', 'HViTTT', 'L2ViT', 'MLLA', 'RAVLT', 'ViT')
 _BACKBONE = dict(backbone=' '.join(f'{SCOPE}.{name}' for name in _BACKBONES))
 # Scope of the task, argument, classes. Arguments that only a training uses are not published.
 TYPES = {scope: {name: frozenset(classes.split()) for name, classes in arguments.items()} for scope, arguments in dict(
     mmpretrain=dict(_BACKBONE, model='ImageClassifier', neck='GlobalAveragePooling', head='LinearClsHead'),
     mmseg=dict(
-        _BACKBONE, model='EncoderDecoder', neck='FPN mmflatten.SimpleFeaturePyramid', decode_head='FPNHead UPerHead',
+        _BACKBONE, model='EncoderDecoder', neck='FPN mmflatten.SimpleFeaturePyramid', decode_head='FCNHead FPNHead UPerHead',
         auxiliary_head='FCNHead', loss_decode='CrossEntropyLoss', norm_cfg='BN GN SyncBN'),
     mmdet=dict(
         _BACKBONE,

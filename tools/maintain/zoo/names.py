@@ -28,7 +28,7 @@ FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatte
             'mila': ('MILA', 'mila'), 'ravlt': ('RAVLT and its relatives', 'rala'),
             'polaformer': ('PolaFormer', 'polaformer'), 'mhla': ('MHLA', 'mhla'), 'vittt': ('ViT^3', 'vittt'),
             'circulant': ('Circulant Attention', 'circulant'), 'biformer': ('BiFormer', 'biformer'),
-            'resnet': ('ResNet and ResNeXt', None),
+            'resnet': ('ResNet and ResNeXt', None), 'vit': ('Plain ViT', None),
             'comparison': ('Models of other packages', None), 'digits': ('Digit scenes', None)}
 
 

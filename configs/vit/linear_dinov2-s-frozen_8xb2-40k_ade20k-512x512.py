@@ -1,0 +1,32 @@
+"""Linear head on the last map of a frozen DINOv2 ViT-S/14 on ADE20K, 40 000 iterations.
+
+DINOv2, Table 10: 44.3 mIoU, with a batch norm before the linear layer, which this head does not have. Not run by this
+project. Crops are padded to whole patches.
+"""
+_base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
+
+# Meta's dinov2_vits14_pretrain.pth (Apache 2.0), after `mmflatten convert --family auto`.
+pretrained = 'checkpoints/dinov2-s.pth'
+model = dict(
+    data_preprocessor=dict(size=(518, 518), test_cfg=dict(size_divisor=14)),
+    backbone=dict(
+        type='mmflatten.ViT',
+        arch='dinov2-small',
+        out_type='featmap',
+        output_norm='shared',
+        frozen_stages=12,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=None,
+    decode_head=dict(
+        _delete_=True,
+        type='FCNHead',
+        in_channels=384,
+        channels=384,
+        in_index=0,
+        num_convs=0,
+        concat_input=False,
+        dropout_ratio=0.0,
+        num_classes=150,
+        align_corners=False,
+        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, loss_weight=1.0)))
+optim_wrapper = dict(optimizer=dict(lr=1e-3))
