@@ -15,8 +15,8 @@ _BACKBONE = dict(backbone=' '.join(f'{SCOPE}.{name}' for name in _BACKBONES))
 TYPES = {scope: {name: frozenset(classes.split()) for name, classes in arguments.items()} for scope, arguments in dict(
     mmpretrain=dict(_BACKBONE, model='ImageClassifier', neck='GlobalAveragePooling', head='LinearClsHead'),
     mmseg=dict(
-        _BACKBONE, model='EncoderDecoder', neck='FPN mmflatten.SimpleFeaturePyramid', decode_head='FCNHead FPNHead UPerHead',
-        auxiliary_head='FCNHead', loss_decode='CrossEntropyLoss', norm_cfg='BN GN SyncBN'),
+        _BACKBONE, model='EncoderDecoder', neck='FPN mmflatten.SimpleFeaturePyramid',
+        decode_head='FCNHead FPNHead UPerHead', auxiliary_head='FCNHead', loss_decode='CrossEntropyLoss', norm_cfg='BN GN SyncBN'),
     mmdet=dict(
         _BACKBONE,
         model='ATSS CascadeRCNN HybridTaskCascade MaskRCNN RepPointsDetector RetinaNet SparseRCNN',

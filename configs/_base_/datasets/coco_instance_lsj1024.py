@@ -6,7 +6,12 @@ train_pipeline = [
     dict(type='LoadAnnotations', with_bbox=True, with_mask=True),
     dict(type='RandomFlip', prob=0.5),
     dict(type='RandomResize', scale=(1024, 1024), ratio_range=(0.1, 2.0), keep_ratio=True),
-    dict(type='RandomCrop', crop_type='absolute', crop_size=(1024, 1024), recompute_bbox=True, allow_negative_crop=True),
+    dict(
+        type='RandomCrop',
+        crop_type='absolute',
+        crop_size=(1024, 1024),
+        recompute_bbox=True,
+        allow_negative_crop=True),
     dict(type='FilterAnnotations', min_gt_bbox_wh=(1e-2, 1e-2)),
     dict(type='Pad', size=(1024, 1024), pad_val=dict(img=(114, 114, 114))),
     dict(type='PackDetInputs'),
