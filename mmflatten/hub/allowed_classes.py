@@ -16,7 +16,8 @@ TYPES = {scope: {name: frozenset(classes.split()) for name, classes in arguments
     mmpretrain=dict(_BACKBONE, model='ImageClassifier', neck='GlobalAveragePooling', head='LinearClsHead'),
     mmseg=dict(
         _BACKBONE, model='EncoderDecoder', neck='FPN mmflatten.SimpleFeaturePyramid',
-        decode_head='FCNHead FPNHead UPerHead', auxiliary_head='FCNHead', loss_decode='CrossEntropyLoss', norm_cfg='BN GN SyncBN'),
+        decode_head='FCNHead FPNHead UPerHead',
+        auxiliary_head='FCNHead', loss_decode='CrossEntropyLoss', norm_cfg='BN GN SyncBN'),
     mmdet=dict(
         _BACKBONE,
         model='ATSS CascadeRCNN HybridTaskCascade MaskRCNN RepPointsDetector RetinaNet SparseRCNN',
