@@ -4,7 +4,7 @@ No paper reports it. Not run by this project.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
-# Meta's weights are under the DINOv3 License: accept it at https://ai.meta.com/resources/models-and-libraries/dinov3-downloads
+# Meta's weights are under the DINOv3 License: accept it at ai.meta.com/resources/models-and-libraries/dinov3-downloads
 # or on Hugging Face (facebook/dinov3-vitb16-pretrain-lvd1689m), then `mmflatten convert --family auto`.
 pretrained = 'checkpoints/dinov3-b.pth'
 model = dict(

@@ -5,7 +5,7 @@ Source: detectron2, `projects/ViTDet/configs/COCO/mask_rcnn_vitdet_b_100ep.py`. 
 """
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmpretrain.LearningRateDecayOptimWrapperConstructor',
+    constructor='mmflatten.LayerDecayOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=1e-4, weight_decay=0.1, betas=(0.9, 0.999)),
     paramwise_cfg=dict(layer_decay_rate=0.7, norm_decay_mult=0.0, bias_decay_mult=0.0))
 
