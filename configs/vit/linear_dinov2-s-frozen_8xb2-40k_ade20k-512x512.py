@@ -1,7 +1,7 @@
 """Linear head on the last map of a frozen DINOv2 ViT-S/14 on ADE20K, 40 000 iterations.
 
 DINOv2's model card has 47.2 for its multi-scale head and none for this head. Not run by this project. Crops are padded
-to whole patches.
+to whole patches, test images resized to them.
 """
 _base_ = [
     '../_base_/models/segmentor.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_40k.py',
@@ -11,7 +11,7 @@ _base_ = [
 # Meta's dinov2_vits14_pretrain.pth (Apache 2.0), after `mmflatten convert --family auto`.
 pretrained = 'checkpoints/dinov2-s.pth'
 model = dict(
-    data_preprocessor=dict(size=(518, 518), test_cfg=dict(size_divisor=14)),
+    data_preprocessor=dict(size=(518, 518)),
     backbone=dict(
         type='mmflatten.ViT',
         arch='dinov2-small',
@@ -31,3 +31,9 @@ model = dict(
         align_corners=False,
         loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, loss_weight=1.0)))
 optim_wrapper = dict(optimizer=dict(lr=1e-3))
+
+test_pipeline = [
+    *_base_.test_pipeline[:2], dict(type='ResizeToMultiple', size_divisor=14), *_base_.test_pipeline[2:]
+]
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline))
+test_dataloader = dict(dataset=dict(pipeline=test_pipeline))

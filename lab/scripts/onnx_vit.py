@@ -54,11 +54,16 @@ def weights_of(model: ModelProto) -> dict[str, torch.Tensor]:
     return state
 
 
-def photographs() -> dict[str, np.ndarray]:
-    """Photographs of installed packages, `(3, 224, 224)` and normalised."""
+def photograph_paths() -> list[Path]:
+    """Photographs of installed packages."""
     folders = (Path(skimage.__file__).parent / 'data', Path(sklearn.__file__).parent / 'datasets/images')
-    paths = [path for folder in folders for path in sorted(folder.iterdir()) if path.stem in PHOTOS]
-    images = {path.stem: cv2.resize(cv2.imread(str(path)), (224, 224), interpolation=cv2.INTER_AREA) for path in paths}
+    return [path for folder in folders for path in sorted(folder.iterdir()) if path.stem in PHOTOS]
+
+
+def photographs() -> dict[str, np.ndarray]:
+    """Photographs `(3, 224, 224)`, normalised."""
+    images = {path.stem: cv2.resize(cv2.imread(str(path)), (224, 224), interpolation=cv2.INTER_AREA)
+              for path in photograph_paths()}
     return {name: ((image[..., ::-1] - MEAN) / STD).transpose(2, 0, 1) for name, image in images.items()}
 
 

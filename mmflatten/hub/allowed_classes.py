@@ -37,7 +37,7 @@ TYPES = {scope: {name: frozenset(classes.split()) for name, classes in arguments
 # Arguments that hold a word, such as `arch='tiny'`. All others hold numbers.
 WORDS = frozenset((
     'add_extra_convs', 'aggregation', 'arch', 'attn_types', 'block_order', 'conv_stem', 'feature_map', 'mlp',
-    'mode', 'neighbor_boundary', 'normalization', 'out_type'))
+    'mode', 'neighbor_boundary', 'normalization', 'out_type', 'output_norm'))
 
 
 def types_of(scope: str, argument: str) -> frozenset[str]:

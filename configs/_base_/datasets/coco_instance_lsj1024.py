@@ -1,4 +1,6 @@
-"""COCO 2017 boxes and masks with large-scale jitter: resized by 0.1 to 2.0 of 1024 and cropped; tested at 1024."""
+"""COCO 2017 boxes and masks with large-scale jitter: resized by 0.1 to 2.0 of 1024 and cropped; tested with
+a longer side of 1024, without ViTDet's padding to a square.
+"""
 _base_ = ['./coco_instance.py']
 
 train_pipeline = [
@@ -19,7 +21,6 @@ train_pipeline = [
 test_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='Resize', scale=(1024, 1024), keep_ratio=True),
-    dict(type='Pad', size=(1024, 1024), pad_val=dict(img=(114, 114, 114))),
     dict(type='LoadAnnotations', with_bbox=True, with_mask=True),
     dict(type='PackDetInputs', meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')),
 ]

@@ -117,7 +117,7 @@ class Distillation(DistillationStep):
 
 
 def is_classifier(model: nn.Module) -> bool:
-    return any(kind.__name__ == 'ImageClassifier' for kind in type(model).__mro__)
+    return any(kind.__name__ == 'ImageClassifier' for kind in type(model).__mro__) and model.with_head
 
 
 def relative_error(ours: Tensor, theirs: Tensor, scale: Tensor) -> Tensor:

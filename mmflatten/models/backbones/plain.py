@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -57,6 +58,11 @@ class PlainEmbed(ConvEmbed):
             registers = self.registers.to(tokens.dtype).expand(tokens.shape[0], -1, -1)
             tokens = torch.cat((tokens[:, :1], registers, tokens[:, 1:]), dim=1)
         return tokens, hw_shape
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        """Leave out the token of masked patches, which files of DINOv2 and DINOv3 hold for pre-training alone."""
+        state_dict.pop(f'{prefix}mask_token', None)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class PlainBackbone(Backbone):

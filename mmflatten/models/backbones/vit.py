@@ -76,8 +76,8 @@ class ViT(PlainBackbone):
     """
 
     archs = ARCHS
-    # Files of DINOv2 and DINOv3 hold the token of masked patches, and a norm of crops; DINOv3's also its periods.
-    droppable_weights = (*PlainBackbone.droppable_weights, r'embed\.mask_token', r'local_cls_norm\..*')
+    # DINOv3's files may hold a norm of crops, and not all hold its periods.
+    droppable_weights = (*PlainBackbone.droppable_weights, r'local_cls_norm\..*')
     new_weights = (*PlainBackbone.new_weights, r'embed\.rotary\.periods')
 
     def __init__(self, arch: str | dict = 'base', img_size: int | Sequence[int] | None = None,

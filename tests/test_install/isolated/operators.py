@@ -38,7 +38,7 @@ VALUES = {
     'queries_Wn2': positions[:, :9], 'windows': rand(B * 4, 9, C),
     'num_heads': HEADS, 'num_shifts': 4, 'focusing_factor': 3., 'operator': ops.softmax_attention,
     'hw_shape': (H, W), 'map_size': (H, W), 'size': (H, W), 'new_size': (4, 5), 'grid': (H // 3, W // 3),
-    'number': 8, 'width': D, 'length': H, 'side': 3, 'like': rand(C),
+    'number': 8, 'width': D, 'length': H, 'side': 3, 'like': rand(C), 'periods_p': torch.ones(1),
     'exponent': rand(1, HEADS, 1, D), 'over_tokens': True, 'rescale_C': rand(C), 'floor': 1e-6, 'topk': 2, 'scale': .5,
     'level': 1, 'focal_window': 3, 'wrap': True, 'padding': True, 'device': torch.device('cpu'),
 }

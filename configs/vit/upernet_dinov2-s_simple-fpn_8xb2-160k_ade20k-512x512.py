@@ -1,13 +1,14 @@
 """UperNet with a fine-tuned DINOv2 ViT-S/14 and a simple feature pyramid on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Crops are padded to whole patches.
+No paper reports it. Not run by this project. Crops are padded to whole patches, test
+images resized to them.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
 # Meta's dinov2_vits14_pretrain.pth (Apache 2.0), after `mmflatten convert --family auto`.
 pretrained = 'checkpoints/dinov2-s.pth'
 model = dict(
-    data_preprocessor=dict(size=(532, 532), test_cfg=dict(size_divisor=28)),
+    data_preprocessor=dict(size=(532, 532)),
     backbone=dict(
         type='mmflatten.ViT',
         arch='dinov2-small',
@@ -18,3 +19,9 @@ model = dict(
     neck=dict(type='mmflatten.SimpleFeaturePyramid', in_channels=384, out_channels=256),
     decode_head=dict(in_channels=[256, 256, 256, 256]),
     auxiliary_head=dict(in_channels=256))
+
+test_pipeline = [
+    *_base_.test_pipeline[:2], dict(type='ResizeToMultiple', size_divisor=28), *_base_.test_pipeline[2:]
+]
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline))
+test_dataloader = dict(dataset=dict(pipeline=test_pipeline))
