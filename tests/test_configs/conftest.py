@@ -210,6 +210,8 @@ def _make_shallow(backbone: dict) -> None:
             backbone.out_indices = tuple(range(len(out)))
         if len(backbone.get('attn_types', 'L')) > 1:
             backbone.attn_types = backbone.attn_types[:len(out)]
+        if backbone.get('frozen_stages', -1) > 0:
+            backbone.frozen_stages = len(out)
     backbone.arch = arch
 
 

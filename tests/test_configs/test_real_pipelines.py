@@ -89,7 +89,7 @@ def test_config_trains_a_step_and_validates(path, short_run):
     assert record.losses and all(torch.isfinite(loss).all() for loss in record.losses.values())
     assert all(torch.isfinite(parameter).all() for parameter in runner.model.parameters())
     # The first step of the warm-up may be too small for float32, but it changes the optimizer's averages.
-    first = next(parameter for parameter in runner.model.backbone.parameters() if parameter.requires_grad)
+    first = next(parameter for parameter in runner.model.parameters() if parameter.requires_grad)
     averages = [value for value in runner.optim_wrapper.optimizer.state[first].values() if torch.is_tensor(value)]
     assert any(value.count_nonzero() for value in averages)
     missing = {name for name in expected_metrics(config) if math.isnan(record.metrics.get(name, math.nan))}
