@@ -177,6 +177,13 @@ def test_weights_of_another_architecture_are_named(tmp_path, arch, word):
     assert '\n' not in str(error.value)
 
 
+def test_missing_file_of_dinov3_says_where_to_get_it():
+    model = build(ROTARY, init_cfg=dict(type='Pretrained', checkpoint='checkpoints/none.pth'))
+    with pytest.raises(ValueError, match='checkpoints/none.pth does not exist.*license.*ai.meta.com') as error:
+        model.init_weights()
+    assert '\n' not in str(error.value)
+
+
 def test_detector_leaves_out_prefix_tokens_of_a_checkpoint(tmp_path):
     weights = build(dict(ARCH, registers=2)).state_dict()
     torch.save({**weights, 'embed.mask_token': torch.zeros(1, 24)}, tmp_path / 'weights.pth')

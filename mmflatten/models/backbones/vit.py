@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mmflatten.models.attention import TokenMixer, Windowed, build_mixer
@@ -31,6 +32,8 @@ def _archs(prefix: str, sizes: str, special: Mapping[str, dict] | None = None, *
 
 _GIANT = dict(giant=dict(mlp_ratio=8 / 3, swiglu=True))
 _GATED = dict(swiglu=True)
+DINOV3_FILES = ('For files of DINOv3, accept its license at ai.meta.com/resources/models-and-libraries/dinov3-downloads or '
+                'huggingface.co/facebook, and `mmflatten convert` them with --family auto.')
 ARCHS = {
     **_archs('', 'tiny small base large huge', dict(huge=dict(patch_size=14))),
     **_archs('deit3-', 'small medium base large huge', dict(huge=dict(patch_size=14)), layer_scale=1e-6,
@@ -120,6 +123,11 @@ class ViT(PlainBackbone):
                          progressive_norm, output_norm)
         if not with_cls_token:
             self.droppable_weights = (*self.droppable_weights, r'embed\.(cls_token|registers)')
+
+    def _load_pretrained(self, checkpoint: str, *args: Any, **kwargs: Any) -> None:
+        if self.embed.rotary is not None and '://' not in checkpoint and not Path(checkpoint).expanduser().exists():
+            raise ValueError(f'checkpoint {checkpoint} does not exist. {DINOV3_FILES}')
+        super()._load_pretrained(checkpoint, *args, **kwargs)
 
 
 def _check(traits: Mapping[str, Any], window_size: int, border: int) -> None:
