@@ -91,7 +91,7 @@ class Linearization:
         if auto:
             if is_main_process() and not (self.out / 'chosen.csv').exists():
                 self.student.load_state_dict(load_from_local(str(weights))['state_dict'])
-                choose(self.out, self.cfg, self.teacher, self.student, budget, self.log)
+                choose(self.out, self.student_cfg, self.teacher, self.student, budget, self.log)
             barrier()
             chosen = read_choice(self.out)
             weights = self._assemble(chosen, weights)

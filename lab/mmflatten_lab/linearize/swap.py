@@ -18,7 +18,7 @@ from mmflatten.models.attention import CrossShapedAttention, GatedMixer, TokenMi
 from mmflatten.models.backbones.letters import block_letters, parse_attn_types
 from mmflatten.models.layers import Block
 
-RESERVED = 'LMS'  # of the families
+RESERVED = 'LMSW'  # of the families
 OPEN_GATE, OPEN_SILU_GATE = 1., 1.2784645  # biases with which a gate, and its SiLU, multiplies by 1
 
 
@@ -32,7 +32,7 @@ def blocks_of(model: nn.Module) -> dict[str, Block]:
     found = {name: module for name, module in getattr(backbone, 'named_modules', dict)()
              if isinstance(module, Block) and hasattr(module, 'attn')}
     if not found or not {'attn_types', 'mixers'} <= set(inspect.signature(type(backbone)).parameters):
-        raise ValueError(f'model.backbone: expected one whose blocks have letters (FLattenDeiT, FLattenPVT, '
+        raise ValueError(f'model.backbone: expected one whose blocks have letters (ViT, FLattenDeiT, FLattenPVT, '
                          f'FLattenSwin, FLattenCSwin, ...), got {type(backbone).__name__}.')
     return found
 

@@ -213,6 +213,38 @@ def test_backbone_of_a_detector_learns_from_images_without_labels(train_on, tmp_
     assert result.model.backbone.mixers.A.type == 'EfficientAttention' and not {'load_from', 'resume'} & {*result}
 
 
+def test_plain_vit_without_head_learns_its_map_and_chooses_blocks_at_800_x_1280(tmp_path, monkeypatch):
+    """Also from a converted file of DINOv2, which has a token of masked patches, and in a frozen backbone."""
+    monkeypatch.setattr(choice, 'SECONDS', .05)
+    (tmp_path / 'images').mkdir()
+    for number, image in enumerate(np.random.default_rng(0).integers(0, 256, (4, 64, 48, 3), np.uint8)):
+        cv2.imwrite(str(tmp_path / 'images' / f'{number}.png'), image)
+    config, checkpoint, out = tmp_path / 'vit.py', tmp_path / 'vit.pth', tmp_path / 'out'
+    config.write_text(f"""_base_ = ['{ROOT}/configs/vit/dinov2-s-frozen_linear-probe_8xb128_in1k.py']
+model = dict(head=None, backbone=dict(
+    arch=dict(_delete_=True, embed_dims=16, depth=2, num_heads=2, patch_size=16, img_size=64, registers=2, layer_scale=1.),
+    out_type='featmap', frozen_stages=2, init_cfg=None))
+train_dataloader = dict(batch_size=2, num_workers=0, persistent_workers=False)
+test_dataloader = dict(dataset=dict(pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
+val_dataloader = val_evaluator = val_cfg = None
+default_hooks = dict(logger=dict(interval=1))
+""")
+    torch.manual_seed(0)
+    model = build_model(load_config(str(config)))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(std=.05 if 'ffn' in name else .4)
+    torch.save({**model.state_dict(), 'backbone.embed.mask_token': torch.zeros(1, 16)}, checkpoint)
+    assert linearize.main([str(config), str(checkpoint), '--attention', 'EfficientAttention', '--images',
+                           str(tmp_path / 'images'), '--blocks', 'auto', '--size', '800', '1280', '--budget', '0.99',
+                           '--epochs', '2', '--out', str(out)]) == 0
+    assert 'A' in load_config(str(out / 'linearized.py')).model.backbone.attn_types
+    swapped, aligned = (torch.load(out / f'{name}.pth')['state_dict'] for name in ('swap', 'align'))
+    learned = {name.partition('.attn.')[0] for name, value in aligned.items() if not value.equal(swapped[name])}
+    assert learned == {'backbone.blocks.0', 'backbone.blocks.1'}
+    assert len([row for row in read_scalars(out / 'distil') if row.get('loss_map_0', 0) > 0]) == 4
+
+
 @pytest.mark.parametrize('name, family, config', [
     ('deit_tiny_patch16_224', 'deit', 'deit-t_8xb128_in1k'),
     pytest.param('swin_tiny_patch4_window7_224', 'timm_swin', 'swin-t_8xb128_in1k', marks=pytest.mark.full)])

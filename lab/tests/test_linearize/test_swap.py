@@ -16,12 +16,15 @@ PVT = dict(type='mmflatten.FLattenPVT', arch=dict(PYRAMID, embed_dims=(8, 16), m
            img_size=64, sr_ratios=(2, 1), linear_sr_ratios=(2, 1), out_indices=(1,), drop_path_rate=0.)
 CSWIN = dict(type='mmflatten.FLattenCSwin', arch=PYRAMID, attn_types='SS', img_size=64, softmax_split=(4, 4),
              linear_split=(4, 4), out_indices=(1,), drop_path_rate=0.)
-FAMILIES = dict(deit=DEIT, swin=SWIN, pvt=PVT, cswin=CSWIN)
+# DINOv3's traits: registers, rotary positions, keys without bias, scales of the branches.
+VIT = dict(type='mmflatten.ViT', patch_size=8, img_size=32, arch=dict(
+    embed_dims=16, depth=3, num_heads=2, registers=2, rotary=100., key_bias=False, layer_scale=1.))
+FAMILIES = dict(deit=DEIT, swin=SWIN, pvt=PVT, cswin=CSWIN, vit=VIT)
 
 
 def config_of(backbone: dict) -> Config:
     return Config(dict(default_scope='mmpretrain', model=dict(
-        type='ImageClassifier', backbone=dict(backbone), neck=None if 'DeiT' in backbone['type'] else dict(
+        type='ImageClassifier', backbone=dict(backbone), neck=None if 'iT' in backbone['type'] else dict(
             type='GlobalAveragePooling'), head=dict(type='LinearClsHead', in_channels=16, num_classes=4),
         data_preprocessor=dict(num_classes=4, mean=[0.] * 3, std=[1.] * 3))))
 
@@ -42,7 +45,7 @@ def outputs(model: torch.nn.Module, size: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize('gated', [False, True])
-@pytest.mark.parametrize('family', ['deit', 'pvt', 'cswin'])
+@pytest.mark.parametrize('family', ['deit', 'pvt', 'cswin', 'vit'])
 def test_softmax_whose_gate_and_local_term_add_nothing_gives_the_outputs_of_the_teacher(family, gated, monkeypatch):
     cfg, teacher = taught(FAMILIES[family])
     monkeypatch.setattr(GatedMixer, 'rotated', lambda self, q, k, maps: (q, k))  # which the teacher does not do
