@@ -10,6 +10,7 @@ model = dict(
     backbone=dict(
         type='mmflatten.ViT',
         arch='base',
+        attn_types='S',
         with_cls_token=False,
         out_type='featmap',
         output_norm='none',
