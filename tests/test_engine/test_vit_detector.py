@@ -25,9 +25,9 @@ def detectors(tmp_path_factory, config_on):
     own = timm.create_model('vit_tiny_patch16_224', **SIZES)
     torch.save(own.state_dict(), folder / 'timm.pth')
     assert convert.main([str(folder / 'timm.pth'), str(folder / 'ours.pth'), '--family', 'auto']) == 0
-    neck = "type='mmflatten.SimpleFeaturePyramid', in_channels=48, out_channels=48, num_outs=4"
-    return {name: config_on('mask-rcnn_flatten-swin-nano_fpn_digits', 'model = dict('
-                            f'backbone=dict(_delete_=True, {line.format(folder=folder)}), neck=dict(_delete_=True, {neck}))')
+    neck = "dict(_delete_=True, type='mmflatten.SimpleFeaturePyramid', in_channels=48, out_channels=48, num_outs=4)"
+    return {name: config_on('mask-rcnn_flatten-swin-nano_fpn_digits', f'backbone = dict({line.format(folder=folder)})',
+                            f'model = dict(backbone=dict(_delete_=True, **backbone), neck={neck})')
             for name, line in LINES.items()}, own.state_dict()
 
 

@@ -222,7 +222,7 @@ def test_plain_vit_without_head_learns_its_map_and_chooses_blocks_at_800_x_1280(
     config, checkpoint, out = tmp_path / 'vit.py', tmp_path / 'vit.pth', tmp_path / 'out'
     config.write_text(f"""_base_ = ['{ROOT}/configs/vit/dinov2-s-frozen_linear-probe_8xb128_in1k.py']
 model = dict(head=None, backbone=dict(
-    arch=dict(_delete_=True, embed_dims=16, depth=2, num_heads=2, patch_size=16, img_size=64, registers=2, layer_scale=1.),
+    arch=dict(_delete_=True, embed_dims=16, depth=2, num_heads=2, img_size=64, registers=2, layer_scale=1.),
     out_type='featmap', frozen_stages=2, init_cfg=None))
 train_dataloader = dict(batch_size=2, num_workers=0, persistent_workers=False)
 test_dataloader = dict(dataset=dict(pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))

@@ -32,8 +32,8 @@ def _archs(prefix: str, sizes: str, special: Mapping[str, dict] | None = None, *
 
 _GIANT = dict(giant=dict(mlp_ratio=8 / 3, swiglu=True))
 _GATED = dict(swiglu=True)
-DINOV3_FILES = ('For files of DINOv3, accept its license at ai.meta.com/resources/models-and-libraries/dinov3-downloads or '
-                'huggingface.co/facebook, and `mmflatten convert` them with --family auto.')
+DINOV3_FILES = ('For files of DINOv3, accept its license at ai.meta.com/resources/models-and-libraries/dinov3-downloads '
+                'or huggingface.co/facebook, and `mmflatten convert` them with --family auto.')
 ARCHS = {
     **_archs('', 'tiny small base large huge', dict(huge=dict(patch_size=14))),
     **_archs('deit3-', 'small medium base large huge', dict(huge=dict(patch_size=14)), layer_scale=1e-6,
