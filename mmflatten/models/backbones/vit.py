@@ -32,7 +32,7 @@ def _archs(prefix: str, sizes: str, special: Mapping[str, dict] | None = None, *
 
 _GIANT = dict(giant=dict(mlp_ratio=8 / 3, swiglu=True))
 _GATED = dict(swiglu=True)
-DINOV3_FILES = ('For files of DINOv3, accept its license at ai.meta.com/resources/models-and-libraries/dinov3-downloads '
+DINOV3_FILES = ('For files of DINOv3 accept its license at ai.meta.com/resources/models-and-libraries/dinov3-downloads '
                 'or huggingface.co/facebook, and `mmflatten convert` them with --family auto.')
 ARCHS = {
     **_archs('', 'tiny small base large huge', dict(huge=dict(patch_size=14))),
