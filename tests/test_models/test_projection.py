@@ -9,6 +9,7 @@ from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmflatten.models.layers import FeedForward, FullRangeLinear, Linear, LinearGELU, TokenConv
+from mmflatten.models.layers.token_conv import ConvGELU
 
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason='PyTorch was built without oneDNN')
 
@@ -33,6 +34,21 @@ def test_linear_equals_f_linear(shape: tuple[int, ...], bias: bool) -> None:
         assert ('_linear_pointwise' in operators(lambda: layer(x))) == bool(x.numel())
         parts = [Linear.project(x, *part) for part in layer.parts([1, 5])]
         torch.testing.assert_close(torch.cat(parts, dim=-1), layer(x))
+
+
+@needs_onednn
+@pytest.mark.parametrize('layer', [Linear(8, 8), LinearGELU(8, 8), ConvGELU(8, 8, 1)])
+def test_frozen_layers_are_inference_unless_something_before_or_in_them_learns(layer: torch.nn.Module) -> None:
+    x = torch.randn(2, 8, 3, 3) if isinstance(layer, ConvGELU) else torch.randn(2, 8)
+    layer.requires_grad_(False)
+    assert '_pointwise' in operators(lambda: layer(x))
+    layer.bias.requires_grad_(True)
+    layer(x).sum().backward()
+    assert layer.bias.grad is not None
+    layer.bias.requires_grad_(False)
+    x.requires_grad_(True)
+    layer(x).sum().backward()
+    assert x.grad is not None
 
 
 @needs_onednn

@@ -31,7 +31,7 @@ class Linear(nn.Linear):
     @staticmethod
     def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`x weight^T + bias`."""
-        if uses_onednn(x):
+        if uses_onednn(x, weight, bias):
             return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], '')
         return F.linear(x, weight, bias)
 
@@ -66,7 +66,7 @@ class LinearGELU(Linear):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        if uses_onednn(x):
+        if uses_onednn(x, self.weight, self.bias):
             return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, 'gelu', [], 'none')
         return F.gelu(F.linear(x, self.weight, self.bias))
 
@@ -144,15 +144,16 @@ def _copies(tensors: list[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor
     return copies
 
 
-def uses_onednn(x: Tensor) -> bool:
+def uses_onednn(x: Tensor, *parameters: Tensor | None) -> bool:
     """Return True without gradients, in eager float32 on the CPU, where oneDNN is available and enabled.
 
-    Gradients include forward-mode derivatives. Compilation, tracing and dispatch modes, such as FLOP counters, are not
-    eager execution.
+    A frozen layer has none if its input has none. Gradients include forward-mode derivatives. Compilation, tracing and
+    dispatch modes, such as FLOP counters, are not eager execution.
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
         return False
-    if torch.is_grad_enabled() or forward_ad.unpack_dual(x).tangent is not None:
+    has_grad = any(tensor is not None and tensor.requires_grad for tensor in (x, *parameters))
+    if has_grad and torch.is_grad_enabled() or forward_ad.unpack_dual(x).tangent is not None:
         return False
     is_float32 = x.dtype == torch.float32 and not torch.is_autocast_enabled('cpu')
     has_onednn = torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled)

@@ -14,7 +14,7 @@ class ConvGELU(nn.Conv2d):
     """`gelu(conv(x))`; oneDNN computes both in one pass where `uses_onednn` holds."""
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
-        if not uses_onednn(x_BCHW):
+        if not uses_onednn(x_BCHW, self.weight, self.bias):
             return F.gelu(super().forward(x_BCHW))
         return torch.ops.mkldnn._convolution_pointwise(
             x_BCHW, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups, 'gelu', [], 'none')
