@@ -12,5 +12,6 @@ fi
 # Repeated with --resume in the message of an interrupted training.
 MMFLATTEN_COMMAND=$(printf '%q ' bash "$0" "$@")
 export MMFLATTEN_COMMAND
-# Loader processes from --cpus-per-task. A later --cfg-options replaces it.
-launch_slurm train.py "$1" "$2" "$3" --work-dir "$4" --cfg-options train_dataloader.num_workers=auto "${@:5}"
+# One loader process for each CPU of a task but one. A later --cfg-options replaces it.
+workers=$(( ${CPUS_PER_TASK:-5} > 1 ? ${CPUS_PER_TASK:-5} - 1 : 1 ))
+launch_slurm train.py "$1" "$2" "$3" --work-dir "$4" --cfg-options train_dataloader.num_workers=$workers "${@:5}"

@@ -12,7 +12,7 @@ import torch
 from mmengine.device import get_device
 from mmengine.dist import is_main_process
 from mmengine.evaluator import Evaluator
-from mmengine.logging import MMLogger, print_log
+from mmengine.logging import MMLogger
 from mmengine.optim import BaseOptimWrapper, OptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
 from mmengine.visualization import Visualizer
@@ -23,7 +23,6 @@ from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import CheckpointError, atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset, compare_classes
 from mmflatten.engine.resume import SETTINGS, Configured, resume_as_configured, settings_of
-from mmflatten.engine.workers import loader_workers
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
 
@@ -109,16 +108,10 @@ class Runner(mmengine.runner.Runner):
     @staticmethod
     def build_dataloader(dataloader: DataLoader | dict, seed: int | None = None,
                          diff_rank_seed: bool = False) -> DataLoader:
-        """Build a data loader with `build_dataset`; ignore worker options if there are no workers.
-
-        `num_workers='auto'` starts as many as `loader_workers` returns.
-        """
+        """Build a data loader with `build_dataset`; ignore worker options if there are no workers."""
         if isinstance(dataloader, dict):
-            if (workers := dataloader.get('num_workers')) == 'auto':
-                dataloader = {**dataloader, 'num_workers': loader_workers()}
-                print_log(f'num_workers=auto: {dataloader["num_workers"]}', logger='current')
-            elif isinstance(workers, str):
-                raise ValueError(f'num_workers: expected a number or auto, got {workers}. Correct it in the config.')
+            if isinstance(workers := dataloader.get('num_workers'), str):
+                raise ValueError(f'num_workers: expected a number, got {workers}. Correct it in the config.')
             without = () if workers else ('persistent_workers', 'prefetch_factor')
             dataloader = {key: value for key, value in dataloader.items() if key not in without}
             if isinstance(dataloader.get('dataset'), dict):

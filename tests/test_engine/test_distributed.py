@@ -162,6 +162,6 @@ def test_scripts_pass_the_command_line_on_and_slurm_runs_one_task_per_gpu(tiny, 
         assert shlex.split(command) == ['bash', str(REPOSITORY / 'tools' / script), *arguments]
     assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
     assert asked[-9:] == [str(REPOSITORY / 'tools' / 'train.py'), 'a config.py', '--work-dir', 'out', '--cfg-options',
-                          'train_dataloader.num_workers=auto', '--resume', '--launcher', 'slurm']
+                          'train_dataloader.num_workers=4', '--resume', '--launcher', 'slurm']
     asked = run_script(tiny, 'slurm_test.sh', 'gpu', 'name', 'a config.py', 'x.pth', '--tta').stdout.splitlines()
     assert asked[-6:] == [str(REPOSITORY / 'tools' / 'test.py'), 'a config.py', 'x.pth', '--tta', '--launcher', 'slurm']

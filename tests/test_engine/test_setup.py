@@ -65,3 +65,8 @@ def test_training_scales_the_learning_rate_and_warns_of_an_unusable_gpu(tiny, to
     assert saved['optimizer']['param_groups'][0]['initial_lr'] == pytest.approx(0.025)
     log, = tiny.work_dir.glob('*/*.log')
     assert log.read_text().count('WARNING - the driver is too old') == 1
+
+
+def test_unknown_number_of_workers_is_named(tiny, fails):
+    line = fails('train', tiny.config, '--cfg-options', 'train_dataloader.num_workers=all')
+    assert 'num_workers: expected a number, got all' in line
