@@ -1,6 +1,9 @@
 """`--deterministic` and `--compile` of `mmflatten train`."""
 import json
+import random
 import shutil
+from copy import deepcopy
+from math import ceil
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +11,7 @@ import torch
 import torch._dynamo.config as dynamo
 from mmengine.config import Config
 from torch import nn
+from torch._dynamo.backends.registry import lookup_backend
 from torch._dynamo.utils import counters
 
 from mmflatten.cli.train import main as train
@@ -58,21 +62,22 @@ def test_compiled_training_has_the_losses_and_weights_of_an_eager_one(tiny):
 
 @pytest.fixture
 def compiled_swin():
-    """Function that compiles the blocks of a small FLatten-Swin, which has seven kinds, and the list of its graphs."""
+    """Function that returns a small FLatten-Swin of four kinds of blocks, compiled and eager, and a list of graphs."""
     limits = {name: getattr(dynamo, name) for name in ('cache_size_limit', 'fail_on_cache_limit_hit')}
     torch.compiler.reset()
     graphs = []
 
     def backend(graph, inputs):
         graphs.append(graph)
-        return graph.forward
+        return lookup_backend('aot_eager')(graph, inputs)
 
     def build(limit=3):
-        arch = dict(embed_dims=8, depths=(2, 2, 2, 2), num_heads=(1, 1, 2, 2))
+        arch = dict(embed_dims=8, depths=(2, 2), num_heads=(1, 1))
         model = nn.Module()
-        model.backbone = FLattenSwin(arch=arch, drop_path_rate=.2).train()
+        model.backbone = FLattenSwin(arch=arch, attn_types='LS', out_indices=(0, 1), drop_path_rate=.2).train()
+        eager = deepcopy(model.backbone)
         CompileHook(backend, limit).before_train(SimpleNamespace(model=model))
-        return model.backbone, graphs
+        return model.backbone, eager, graphs
 
     yield build
     torch.compiler.reset()
@@ -80,15 +85,34 @@ def compiled_swin():
         setattr(dynamo, name, value)
 
 
-def test_blocks_are_compiled_at_most_three_times_per_kind_for_many_sizes(compiled_swin):
-    model, graphs = compiled_swin()
-    for height, width in [(240, 320), (400, 544), (320, 432)]:
-        model(torch.randn(1, 3, height, width))
-    assert 7 < len(graphs) <= 3 * 7
+def coco_sizes(number, seed=2):
+    """Padded sizes of multi-scale training on COCO: short side 480 to 800, long side up to 1333, upright or lying."""
+    generator = random.Random(seed)
+    for _ in range(number):
+        ratio = generator.choice([640 / 480, 640 / 427, 500 / 375, 640 / 640])  # the common shapes of COCO's images
+        short = min(generator.randrange(480, 801, 32), 1333 / ratio)
+        sides = [ceil(side / 32) * 32 for side in (short, short * ratio)]
+        yield tuple(sides) if generator.random() < .7 else tuple(sides[::-1])
+
+
+def step(model, size):
+    torch.manual_seed(size[0] + size[1])  # of the image and of the drop paths
+    loss = sum(y.square().mean() for y in model(torch.randn(1, 3, *size)))
+    model.zero_grad()
+    loss.backward()
+    return loss.detach(), torch.stack([parameter.grad.norm() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize('number', [2, pytest.param(40, marks=pytest.mark.full)])
+def test_blocks_are_compiled_at_most_three_times_per_kind_for_the_sizes_of_coco(number, compiled_swin):
+    compiled, eager, graphs = compiled_swin()
+    for size in coco_sizes(number):
+        torch.testing.assert_close(step(compiled, size), step(eager, size), rtol=1e-4, atol=1e-5)
+    assert 4 < len(graphs) <= 3 * 4
 
 
 def test_too_many_compilations_are_an_error(compiled_swin):
-    model, _ = compiled_swin(limit=1)
+    model, *_ = compiled_swin(limit=1)
     with pytest.raises(Exception, match='limit') as caught:
         for size in (224, 256):
             model(torch.randn(1, 3, size, size + 32))
