@@ -53,7 +53,7 @@ def crops(path: Path, number: int) -> list[np.ndarray]:
 def maps(config: Path, checkpoint: Path, images: torch.Tensor) -> torch.Tensor:
     """Maps of the last block after the norm, `(B, C, H, W)`."""
     model = build_model(load_config(str(config))).eval()
-    model.load_state_dict(torch.load(checkpoint, weights_only=False)['state_dict'])
+    model.load_state_dict(torch.load(checkpoint, weights_only=True)['state_dict'])
     return model.backbone(images)[0]
 
 
