@@ -3,8 +3,10 @@
 The key table of a family (`rules`) is expanded to the stages and blocks of the state dict (`expansion`). If the state
 dict has exactly the names of the expanded table, each key maps its tensors from one name to the other.
 """
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,24 +53,34 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
     return _translate(state_dict, family, OURS)
 
 
-def unwrapped(state_dict: Mapping[str, Tensor], keep: str = '') -> tuple[dict[str, Tensor], list[str]]:
-    """Return a copy of the state dict without the `WRAPPERS` in its names, and the removed ones.
+def unwrapped(state_dict: Mapping[str, Any], expected: str | Collection[str] = '') -> tuple[dict[str, Any], list[str]]:
+    """Return a copy of the state dict with the expected names, and the `WRAPPERS` that were removed from them.
 
-    `_orig_mod` is removed anywhere, since parts of a model may be compiled; the others only at the start of all names.
+    A name loses `_orig_mod` anywhere, since parts of a model may be compiled, and the others at its start. It stays as
+    it is if it is expected, never becomes so, or is another weight's without the wrappers.
 
     Args:
-        keep: beginning of names that is not a wrapper's.
+        expected: names of the model, or how those that are needed begin; by default any without a wrapper.
     """
-    bare = {'.'.join(part for part in name.split('.') if part != WRAPPERS[1]): value
-            for name, value in state_dict.items()}
-    if len(bare) < len(state_dict):  # both `a._orig_mod.b` and `a.b`
-        return dict(state_dict), []
-    removed = [] if bare.keys() == state_dict.keys() else [f'{WRAPPERS[1]}.']
-    while len(first := {name.partition('.')[0] for name in bare}) == 1 and first <= {*WRAPPERS} and not (
-            keep and any(name.startswith(keep) for name in bare)):
-        removed += [f'{name}.' for name in first]
-        bare = {name.partition('.')[2]: value for name, value in bare.items()}
-    return bare, removed
+    bare: dict[str, Any] = {}
+    removed: Counter = Counter()
+    for name, value in state_dict.items():
+        parts = [part for part in name.split('.') if part != WRAPPERS[1]]
+        start = next((n for n, part in enumerate(parts) if part not in WRAPPERS), 0)
+        shorter = ('.'.join(parts[n:]) for n in range(start + 1))
+        found = next((new for new in (name, *shorter) if _fits(new, expected)), name)
+        if found != name and (found in state_dict or found in bare):
+            found = name
+        bare[found] = value
+        removed |= Counter(name.split('.')) - Counter(found.split('.'))
+    return bare, [f'{part}.' for part in removed]
+
+
+def _fits(name: str, expected: str | Collection[str]) -> bool:
+    if not isinstance(expected, str):
+        return name in expected
+    parts = name.split('.')
+    return WRAPPERS[1] not in parts and (name.startswith(expected) if expected else parts[0] not in WRAPPERS)
 
 
 def find_family(state_dict: Mapping[str, Tensor]) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.hub import download_url_to_file, get_dir
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.checkpoints.convert import BACKBONE, WRAPPERS
+from mmflatten.checkpoints.convert import BACKBONE, unwrapped
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.placeholders import Inert
 from mmflatten.checkpoints.run_files import CheckpointError
@@ -143,9 +143,13 @@ def weights_of(model: nn.Module, checkpoint: Any, filename: str, strict: bool = 
     weights = OrderedDict(bare)
     for pattern, replacement in revise_keys:
         weights = OrderedDict((re.sub(pattern, replacement, key), value) for key, value in weights.items())
-    weights = _without_wrappers(weights, expected, filename)
-    weights._metadata = {_bare(key): value  # type: ignore[attr-defined]
-                         for key, value in getattr(bare, '_metadata', {}).items()}
+    named, removed = unwrapped(weights, expected)
+    if removed:
+        print_log(f'{filename}: removed {", ".join(removed)} from the names of weights', logger='current',
+                  level=logging.WARNING)
+    weights = OrderedDict(named)
+    weights._metadata = unwrapped(  # type: ignore[attr-defined]
+        getattr(bare, '_metadata', {}), dict(model.named_modules()))[0]
     if not any(key in expected for key in weights):
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '
@@ -189,25 +193,6 @@ def _differences(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
                              for key, value in weights.items()
                              if key in expected and value.shape != expected[key].shape]}
     return '; '.join(f'{label}: {shorten(keys, 3)}' for label, keys in parts.items() if keys)
-
-
-def _bare(name: str) -> str:
-    return '.'.join(part for part in name.split('.') if part not in WRAPPERS)
-
-
-def _without_wrappers(weights: Mapping[str, Tensor], expected: Collection[str], filename: str) -> OrderedDict:
-    """Rename weights whose name without `WRAPPERS` is the model's; a weight of that very name comes first."""
-    found, wrappers = OrderedDict((key, value) for key, value in weights.items() if key in expected), set()
-    for key, value in weights.items():
-        name = _bare(key)
-        if key not in found and name in expected and name not in found:
-            wrappers |= {f'{part}.' for part in key.split('.')} & {f'{part}.' for part in WRAPPERS}
-            key = name
-        found[key] = value
-    if wrappers:
-        print_log(f'{filename}: removed {", ".join(sorted(wrappers))} from the names of weights', logger='current',
-                  level=logging.WARNING)
-    return found
 
 
 def require_dict(checkpoint: Any, filename: str) -> None:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from mmflatten.checkpoints import FAMILIES, convert_state_dict, revert_state_dict
+from mmflatten.checkpoints.convert import unwrapped
 
 CLASSIFIERS = ['flatten_swin_t_224', 'flatten_pvt_t_224', 'flatten_pvt_v2_b0_224', 'flatten_cswin_t_224', 'l2vit_t_224',
                'deit_t_224', 'focal_t_224']
@@ -163,3 +164,20 @@ def test_families_have_distinct_kinds(family, side):
         for keys in part.kinds.values():
             names = [name for key in keys for name in key.names(side)]
             assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize('name, expected, bare', [
+    ('module.model._orig_mod.a', '', 'a'), ('stages._orig_mod.0.a', '', 'stages.0.a'), ('a.module.b', '', 'a.module.b'),
+    ('module', '', 'module'), ('_orig_mod.backbone.a', 'backbone.', 'backbone.a'),
+    ('module.head.a', 'backbone.', 'module.head.a'), ('module.model.a', ['model.a'], 'model.a'),
+    ('module.model.a', ['a'], 'a'), ('model._orig_mod.a', ['model._orig_mod.a'], 'model._orig_mod.a'),
+    ('module.a', ['b'], 'module.a')])
+def test_wrappers_are_removed_as_far_as_the_model_has_none(name, expected, bare):
+    found, removed = unwrapped({name: 1}, expected)
+    assert found == {bare: 1}
+    assert {*removed} == {f'{part}.' for part in name.split('.') if part not in bare.split('.')}
+
+
+def test_wrapped_weight_does_not_replace_another():
+    assert unwrapped({'module.a': 1, 'a': 2})[0] == {'module.a': 1, 'a': 2}
+    assert unwrapped({'module.a': 1, 'model.a': 2, 'b': 3}, ['a', 'b'])[0] == {'a': 1, 'model.a': 2, 'b': 3}

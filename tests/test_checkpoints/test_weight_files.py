@@ -70,12 +70,15 @@ def test_convert_file_loads_strictly_and_records_source(run, official):
     assert sorted(os.listdir(path.parent)) == ['converted.pth', 'official.pth']
 
 
-@pytest.mark.parametrize('layout', ['bare', 'model', 'state_dict', 'model_ema', 'state_dict_ema', 'module.'])
+@pytest.mark.parametrize('layout', ['bare', 'model', 'state_dict', 'model_ema', 'state_dict_ema', 'module.', 'model.',
+                                    '_orig_mod.', 'module._orig_mod.', 'model._orig_mod.module.'])
 def test_convert_file_reads_common_layouts(run, official, layout):
-    content = {'bare': official, 'module.': {f'module.{key}': value for key, value in official.items()}}
-    status, out, _, path = run(content.get(layout, {layout: official, 'optimizer': {}}))
+    wrapped = {f'{layout}{key}': value for key, value in official.items()}
+    content = official if layout == 'bare' else wrapped if layout.endswith('.') else {layout: official, 'optimizer': {}}
+    status, out, _, path = run(content)
     assert status == 0
-    assert 'bare' == layout or repr(layout) in out
+    for part in layout.split('.')[:-1] if layout.endswith('.') else [layout]:
+        assert layout == 'bare' or (f"'{part}.'" if layout.endswith('.') else repr(part)) in out
     expected = convert_state_dict(official, 'flatten_swin')
     converted = torch.load(path)['state_dict']
     assert converted.keys() == expected.keys()
