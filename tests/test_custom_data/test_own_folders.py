@@ -229,6 +229,7 @@ PAIRS = {
     'disparity size differs from its image': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.zeros((8, 8))),
     'negative disparity': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, -5)),
     'disparity beyond max_disp': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, 90)),
+    'disparity of 0': lambda root: write_pfm(root / 'disparity' / '1.pfm', 5 * np.eye(*SIZE)),
     'broken image': lambda root: truncate(root / 'left' / '1.png'),
 }
 
@@ -237,4 +238,30 @@ PAIRS = {
 def test_stereo_pair_problem_is_named(name, stereo):
     assert not disparities(stereo).problems
     PAIRS[name](stereo)
-    assert found(disparities(stereo)) == {name: name != 'disparity beyond max_disp'}
+    assert found(disparities(stereo)) == {name: name not in ('disparity beyond max_disp', 'disparity of 0')}
+
+
+def test_few_zeros_and_unknown_pixels_are_no_problem(stereo):
+    values = np.full(SIZE, 5, np.float32)
+    values[:2], values[2:40] = 0, np.inf
+    write_pfm(stereo / 'disparity' / '1.pfm', values)
+    assert not disparities(stereo).problems
+
+
+@pytest.mark.parametrize('swap', [(), ('images', ), ('images', 'disparity')])
+def test_swapped_sides_are_an_error(swap, tmp_path):
+    """A near square before a far background: the right image shows both further to the left, by 9 and 3 pixels."""
+    for number in range(3):
+        rng = np.random.default_rng(number)
+        pixels = np.kron(rng.integers(0, 256, (16, 24, 3)), np.ones((3, 3, 1))).astype(np.uint8)
+        square = np.kron(rng.integers(0, 256, (5, 5, 3)), np.ones((4, 4, 1)))
+        views = {'left': pixels[:, :64].copy(), 'right': pixels[:, 3:67].copy()}
+        disparity = {side: np.full(SIZE, 3, np.float32) for side in views}
+        for side, start in (('left', 30), ('right', 21)):
+            views[side][10:30, start:start + 20], disparity[side][10:30, start:start + 20] = square, 9
+        for side, other in (('left', 'right'), ('right', 'left')):
+            (tmp_path / side).mkdir(exist_ok=True)
+            cv2.imwrite(str(tmp_path / side / f'{number}.png'), views[other if 'images' in swap else side])
+        (tmp_path / 'disparity').mkdir(exist_ok=True)
+        write_pfm(tmp_path / 'disparity' / f'{number}.pfm', disparity['right' if 'disparity' in swap else 'left'])
+    assert found(disparities(tmp_path)) == ({'left and right swapped': True} if swap else {})
