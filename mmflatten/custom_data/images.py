@@ -17,9 +17,10 @@ import numpy as np
 from mmengine.utils import track_iter_progress
 from PIL import Image
 
-from mmflatten.console import quiet_decoders
+from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.custom_data.reading import DataError, Problem
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
+from mmflatten.datasets.tiff import tiff_parts
 from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, read_bytes
 from mmflatten.text import shorten
 
@@ -37,10 +38,12 @@ class Picture(NamedTuple):
     Attributes:
         size: (width, height) as in training, None if the file is broken.
         digest: SHA-1 of the bytes, or the path if the file cannot be opened.
+        parts: what a TIFF has besides 8 bits in 1 or 3 bands.
     """
 
     size: tuple[int, int] | None
     digest: str
+    parts: str = ''
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -93,6 +96,8 @@ def split_folders(folders: Sequence[Path]) -> list[Path]:
     if len(train) != 1 or len(val or test) != 1:
         raise DataError(f'--images {roots[0]}: expected one folder for training and one for validation, got '
                         f'{shorten([path.name for path in inside])}. Name the two: --images TRAIN VALIDATION.')
+    if val and test:
+        print_progress(f'not used: {shorten([*map(str, test)])}, a split beside {train[0].name} and {val[0].name}')
     return [*train, *(val or test)]
 
 
@@ -115,14 +120,13 @@ def _read(path: Path) -> Picture:
     except (OSError, UnusableFile):
         return Picture(None, str(path))
     digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
-    try:
-        with opened(content) as image:
-            image.load()  # fails for a truncated file, which OpenCV fills with grey
-            image.close()
-            pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
-            return Picture(None if pixels is None else pixels.shape[1::-1], digest)
-    except UNREADABLE:
-        return Picture(None, digest)
+    size = None
+    with contextlib.suppress(*UNREADABLE), opened(content) as image:
+        image.load()  # fails for a truncated file, which OpenCV fills with grey
+        image.close()
+        pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+        size = None if pixels is None else pixels.shape[1::-1]
+    return Picture(size, digest, tiff_parts(content))
 
 
 @contextlib.contextmanager
@@ -138,22 +142,23 @@ def opened(content: bytes) -> Iterator[Image.Image]:
 
 def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -> list[Problem]:
     """Report broken files and duplicates, within the training or the validation images and across."""
-    sides = tuple(map(list, sides))
-    firsts: list[dict[str, Path]] = []
+    training: dict[str, Path] = {}
+    validation: dict[str, Path] = {}
     repeated = []
-    for side in sides:
-        first: dict[str, Path] = {}
+    for first, side in zip((training, validation), sides):
         for path in filter(pictures.__contains__, side):
-            original = first.setdefault(pictures[path].digest, path)
-            if original != path:
+            if (original := first.setdefault(pictures[path].digest, path)) != path:
                 repeated.append(f'{original} = {path}')
-        firsts.append(first)
-    training, validation = firsts
     shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
-    broken = [str(path) for path, picture in pictures.items() if picture.size is None]
+    broken = [str(path) for path, picture in pictures.items() if picture.size is None and not picture.parts]
+    tiffs = {read: [f'{path}: {picture.parts}' for path, picture in pictures.items()
+                    if picture.parts and (picture.size is not None) == read] for read in (False, True)}
     problems = [
         Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, not an '
                 'image, a broken link, a pipe or device, not readable, or above the pixel limit of Pillow'),
+        Problem('TIFF that training cannot read', tiffs[False], 'convert it to 8 or 16 bits in 1 or 3 bands'),
+        Problem('TIFF of which training reads a part', tiffs[True], 'it drops a fourth band and further pages, and '
+                'divides 16 bits by 256; convert it if they matter', stops=False),
         Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
                 'annotation file or folder that --val-share splits'),
         Problem('same image twice', repeated, 'it counts twice', stops=False)]
@@ -165,7 +170,7 @@ def too_thin(pictures: Mapping[Path, Picture], base: Mapping[str, Any] | None) -
     longest = min((max(np.ravel(step[name])) * min(step.get('ratio_range') or [1])
                    for step in _steps((base or {}).get('train_dataloader')) for name in ('scale', 'scales')
                    if 'Resize' in str(step.get('type')) and step.get(name)), default=0)
-    thin = [f'{path} ({" x ".join(map(str, size))})' for path, (size, _) in pictures.items()
+    thin = [f'{path} ({" x ".join(map(str, size))})' for path, (size, *_) in pictures.items()
             if size and longest and longest * min(size) / max(size) < .5]
     fix = f'crop it, or leave it out; resized to {longest:g} pixels, its shorter side has none'
     return [Problem('image too thin to resize', thin, fix)] if thin else []

@@ -153,6 +153,6 @@ def _failure(image: Image, error: Exception) -> PredictionError:
         try:
             with quiet_decoders():
                 read_rgb(str(image))
-        except (OSError, ValueError):  # a folder, or not an image
-            reason = 'cannot be decoded. The file may be damaged, or of a type or size that OpenCV does not support.'
+        except (OSError, ValueError) as unreadable:  # a folder, or not an image
+            return PredictionError(str(unreadable))
     return PredictionError(f'{" and ".join(names)}: {reason}')

@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 
 from mmflatten.custom_data import classification, detection, segmentation
-from mmflatten.custom_data.images import find_images, split_folders
+from mmflatten.custom_data.images import find_images, picture_problems, read_pictures, split_folders
 from mmflatten.custom_data.label_formats import read_labels
 from mmflatten.custom_data.reading import DataError, Request
+from mmflatten.datasets.storage import read_rgb
+from mmflatten.datasets.tiff import tiff_parts
 from tests.test_custom_data.test_custom_data import SIZE, coco, folder, found, request, write_image  # noqa: F401
 
 
 @pytest.mark.parametrize('names', [
     ('train', 'valid', 'test'), ('train', 'validation', 'test'), ('Train', 'Val', 'Test'),
                                    ('training', 'dev'), ('TRAIN', 'TEST'), ('train', 'val')])
-def test_split_folders_are_no_classes(names, tmp_path):
+def test_split_folders_are_no_classes(names, tmp_path, capsys):
     for number, name in enumerate(names):
         for label in ('cat', 'dog'):
             for i in range(3):
@@ -27,6 +29,7 @@ def test_split_folders_are_no_classes(names, tmp_path):
     data = classification.read(Request('cls', [tmp_path], '', tmp_path / 'mine.py'), None)
     assert data.classes == ('cat', 'dog') and data.counts == (6, 6)
     assert [part['data_prefix'].name for part in (data.train, data.val)] == list(names[:2])
+    assert (f'not used: {tmp_path / names[-1]}' in capsys.readouterr().err) == (len(names) == 3)
 
 
 def test_splits_that_cannot_be_told_apart(tmp_path):
@@ -160,3 +163,37 @@ def test_split_of_a_segmentation_set(names, tmp_path):
     data = segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'masks'],
                                      ['background', 'object']), None)
     assert data.counts == (3, 3) and data.train['data_prefix']['img_path'].name == names[0]
+
+
+PIXELS = np.random.default_rng(0).integers(0, 255, SIZE, np.uint8)
+TIFFS = {  # name: bands, and what is said (an error for True)
+    'grey': ([PIXELS], None), 'colours': ([np.dstack([PIXELS] * 3)], None),
+    'float': ([PIXELS.astype(np.float32) / 255], ('32 bits, float values', True)),
+    'float colours': ([np.dstack([PIXELS] * 3).astype(np.float32)], ('32 bits, float values', True)),
+    'double': ([PIXELS.astype(np.float64)], ('64 bits, float values', True)),
+    'whole numbers': ([PIXELS.astype(np.int32)], ('32 bits', True)),
+    'four bands': ([np.dstack([PIXELS] * 4)], ('4 bands', False)),
+    '16 bits': ([PIXELS.astype(np.uint16) * 12], ('16 bits', False)),
+    'four deep bands': ([np.dstack([PIXELS] * 4).astype(np.uint16)], ('4 bands, 16 bits', False)),
+    'pages': ([PIXELS, PIXELS], ('several pages', False))}
+
+
+@pytest.mark.parametrize('name', TIFFS)
+def test_tiffs_of_which_training_reads_a_part_or_nothing(name, tmp_path, capfd):
+    pages, expected = TIFFS[name]
+    file = tmp_path / 'a.tif'
+    file.write_bytes(cv2.imencodemulti('.tif', pages)[1].tobytes())
+    picture = read_pictures([file])[file]
+    assert (picture.size is None) == (expected is not None and expected[1])
+    found = [(problem.where, problem.stops) for problem in picture_problems({file: picture}, [file], [])]
+    assert found == ([([f'{file}: {expected[0]}'], expected[1])] if expected else [])
+    if picture.size is None:
+        with pytest.raises(ValueError, match=f'a.tif.*{expected[0]}'):
+            read_rgb(str(file))
+
+
+@pytest.mark.filterwarnings('ignore:Corrupt EXIF')
+@pytest.mark.parametrize('content', [b'II*\0', b'II*\0\xff\xff\xff\xff', b'MM\0*\0\0\0\x08\xff\xff' + bytes(99),
+                                     b'II*\0\x08\0\0\0\x01\0\x02\x01\x02\0\x01\0\0\0x\0\0\0\0\0\0\0'])
+def test_damaged_headers_of_tiffs(content):
+    assert tiff_parts(content) == ''
