@@ -19,19 +19,11 @@ from mmflatten.custom_data.images import (
     split_folders,
     too_thin,
 )
-from mmflatten.custom_data.reading import (
-    NAMES_FILE,
-    CustomData,
-    DataError,
-    Request,
-    listed,
-    listed_names,
-    problems_of,
-)
+from mmflatten.custom_data.reading import NAMES_FILE, CustomData, DataError, Request, listed, listed_names, problems_of
+from mmflatten.datasets.used import CUT, IGNORED_LABEL, UNKNOWN, UNLABELLED, used_by_mmseg
 from mmflatten.files import read_bytes
 from mmflatten.text import shorten
 
-IGNORE_INDEX = 255
 MAP_SUFFIX = '.png'
 LABEL_MAP_PROBLEMS = {
     'image without a label map': (True, f'put NAME{MAP_SUFFIX} of the same name into the folder of --ann'),
@@ -39,9 +31,9 @@ LABEL_MAP_PROBLEMS = {
     'unreadable label map': (True, 'replace it'),
     'label map with colours': (True, 'convert the colours to one grey value per pixel, the class number'),
     'label map size differs from its image': (True, 'both must have the same width and height'),
-    'label value without a class': (True, f'number the classes 0, 1, ... without gaps; {IGNORE_INDEX} is ignored'),
-    'label value above 255': (True, 'mmseg reads 8 bits, so that 257 would become 1: merge or renumber classes'),
-    'class without pixels': (True, f'it cannot be learned: leave its name out, or draw it; {IGNORE_INDEX} is '
+    UNKNOWN: (True, f'number the classes 0, 1, ... without gaps; {IGNORED_LABEL} is ignored'),
+    CUT: (True, 'mmseg reads 8 bits, so that 257 would become 1: merge or renumber classes'),
+    'class without pixels': (True, f'it cannot be learned: leave its name out, or draw it; {IGNORED_LABEL} is '
                              'ignored, so write 1 where an object is white'),
 }
 
@@ -60,8 +52,8 @@ def read(request: Request, base: Config) -> CustomData:
         raise DataError(f'--ann: expected as many folders as in --images ({shorten([*map(str, images)])}), got '
                         f'{len(maps)} ({shorten([*map(str, maps)])}).')
     names = tuple(request.classes or _class_names(maps[0]))
-    if not 2 <= len(names) <= IGNORE_INDEX:
-        raise DataError(f'--classes: expected 2 to {IGNORE_INDEX} names, got {len(names)} ({shorten(names, 3)}). One '
+    if not 2 <= len(names) <= IGNORED_LABEL:
+        raise DataError(f'--classes: expected 2 to {IGNORED_LABEL} names, got {len(names)} ({shorten(names, 3)}). One '
                         'class needs a second for the rest: --classes background NAME, with values 0 and '
                         '1. More do not fit the 8 bits that mmseg reads.')
     places: dict[str, list[str]] = defaultdict(list)
@@ -118,18 +110,18 @@ def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, Picture
             else:
                 if pictures[image].size not in (None, shape[::-1]):
                     places['label map size differs from its image'].append(str(path))
-                for value in (value for value in counts if not 0 <= value < len(names) and value != IGNORE_INDEX):
-                    name = 'label value above 255' if value > IGNORE_INDEX else 'label value without a class'
-                    places[name].append(f'{value} in {path}')
+                for reason, values in used_by_mmseg(counts, len(names))[1].items():
+                    if reason != UNLABELLED:
+                        places[reason] += [f'{value} in {path}' for value in values]
                 total.update(counts if image in training else {})
-    pixels = max(total.total(), 1)
-    lines = [f'class {name} (value {value}): {total[value] / pixels:.1%} of the pixels'
+    pixels, (used, left_out) = max(total.total(), 1), used_by_mmseg(total, len(names))
+    lines = [f'class {name} (value {value}): {used[value] / pixels:.1%} of the pixels'
              for value, name in enumerate(names)]
     if total:
         places['class without pixels'] += [f'{name} (value {value})' for value, name in enumerate(names)
-                                           if not total[value]]
-    if total[IGNORE_INDEX]:
-        lines.append(f'ignored ({IGNORE_INDEX}): {total[IGNORE_INDEX] / pixels:.1%} of the pixels')
+                                           if not used[value]]
+    lines += [f'ignored ({value}): {count / pixels:.1%} of the pixels'
+              for value, count in left_out.get(UNLABELLED, {}).items()]
     return lines
 
 

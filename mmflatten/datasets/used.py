@@ -1,10 +1,12 @@
-"""Annotations that mmdet trains on, and reasons why it leaves out others."""
+"""Annotations that mmdet and mmseg train on, and reasons why they leave out others."""
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 IGNORED, CROWD, TINY = 'object with ignore=1', 'crowd (iscrowd=1)', 'box narrower than a pixel, or area 0 or below'
+IGNORED_LABEL = 255
+CUT, UNKNOWN, UNLABELLED = 'label value above 255', 'label value without a class', 'ignored pixels'  # of label maps
 OTHER, NO_MASK = 'object of another class', 'segmentation without a polygon of three points'
 
 
@@ -86,3 +88,24 @@ def too_few_boxes(model: Mapping[str, Any], most: int) -> list[str]:
     return [f'model.test_cfg{name}.max_per_img: an image has {most} objects, got {limit}, so its recall is at most '
             f'{limit / most:.2f}; set it to {most} or more'
             for name, part in parts.items() if (limit := part.get('max_per_img', most)) < most]
+
+
+def used_by_mmseg(pixels: Mapping[int, int], classes: int,
+                  reduce_zero_label: bool = False) -> tuple[Counter, dict[str, dict[int, int]]]:
+    """Return the pixels of each label that mmseg trains on, and those of the values that it does not, by the reason.
+
+    The rules are those of mmseg's `LoadAnnotations`, which reads 8 bits. With `UNKNOWN` values, training stops.
+
+    Args:
+        pixels: number of pixels of each value in label maps.
+        classes: number of labels, from 0; `reduce_zero_label` takes label 0 from the value 1, and ignores 0.
+    """
+    used, left_out = Counter(), {}
+    for value, count in pixels.items():
+        label = value - reduce_zero_label
+        if 0 <= label < classes and value < IGNORED_LABEL:
+            used[label] += count
+        else:
+            reason = CUT if value > IGNORED_LABEL else UNLABELLED if value == IGNORED_LABEL or label < 0 else UNKNOWN
+            left_out.setdefault(reason, {})[value] = count
+    return used, left_out

@@ -3,13 +3,24 @@ import itertools
 import json
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
-from mmflatten.custom_data import detection
+from mmflatten.custom_data import detection, segmentation
 from mmflatten.custom_data.reading import Request
-from mmflatten.datasets.used import CROWD, IGNORED, TINY, used_by_mmdet
+from mmflatten.datasets.used import (
+    CROWD,
+    CUT,
+    IGNORED,
+    TINY,
+    UNKNOWN,
+    UNLABELLED,
+    used_by_mmdet,
+    used_by_mmseg,
+)
 from mmflatten.engine.datasets import build_dataset
 from tests.test_custom_data.test_custom_data import coco, folder, found, read_detection, write_image  # noqa: F401
 
@@ -157,3 +168,31 @@ def test_limits_of_the_base(folder):  # noqa: F811
     assert problems['image too thin to resize'].stops and 'thin.png (3000 x 1)' in str([*problems.values()])
     limit, = problems['more objects than boxes'].where
     assert 'model.test_cfg.rcnn.max_per_img' in limit and '0.60' in limit
+
+
+@pytest.mark.parametrize('reduce_zero_label', [False, True])
+@pytest.mark.parametrize('classes, values', [(3, [0, 1, 2, 255]), (3, [0, 1, 3, 4, 254, 255]), (254, [0, 1, 253, 254]),
+                                             (2, [1, 2])])
+def test_pixels_of_label_maps_are_those_of_mmseg(classes, values, reduce_zero_label, tmp_path):
+    from mmseg.datasets.transforms import LoadAnnotations
+    label_map = np.random.default_rng(0).choice(values, (30, 40)).astype(np.uint8)
+    cv2.imwrite(str(tmp_path / 'a.png'), label_map)
+    loaded = LoadAnnotations()(dict(seg_map_path=str(tmp_path / 'a.png'), reduce_zero_label=reduce_zero_label,
+                                    seg_fields=[]))['gt_seg_map']
+    pixels = dict(zip(*(part.tolist() for part in np.unique(label_map, return_counts=True))))
+    used, left_out = used_by_mmseg(pixels, classes, reduce_zero_label)
+    assert used == {label: count for label in range(classes) if (count := np.count_nonzero(loaded == label))}
+    assert sum(left_out.get(UNLABELLED, {}).values()) == np.count_nonzero(loaded == 255)
+    assert sum(left_out.get(UNKNOWN, {}).values()) == np.count_nonzero((loaded >= classes) & (loaded < 255))
+    assert used_by_mmseg({256: 5, 257: 7, 1: 9}, 2)[1] == {CUT: {256: 5, 257: 7}}
+
+
+def test_label_maps_of_a_thin_image(tmp_path):
+    for name, size in (('a', (40, 40)), ('b', (1, 3000)), ('c', (42, 40))):
+        write_image(tmp_path / 'images' / f'{name}.png', ord(name), size)
+        (tmp_path / 'maps').mkdir(exist_ok=True)
+        cv2.imwrite(str(tmp_path / 'maps' / f'{name}.png'), np.eye(*size, dtype=np.uint8))
+    data = segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'maps'],
+                                     ['rest', 'line']), BASE)
+    problem, = data.problems
+    assert problem.name == 'image too thin to resize' and problem.stops and 'b.png (3000 x 1)' in problem.where[0]
