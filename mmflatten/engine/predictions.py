@@ -13,6 +13,7 @@ from mmengine.fileio import get
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmflatten.engine.fonts import fonts_for, opencv_writes
 from mmflatten.registry import HOOKS
 
 DRAWING_SCORE = 0.3
@@ -102,8 +103,11 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
         score: instances below it are left out.
         truth: draw the truth too, where the sample has it.
     """
-    options = dict(draw_gt=truth, out_file=out_file, step=step)
-    with rc_context({'text.parse_math': False}):  # a dollar in the name of a class
+    options: dict[str, Any] = dict(draw_gt=truth, out_file=out_file, step=step)
+    names = (getattr(visualizer, 'dataset_meta', None) or {}).get('classes') or ()
+    if 'pred_sem_seg' in sample:
+        options['with_labels'], names = opencv_writes(''.join(names)), ()
+    with rc_context({'text.parse_math': False, **fonts_for(names)}):  # a dollar in the name of a class
         if hasattr(visualizer, 'visualize_cls'):
             # Text is drawn into the image, which must be large enough to read it.
             short, long = sorted(image.shape[:2])

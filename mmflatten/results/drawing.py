@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import singledispatch
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure, FigureBase
 
+from mmflatten.engine.fonts import fonts_for
 from mmflatten.results.figures import Confusion, Lines, Plot
 from mmflatten.text import figure_text
 
@@ -27,8 +28,12 @@ MAX_LEGEND, MAX_LEGEND_BESIDE = 12, 20  # lines, in and beside the axes
 
 def save_png(path: str | Path, panels: Mapping[str, Plot], columns: int = 3) -> None:
     """Draw titled panels, at most `columns` in a row, into a PNG file."""
-    with rc_context(STYLE):
+    with rc_context({**STYLE, **fonts_for(name for plot in panels.values() for name in _names(plot))}):
         _figure(panels, columns).savefig(path, dpi=100)
+
+
+def _names(plot: Plot) -> Iterable[str]:
+    return plot.names if isinstance(plot, Confusion) else plot.lines
 
 
 def svg(plot: Plot) -> str:

@@ -8,6 +8,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from mmflatten.explain.drawings import panel_grid
+from mmflatten.text import figure_text
 
 WIDTH = 3.4  # of a panel, in inches
 LOCAL = ' + local'
@@ -122,6 +123,6 @@ def receptive_field_figure(fields: Mapping[str, np.ndarray], title: str) -> Figu
     figure, panels = panel_grid(len(fields), 4, 3.3, next(iter(fields.values())).shape, title)
     for panel, (name, values) in zip(panels, fields.items()):
         image = panel.imshow(np.maximum(values / values.max(), SMALLEST), cmap='magma', norm=LogNorm(SMALLEST, 1))
-        panel.set_title(name, fontsize='small')
+        panel.set_title(figure_text(name), fontsize='small')
     figure.colorbar(image, ax=panels, shrink=.8, label='fraction of the largest value')
     return figure

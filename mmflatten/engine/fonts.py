@@ -1,0 +1,44 @@
+"""A font of the system for names in scripts that Matplotlib's own font lacks, such as Chinese."""
+from collections.abc import Iterable
+from functools import cache
+
+from mmflatten.console import print_progress
+from mmflatten.text import printable, shorten
+
+
+def fonts_for(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return settings of Matplotlib with the installed font that has the most characters of these names.
+
+    A line names the characters that no font has, which are drawn as boxes.
+    """
+    return _fonts_with(frozenset(printable(''.join(names))) - {' '})
+
+
+@cache
+def opencv_writes(text: str) -> bool:
+    """Return True if OpenCV, with which mmseg draws, has the letters of a text; otherwise print that it is left out."""
+    if not text.isascii():
+        print_progress('drawings: label maps have no class names, since OpenCV writes ASCII alone.')
+    return text.isascii()
+
+
+@cache
+def _fonts_with(characters: frozenset[str]) -> dict[str, list[str]]:
+    from matplotlib.font_manager import fontManager
+    from matplotlib.ft2font import FT2Font
+
+    def absent(path: str) -> list[str]:
+        try:
+            known = FT2Font(path).get_charmap()
+        except (OSError, RuntimeError):  # removed, or without outlines
+            return [*characters]
+        return sorted(char for char in characters if ord(char) not in known)
+
+    fewest, family = absent(fontManager.findfont('DejaVu Sans')), ''
+    for name, path in sorted((font.name, font.fname) for font in fontManager.ttflist) if fewest else ():
+        if not name.startswith('Last Resort') and len(found := absent(path)) < len(fewest):  # that has boxes alone
+            fewest, family = found, name
+    if fewest:
+        print_progress(f'drawings: no installed font has {shorten(fewest, 5)} of the class names, which become boxes. '
+                       'Install one, such as fonts-noto-cjk for Chinese, Japanese and Korean.')
+    return {'font.sans-serif': [family], 'font.monospace': [family]} if family else {}
