@@ -171,6 +171,23 @@ def test_nan_loss_keeps_the_last_good_checkpoint(tiny, fails):
         assert all(weight.isfinite().all() for weight in torch.load(good, weights_only=False)['state_dict'].values())
 
 
+ADVICE = {  # options that the message and docs/faq.md advise
+    'a lower rate': ['optim_wrapper.optimizer.lr=1e-32'], 'no such schedule': ['param_scheduler.0.gamma=0.1'],
+    'clipped gradients': ['optim_wrapper.clip_grad.max_norm=1', 'optim_wrapper.optimizer.lr=1e-32']}
+
+
+@pytest.mark.parametrize('name', ADVICE)
+def test_advice_after_a_nan_loss_works_as_written(name, tiny, tools, fails, capsys):
+    tiny.write_config(extra="param_scheduler = [dict(type='MultiStepLR', by_epoch=True, milestones=[1], gamma=1e30)]")
+    line = fails('train', tiny.config)
+    assert 'Lower the learning rate, clip gradients' in line and '--resume' in line and 'epoch_1.pth' in line
+    assert tools.train([tiny.config, '--resume', '--cfg-options', *ADVICE[name]]) == 0
+    output = ''.join(capsys.readouterr())
+    assert 'take effect from iteration 5' in output and ADVICE[name][0].split('=')[0].split('.')[-1] in output
+    last = torch.load(tiny.work_dir / 'epoch_4.pth', weights_only=False)
+    assert last['meta']['iter'] == 16 and all(weight.isfinite().all() for weight in last['state_dict'].values())
+
+
 def test_invalid_option_is_rejected(tiny, fails, monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
     monkeypatch.delenv('RANK', raising=False)
