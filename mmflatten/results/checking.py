@@ -12,8 +12,8 @@ from mmflatten.datasets.masks import can_be_drawn
 
 FAR = 1e9  # pixels from the origin
 TYPES: dict[str, tuple[type, ...]] = dict(
-    img_path=(str,), right_path=(str,), img_id=(int, str), ori_shape=(tuple, list, torch.Size), pred_score=(Tensor,),
-    pred_label=(Tensor,), gt_label=(Tensor,))
+    img_path=(str,), right_path=(str,), img_id=(int, float, str), ori_shape=(tuple, list, torch.Size),
+    pred_score=(Tensor,), pred_label=(Tensor,), gt_label=(Tensor,))
 
 
 class ResultsError(ValueError):

@@ -9,6 +9,7 @@ from mmdet.evaluation import CocoMetric
 from pycocotools import mask as coco_mask
 
 from mmflatten.results.analysis import Analysis, analyze
+from mmflatten.results.checking import check_entries
 from mmflatten.results.coco import read_instances
 from mmflatten.results.reading import Results, ResultsError
 from mmflatten.tasks import tasks
@@ -65,6 +66,22 @@ def test_ap_is_that_of_mmdets_metric(scenes, found_in_scenes):
     by_truth = analyze(results_of(found_in_scenes))
     assert by_truth.summary == pytest.approx(by_file.summary, nan_ok=True)
     assert per_class(by_truth, 'bbox') == pytest.approx(per_class(by_file, 'bbox'), nan_ok=True)
+
+
+@pytest.mark.parametrize('new', [lambda number: f'img_{number}', float, lambda number: f'{number}'])
+def test_ids_of_images_may_be_text_or_fractional_numbers(new, scenes, found_in_scenes, tmp_path):
+    content = json.loads((scenes / 'annotations' / 'instances_val.json').read_text())
+    for entry in content['images']:
+        entry['id'] = new(entry['id'])
+    for entry in content['annotations']:
+        entry['image_id'] = new(entry['image_id'])
+    (tmp_path / 'ann.json').write_text(json.dumps(content))
+    entries = [dict(entry, img_id=new(entry['img_id'])) for entry in found_in_scenes]
+    check_entries(entries, tmp_path)
+    found = analyze(results_of(entries, tmp_path / 'ann.json'))
+    expected = analyze(results_of(found_in_scenes, scenes / 'annotations' / 'instances_val.json'))
+    assert found.summary == pytest.approx(expected.summary, nan_ok=True)
+    assert [errors for _, errors in found.worst] == [errors for _, errors in expected.worst]
 
 
 def instances(boxes: list[list[float]], labels: list[int], scores: list[float] | None = None) -> dict:
