@@ -27,7 +27,7 @@ class CocoFile:
         places: `file:line` of an annotation, by its id, or of an image, by its path, for another format.
         faults: places of problems of another format, by the names of `labels.LABEL_PROBLEMS`.
         converted: True if `content` is not in a file yet.
-        unlisted: number of images in the folder that are not in the file.
+        unlisted: images in the folder that are not in the file.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class CocoFile:
     places: dict[Any, str] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=dict)
     converted: bool = False
-    unlisted: int = 0
+    unlisted: frozenset[Path] = frozenset()
 
     def place(self, annotation: dict) -> str:
         """Return where an annotation is, for a message."""
@@ -94,7 +94,7 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
             image['file_name'], changed = found.relative_to(folder).as_posix(), True
     listed = {os.path.normpath(folder / image['file_name']) for image in content['images']}
     return CocoFile(path.resolve(), folder.resolve(), content, converted=changed,
-                    unlisted=sum(os.path.normpath(file) not in listed for file in files))
+                    unlisted=frozenset(file for file in files if os.path.normpath(file) not in listed))
 
 
 def _without_groups(content: dict) -> bool:

@@ -77,8 +77,9 @@ def read(request: Request, base: Config) -> CustomData:
         if limits := too_few_boxes(base.model, max(part.most for part in used)):
             problems.append(Problem('more objects than boxes', limits, 'it is a setting of the base', stops=False))
     facts = _summary(*used, names, pictures, masks, [len(part.images) for part in (train, val)])
-    facts += [f'{part.unlisted} images in {part.folder} are not in {part.path}: left out'
-              for part in read if part.unlisted]
+    for folder in dict.fromkeys(part.folder for part in read):
+        if rest := frozenset.intersection(*(part.unlisted for part in read if part.folder == folder)):
+            facts.append(f'{len(rest)} images in {folder} are in no annotation file: left out')
     return CustomData(DATASET, *arguments, (len(used[0].images), len(val.images)), tuple(names), facts, problems, lists,
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
 

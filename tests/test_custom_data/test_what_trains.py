@@ -79,6 +79,15 @@ def test_init_counts_images_that_train(folder):  # noqa: F811
     assert mmdet_trains_on(data.train['ann_file'], folder, data.classes, filter_cfg=data.train['filter_cfg'])[0] == 1
 
 
+def test_images_of_no_annotation_file_are_counted_once(folder):  # noqa: F811
+    train, val = coco(), coco()
+    train['images'], val['images'] = train['images'][:3], val['images'][3:5]
+    train['annotations'], val['annotations'] = train['annotations'][:6], val['annotations'][6:10]
+    facts = read_detection(folder, train, val).facts
+    assert [fact for fact in facts if 'left out' in fact] == [
+        f'1 images in {folder / "images"} are in no annotation file: left out']
+
+
 @pytest.mark.parametrize('name', LEFT_OUT)
 def test_everything_left_out_is_named(name, folder):  # noqa: F811
     change, reason = LEFT_OUT[name]

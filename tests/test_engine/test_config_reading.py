@@ -1,6 +1,9 @@
 """Errors in config files name the file, also an inherited one, and the reason."""
+from argparse import ArgumentParser
+
 import pytest
 
+from mmflatten.cli.common import add_config_options
 from mmflatten.config import ConfigError, read_config
 
 
@@ -50,3 +53,20 @@ def test_unreadable_config_error_names_file_and_reason(tmp_path, name, text, wor
     (tmp_path / name).write_text(text)
     message = refused(tmp_path / name)
     assert str(tmp_path) in message and all(word in message for word in words), message
+
+
+@pytest.mark.parametrize('text, value', [
+    ("{'type':'BN','eps':1e-3}", {'type': 'BN', 'eps': 1e-3}), ('{}', {}),
+    ("[{'type': 'BN'}, 2]", [{'type': 'BN'}, 2]), ("{'a': {'b': (1, 2)}}", {'a': {'b': (1, 2)}}),
+    ('dict(type=1)', None),
+    ("{'type': BN}", None), ("{'type'", None)])
+def test_dictionaries_in_options(text, value, capsys):
+    parser = ArgumentParser()
+    add_config_options(parser, 'a=1')
+    words = ['--cfg-options', 'a.first=1', f'a.norm_cfg={text}', 'a.last=x']
+    if value is not None:
+        assert parser.parse_args(words).cfg_options == {'a.first': 1, 'a.norm_cfg': value, 'a.last': 'x'}
+        return
+    with pytest.raises(SystemExit):
+        parser.parse_args(words)
+    assert 'a.norm_cfg: expected a dictionary' in capsys.readouterr().err

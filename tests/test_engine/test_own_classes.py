@@ -1,6 +1,9 @@
 """Mistakes in user-defined classes that would give an AP of 0 are rejected before training, with the field."""
 import json
+import shutil
 
+import cv2
+import numpy as np
 import pytest
 
 # name: (line added to the config, substrings of the error)
@@ -79,3 +82,17 @@ def test_classes_may_be_a_file_of_names(validated, tools, detection):
     names.write_text('cat\ndog\n')
     both = '\n'.join(f"{part}_dataloader['dataset']['metainfo'] = dict(classes='{names}')" for part in ('train', 'val'))
     assert tools.train([validated(both)]) == 0
+
+
+def test_one_class_of_a_softmax_is_refused(segmentation, tiny, tools, fails):
+    """Its probability is 1 and its loss 0, whatever the weights."""
+    one = ["train_dataloader.dataset.metainfo.classes=['a']", 'model.decode_head.num_classes=1']
+    for path in (segmentation.data / 'maps').iterdir():
+        cv2.imwrite(str(path), 255 * np.eye(*cv2.imread(str(path), cv2.IMREAD_UNCHANGED).shape, dtype=np.uint8))
+    assert 'num_classes: expected at least 2' in fails('train', segmentation.config, '--cfg-options', *one)
+    sigmoid = 'model.decode_head.loss_decode.use_sigmoid=True'
+    assert tools.train([segmentation.config, '--cfg-options', *one, sigmoid]) == 0
+    shutil.rmtree(tiny.data / 'light')
+    line = fails('train', tiny.config, '--no-validate', '--cfg-options', 'model.head.num_classes=1',
+                 'data_preprocessor.num_classes=1')
+    assert 'num_classes: expected at least 2' in line

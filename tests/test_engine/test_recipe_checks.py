@@ -1,11 +1,14 @@
 """`mmflatten check`: mistakes in configs, the report of one screen, and the exit status."""
 import copy
+import json
 import re
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 from mmengine.config import Config, ConfigDict
 
@@ -76,6 +79,26 @@ def test_check_names_limits_below_the_objects_of_an_image():
     found.most_objects = 8  # read from the annotation file, which configs of this test do not have
     (check, text), = warnings_of(found)
     assert check == 'objects' and 'model.test_cfg.rcnn.max_per_img' in text and '0.62' in text
+
+
+def test_check_counts_objects_in_real_files(tool, tmp_path, capsys):
+    """Through a wrapper; crowds are not among the objects that training needs boxes for."""
+    cv2.imwrite(str(tmp_path / 'a.png'), np.zeros((64, 64, 3), np.uint8))
+    objects = [dict(id=n + 1, image_id=1, category_id=1, bbox=[n, n, 9, 9], area=81, iscrowd=int(n > 24))
+               for n in range(30)]
+    (tmp_path / 'ann.json').write_text(json.dumps(dict(
+        images=[dict(id=1, file_name='a.png', width=64, height=64)], annotations=objects,
+        categories=[dict(id=1, name='cell')])))
+    (tmp_path / 'mine.py').write_text(f"""
+_base_ = ['{CONFIGS / DETECTOR}']
+model = dict(roi_head=dict(bbox_head=dict(num_classes=1), mask_head=dict(num_classes=1)))
+train_dataloader = dict(dataset=dict(_delete_=True, type='RepeatDataset', times=40, dataset=dict(
+    type='mmflatten.CheckedCocoDataset', data_root='{tmp_path}', ann_file='ann.json', data_prefix=dict(img=''),
+    metainfo=dict(classes=('cell', )), pipeline=[])))
+""")
+    assert tool.main([str(tmp_path / 'mine.py')]) == 1
+    out = capsys.readouterr().out
+    assert 'warning (objects): model.test_cfg.rcnn.max_per_img: an image has 25 objects, got 20' in out
 
 
 def test_every_check_has_a_mistake_here():

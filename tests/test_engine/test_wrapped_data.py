@@ -17,6 +17,10 @@ WRAPPED = {  # code after the config, and words of the error (none: it trains)
     'other file': ("val_dataloader['dataset'] = dict(type='ConcatDataset', datasets=[a])\n"
                    "val_evaluator['ann_file'] = '{data}/other.json'", ('val_evaluator.ann_file', )),
     'part of the file': ("val_dataloader['dataset'] = dict(a, indices=1)", ('val_evaluator.ann_file', '1 of its 2')),
+    'repeated inside of a mixture': (
+        "twice = dict(type='RepeatDataset', times=2, dataset=a)\n"
+        "val_dataloader['dataset'] = dict(type='MultiImageMixDataset', dataset=twice, pipeline=[])", ('4 samples of 2 images', )),
+    'mixture': ("val_dataloader['dataset'] = dict(type='MultiImageMixDataset', dataset=a, pipeline=[])", ()),
     'one': ("val_dataloader['dataset'] = dict(type='ConcatDataset', datasets=[a])", ()),
     'repeated training': ("train_dataloader['dataset'] = dict(type='RepeatDataset', times=2, dataset=t)", ()),
     'missing class in training': ("t.update(type='CocoDataset', metainfo=dict(classes=('cat', 'cow')))\n"
@@ -41,3 +45,17 @@ def test_wrapped_data_sets(name, validated, detection, tools, fails):  # noqa: F
         assert all(word in line for word in words), line
     else:
         assert tools.train([config]) == 0
+
+
+@pytest.mark.parametrize('name', ['two files', 'repeated', 'part of the file'])
+def test_wrapped_data_sets_of_a_test(name, validated, detection, tools, fails):  # noqa: F811
+    (detection.data / 'copy.json').write_text(detection.annotations.read_text())
+    config = validated('')
+    assert tools.train([config, '--no-validate']) == 0
+    detection.config.write_text(detection.config.read_text() + f"""
+a, t = val_dataloader['dataset'], train_dataloader['dataset']
+{WRAPPED[name][0]}
+test_dataloader, test_evaluator, test_cfg = val_dataloader, val_evaluator, dict(type='TestLoop')
+""")
+    line = fails('test', config, detection.folder / 'run' / 'epoch_1.pth')
+    assert all(word.replace('val_', 'test_') in line for word in WRAPPED[name][1]), line

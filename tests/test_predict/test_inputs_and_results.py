@@ -93,6 +93,19 @@ def test_inputs_without_images_are_named(name, kind, tmp_path):
     assert str(tmp_path / name) in str(error.value)
 
 
+def test_images_of_other_types_are_named(tmp_path, capsys):
+    for name in ('a.png', 'b.jpg'):
+        write_image(tmp_path / name)
+    for name in ('c.jfif', 'd.HEIC', 'e.gif', 'notes.txt', '.hidden.gif'):
+        (tmp_path / name).write_bytes(b'x')
+    assert len(Inputs([str(tmp_path)])) == 2
+    line = capsys.readouterr().err
+    assert 'left out 3 images of other types' in line and all(name in line for name in ('c.jfif', 'd.HEIC', 'e.gif'))
+    write_image(tmp_path / 'f' / 'a.png')
+    Inputs([str(tmp_path / 'f')])
+    assert not capsys.readouterr().err
+
+
 def test_input_names_are_unique(tmp_path):
     for name in ('a/x.png', 'b/x.png', 'b/x_2.png', 'b/._x.png', 'c/x_2.png'):
         write_image(tmp_path / name)
