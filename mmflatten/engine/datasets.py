@@ -194,6 +194,10 @@ def _check(loop: BaseLoop, split: str, model: nn.Module) -> None:
     head = getattr(model, 'decode_head', None) or getattr(model, 'head', None)
     number = getattr(head, 'num_classes', None)
     labels = (number, getattr(head, 'ignore_index', -100)) if isinstance(number, int) else None
+    loss = getattr(head, 'loss_decode', getattr(head, 'loss_module', None))
+    if number == 1 and getattr(loss, 'use_sigmoid', True) is False:
+        raise ClassesError('num_classes: expected at least 2 for a softmax, whose only class has the probability 1, '
+                           f'got 1 in {type(head).__name__}. Add a class for the rest.')
     for part in class_checks.with_inner(loop.dataloader.dataset):
         # mmdet's CocoDataset skips names that its annotation file does not have.
         categories = getattr(part, 'cat_ids', None)
