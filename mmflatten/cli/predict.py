@@ -97,10 +97,6 @@ def _predict(args: Namespace, lines: TextIO) -> None:
     sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n')
     if empty:
         sys.stderr.write(f'{empty} without instances of --score {args.score:g} or more\n')
-    _raise_failures([*failures, *map(str, inputs.failures)])
-
-
-def _raise_failures(failures: Sequence[str]) -> None:
-    if failures:
+    if failures := [*failures, *map(str, inputs.failures)]:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
         raise ValueError(f'{len(failures)} failures: {shorten(failures, 3)}')

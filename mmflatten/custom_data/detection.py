@@ -12,7 +12,7 @@ from mmflatten.custom_data.images import Picture, picture_problems, read_picture
 from mmflatten.custom_data.label_formats import read_labels
 from mmflatten.custom_data.labels import LABEL_PROBLEMS
 from mmflatten.custom_data.reading import CustomData, DataError, Problem, Request, problems_of
-from mmflatten.datasets.masks import box_of_mask, can_be_drawn
+from mmflatten.datasets.masks import box_of_mask, can_be_drawn, overlaps
 from mmflatten.datasets.used import CROWD, IGNORED, OTHER, TINY, Used, reason_left_out, too_few_boxes, used_by_mmdet
 from mmflatten.text import shorten
 
@@ -145,7 +145,8 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
     segmentation = annotation.get('segmentation')
     if segmentation and not can_be_drawn(segmentation, image):
         faults.append('segmentation that cannot be drawn')
-    elif segmentation and not is_mask(segmentation, image):
+    elif isinstance(segmentation, list) and not all(are_numbers(polygon) and len(polygon) >= 6 and len(polygon) % 2 == 0
+                                                    for polygon in segmentation):
         faults.append(UNUSABLE)
         segmentation = None
     if not are_numbers(box) or len(box) != 4:
@@ -154,7 +155,7 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
         faults.append('rotated box (attributes.rotation)')
     if None not in (image.get('width'), image.get('height')):
         x, y, width, height = box
-        if x >= image['width'] or y >= image['height'] or x + width <= 0 or y + height <= 0:
+        if not overlaps(box, image):
             faults.append('box outside its image')
         elif min(x, y, image['width'] - x - width, image['height'] - y - height) < -BORDER:
             faults.append('box over the border')
@@ -164,12 +165,6 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
         elif segmentation and not faults and _exceeds(box_of_mask(segmentation), box, image):
             faults.append('segmentation outside its box')
     return faults
-
-
-def is_mask(segmentation: Any, image: dict) -> bool:
-    """Return True for run lengths or polygons that `pycocotools` draws."""
-    return can_be_drawn(segmentation, image) and (isinstance(segmentation, dict) or all(
-        are_numbers(polygon) and len(polygon) >= 6 and len(polygon) % 2 == 0 for polygon in segmentation))
 
 
 def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:

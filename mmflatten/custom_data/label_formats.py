@@ -32,11 +32,10 @@ def read_labels(request: Request) -> list[CocoFile]:
 
 def _as_objects(parts: list[CocoFile], request: Request) -> list[CocoFile]:
     """Make crowds objects, if `--crowds-as-objects` asks for it."""
-    crowds = [entry for part in parts for entry in part.content['annotations'] if entry.get('iscrowd')]
-    for entry in crowds if request.crowds_as_objects else ():
-        entry['iscrowd'] = 0
-    for part in parts:
-        part.converted = part.converted or bool(crowds) and request.crowds_as_objects
+    for part in parts if request.crowds_as_objects else ():
+        for entry in part.content['annotations']:
+            if entry.get('iscrowd'):
+                entry['iscrowd'], part.converted = 0, True
     return parts
 
 

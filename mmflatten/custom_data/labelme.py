@@ -4,8 +4,9 @@ import reprlib
 from pathlib import Path
 
 from mmflatten.custom_data.coco import are_numbers
-from mmflatten.custom_data.labels import Labelled, Labels, box_of, read_files
+from mmflatten.custom_data.labels import Labelled, Labels, read_files
 from mmflatten.custom_data.reading import Request
+from mmflatten.datasets.masks import box_of_mask
 from mmflatten.files import parse_json, read_text
 
 RESERVED = ('__ignore__', '_background_')  # names that are no class
@@ -27,8 +28,7 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
         if name in RESERVED:  # as labelme's own converters
             continue
         place = f'{file}: shapes[{number}]'
-        if kind in ('mask', 'rotation'):  # corners of the mask's box, or of a rotated box
-            kind = 'rectangle' if kind == 'mask' else 'polygon'
+        kind = {'mask': 'rectangle', 'rotation': 'polygon'}.get(kind, kind)  # corners of its box, or of a rotated one
         if kind not in ('polygon', 'rectangle', 'circle'):
             faults['shape without an area'].append(f'{place} ({reprlib.repr(kind)})')
             continue
@@ -46,5 +46,5 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
         found.setdefault(key, (name.strip(), kind, place, []))[3].append(polygon)
     size = content.get('imageWidth'), content.get('imageHeight'), str(file)
     return str(content.get('imagePath') or ''), size, [
-        Labelled(name, box_of(polygons), polygons if kind == 'polygon' else [], place)
+        Labelled(name, box_of_mask(polygons), polygons if kind == 'polygon' else [], place)
         for name, kind, place, polygons in found.values()]

@@ -7,6 +7,7 @@ from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
 from xml.parsers.expat import ExpatError
 
+import cv2
 import numpy as np
 
 from mmflatten.custom_data.coco import CocoFile, are_numbers
@@ -70,9 +71,10 @@ class Labels:
             for item in objects:
                 key = len(content['annotations']) + 1
                 places[key] = item.place
-                area = sum(map(polygon_area, item.polygons)) if item.polygons else item.box[2] * item.box[3]
+                areas = [cv2.contourArea(np.reshape(part, (-1, 2)).astype(np.float32)) for part in item.polygons]
                 content['annotations'].append(dict(id=key, image_id=number, category_id=ids[item.name], bbox=item.box,
-                                                   area=area, iscrowd=int(item.crowd), segmentation=item.polygons))
+                                                   area=sum(areas) if areas else item.box[2] * item.box[3],
+                                                   iscrowd=int(item.crowd), segmentation=item.polygons))
         return CocoFile(self.source, folder, content, places, self.faults, converted=True)
 
 
@@ -111,16 +113,3 @@ def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: 
                 labels.sizes[image] = size
         parts.append(labels)
     return parts
-
-
-def box_of(polygons: Sequence[Sequence[float]]) -> list[float]:
-    """Return the [x, y, width, height] around flat polygons."""
-    points = np.concatenate([np.reshape(polygon, (-1, 2)) for polygon in polygons])
-    (x1, y1), (x2, y2) = points.min(0).tolist(), points.max(0).tolist()
-    return [x1, y1, x2 - x1, y2 - y1]
-
-
-def polygon_area(polygon: Sequence[float]) -> float:
-    """Return the area of a flat polygon by the shoelace formula, in square pixels."""
-    x, y = np.reshape(polygon, (-1, 2)).T
-    return float(abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2)

@@ -77,9 +77,8 @@ def read(request: Request, base: Config) -> CustomData:
 
 
 def _class_names(maps: Path) -> list[str]:
-    for folder in (maps, maps.parent):
-        if (folder / NAMES_FILE).is_file():
-            return listed_names(folder)
+    if names := listed_names(maps) or listed_names(maps.parent):
+        return names
     raise DataError(f'--classes is missing: name the label values 0, 1, ..., or write one name per line into '
                     f'{maps / NAMES_FILE}.')
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.custom_data.images import find_images, read_pictures
-from mmflatten.custom_data.labels import Labelled, Labels, box_of
+from mmflatten.custom_data.labels import Labelled, Labels
 from mmflatten.custom_data.reading import NAMES_FILE, DataError, Request, listed_names
+from mmflatten.datasets.masks import box_of_mask
 from mmflatten.files import UnusableFile, read_text, read_yaml
 
 LARGEST_FRACTION = 2  # a box may lie over the border of its image, but not this far
@@ -147,8 +148,10 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
             labels.faults['class id without a name'].append(f'{place} ({label:g} of {len(labels.names)} names)')
         else:
             values = [value * size[axis % 2] for axis, value in enumerate(values)]
-            outline = [values[0] - values[2] / 2, values[1] - values[3] / 2, *values[2:]] if box else box_of([values])
-            objects.append(Labelled(labels.names[int(label)], outline, [] if box else [values], place))
+            around = box_of_mask([values])
+            if box:
+                around = [values[0] - values[2] / 2, values[1] - values[3] / 2, *values[2:]]
+            objects.append(Labelled(labels.names[int(label)], around, [] if box else [values], place))
     return objects
 
 

@@ -2,7 +2,7 @@
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 
-from mmflatten.datasets.masks import can_be_drawn
+from mmflatten.datasets.masks import can_be_drawn, overlaps
 from mmflatten.registry import DATASETS
 from mmflatten.text import shorten
 
@@ -24,7 +24,7 @@ class CheckedCOCO(COCO):
                 problem = f'has the category_id {category}, which is not one of the categories ({known})'
             elif image is None:
                 problem = f'has the image_id {annotation.get("image_id")}, which is not listed under images'
-            elif 'bbox' in annotation and not _overlap(*annotation['bbox'], image):
+            elif 'bbox' in annotation and not overlaps(annotation['bbox'], image):
                 problem = (f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]}, and '
                            f'{image.get("file_name")} is {image["width"]} x {image["height"]}')
             elif annotation.get('segmentation') and not can_be_drawn(annotation['segmentation'], image):
@@ -62,7 +62,3 @@ class CheckedCocoDataset(CocoDataset):
     """mmdet's `CocoDataset` with the checks of `CheckedCOCO`."""
 
     COCOAPI = CheckedCOCO
-
-
-def _overlap(x: float, y: float, width: float, height: float, image: dict) -> bool:
-    return x < image['width'] and y < image['height'] and x + width > 0 and y + height > 0

@@ -49,6 +49,12 @@ def box_of_mask(segmentation: Any) -> list[float]:
     return [min(x), min(y), max(x) - min(x), max(y) - min(y)]
 
 
+def overlaps(box: Sequence[float], image: Mapping[str, Any]) -> bool:
+    """Return True if a box [x, y, width, height] has an area in an image, whose entry states its size."""
+    x, y, width, height = box
+    return 0 < x + width and x < (image.get('width') or 0) and 0 < y + height and y < (image.get('height') or 0)
+
+
 def run_lengths(text: str) -> list[int]:
     """Decode compressed run lengths: 5 bits in each letter, and differences to the last number but one.
 

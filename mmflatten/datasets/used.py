@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mmflatten.datasets.masks import overlaps
+
 IGNORED, CROWD, TINY = 'object with ignore=1', 'crowd (iscrowd=1)', 'box narrower than a pixel, or area 0 or below'
 IGNORED_LABEL = 255
 CUT, UNKNOWN, UNLABELLED = 'label value above 255', 'label value without a class', 'ignored pixels'  # of label maps
@@ -59,12 +61,10 @@ def used_by_mmdet(content: Mapping[str, list[dict]], classes: Collection[str], f
 def reason_left_out(entry: Mapping[str, Any], image: Mapping[str, Any], categories: Collection,
                     masks: bool = False) -> str | None:
     """Say why an annotation with a box of four numbers is not learned; None if it is."""
-    x, y, width, height = entry['bbox'] if is_box(entry.get('bbox')) else (0, 0, 0, 0)
-    inside = (min(x + width, image.get('width') or 0) > max(x, 0)
-              and min(y + height, image.get('height') or 0) > max(y, 0))
+    box = entry['bbox'] if is_box(entry.get('bbox')) else [0, 0, 0, 0]
     if entry.get('ignore'):
         return IGNORED
-    if min(width, height) < 1 or not inside or (entry.get('area') or 0) <= 0:
+    if min(box[2:]) < 1 or not overlaps(box, image) or (entry.get('area') or 0) <= 0:
         return TINY
     if entry.get('category_id') not in categories:
         return OTHER

@@ -40,6 +40,13 @@ def require_same(found: Sequence[str], expected: Sequence[str], where: str, othe
                            f'{len(found)} ({shorten(found, 5)}). {fix}')
 
 
+def trained_classes(checkpoint: Any) -> Sequence[str]:
+    """Return the class names in a checkpoint of MMEngine; empty if it has none."""
+    for name in ('meta', 'dataset_meta', 'classes'):
+        checkpoint = checkpoint.get(name) if isinstance(checkpoint, dict) else None
+    return checkpoint or ()
+
+
 def require_usable(metainfo: Mapping, where: str) -> None:
     """Raise ClassesError for class names that MMEngine 0.10 would ignore, or read letter by letter."""
     for key in ('CLASSES', 'PALETTE'):

@@ -167,17 +167,14 @@ def compare_classes(runner: Runner, checkpoint: dict, filename: str, fine_tuning
 
     Raises ClassesError, or logs a warning if the weights are those before a fine-tuning.
     """
-    meta, training = checkpoint.get('meta'), isinstance(runner._train_loop, BaseLoop)
-    loop = runner._train_loop if training else runner._test_loop
-    if not isinstance(loop, BaseLoop):
-        loop = runner._val_loop
-    trained = meta.get('dataset_meta') if isinstance(meta, dict) else None
-    if not isinstance(trained, dict) or not isinstance(loop, BaseLoop):
+    loops = {'train': runner._train_loop, 'test': runner._test_loop, 'val': runner._val_loop}
+    split, loop = next(((name, loop) for name, loop in loops.items() if isinstance(loop, BaseLoop)), ('', None))
+    if loop is None:
         return
-    where = f'{"train" if training else "test" if loop is runner._test_loop else "val"}_dataloader.dataset'
     fix = 'Set metainfo=dict(classes=...) to the classes of the checkpoint; categories of a COCO file have their order.'
     try:
-        require_same(_classes(loop), trained.get('classes'), where, f'checkpoint {filename}', fix)
+        require_same(_classes(loop), class_checks.trained_classes(checkpoint), f'{split}_dataloader.dataset',
+                     f'checkpoint {filename}', fix)
     except ClassesError as error:
         if not fine_tuning:
             raise

@@ -1,17 +1,8 @@
 """A font of the system for names in scripts that Matplotlib's own font lacks, such as Chinese."""
-from collections.abc import Iterable
 from functools import cache
 
 from mmflatten.console import print_progress
 from mmflatten.text import printable, shorten
-
-
-def fonts_for(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return settings of Matplotlib with the installed font that has the most characters of these names.
-
-    A line names the characters that no font has, which are drawn as boxes.
-    """
-    return _fonts_with(frozenset(printable(''.join(names))) - {' '})
 
 
 @cache
@@ -23,9 +14,15 @@ def opencv_writes(text: str) -> bool:
 
 
 @cache
-def _fonts_with(characters: frozenset[str]) -> dict[str, list[str]]:
+def fonts_for(text: str) -> dict[str, list[str]]:
+    """Return settings of Matplotlib with the installed font that has the most characters of a text.
+
+    A line names the characters that no font has, which are drawn as boxes.
+    """
     from matplotlib.font_manager import fontManager
     from matplotlib.ft2font import FT2Font
+
+    characters = {*printable(text)} - {' '}
 
     def absent(path: str) -> list[str]:
         try:

@@ -104,9 +104,9 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
         truth: draw the truth too, where the sample has it.
     """
     options: dict[str, Any] = dict(draw_gt=truth, out_file=out_file, step=step)
-    names = (getattr(visualizer, 'dataset_meta', None) or {}).get('classes') or ()
+    names = ''.join((getattr(visualizer, 'dataset_meta', None) or {}).get('classes') or ())
     if 'pred_sem_seg' in sample:
-        options['with_labels'], names = opencv_writes(''.join(names)), ()
+        options['with_labels'], names = opencv_writes(names), ''
     with rc_context({'text.parse_math': False, **fonts_for(names)}):  # a dollar in the name of a class
         if hasattr(visualizer, 'visualize_cls'):
             # Text is drawn into the image, which must be large enough to read it.

@@ -15,7 +15,7 @@ from mmflatten.checkpoints.loading import load_from_local, load_weights, safe_re
 from mmflatten.config import require_parts
 from mmflatten.console import error_text, quiet_decoders, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
-from mmflatten.engine.class_checks import require_same
+from mmflatten.engine.class_checks import require_same, trained_classes
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.files import problem_of_image
@@ -58,10 +58,8 @@ class Predictor:
         self.task, self.scope = self.spec.name, self.spec.scope
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
-        meta = content.get('meta') if isinstance(content, dict) else None
-        trained = meta.get('dataset_meta') if isinstance(meta, dict) else None
-        require_same(trained.get('classes') if isinstance(trained, dict) else (), metainfo.get('classes'),
-                     f'checkpoint {checkpoint}', 'the config', 'Use the config of the training.')
+        require_same(trained_classes(content), metainfo.get('classes'), f'checkpoint {checkpoint}', 'the config',
+                     'Use the config of the training.')
         # Otherwise the scope of an earlier predictor for another library remains.
         with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), None, self.device)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import singledispatch
 from pathlib import Path
 
@@ -28,12 +28,9 @@ MAX_LEGEND, MAX_LEGEND_BESIDE = 12, 20  # lines, in and beside the axes
 
 def save_png(path: str | Path, panels: Mapping[str, Plot], columns: int = 3) -> None:
     """Draw titled panels, at most `columns` in a row, into a PNG file."""
-    with rc_context({**STYLE, **fonts_for(name for plot in panels.values() for name in _names(plot))}):
+    names = [name for plot in panels.values() for name in (plot.names if isinstance(plot, Confusion) else plot.lines)]
+    with rc_context({**STYLE, **fonts_for(''.join(names))}):
         _figure(panels, columns).savefig(path, dpi=100)
-
-
-def _names(plot: Plot) -> Iterable[str]:
-    return plot.names if isinstance(plot, Confusion) else plot.lines
 
 
 def svg(plot: Plot) -> str:

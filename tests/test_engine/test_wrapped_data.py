@@ -19,7 +19,8 @@ WRAPPED = {  # code after the config, and words of the error (none: it trains)
     'part of the file': ("val_dataloader['dataset'] = dict(a, indices=1)", ('val_evaluator.ann_file', '1 of its 2')),
     'repeated inside of a mixture': (
         "twice = dict(type='RepeatDataset', times=2, dataset=a)\n"
-        "val_dataloader['dataset'] = dict(type='MultiImageMixDataset', dataset=twice, pipeline=[])", ('4 samples of 2 images', )),
+        "val_dataloader['dataset'] = dict(type='MultiImageMixDataset', dataset=twice, pipeline=[])",
+        ('4 samples of 2 images', )),
     'mixture': ("val_dataloader['dataset'] = dict(type='MultiImageMixDataset', dataset=a, pipeline=[])", ()),
     'one': ("val_dataloader['dataset'] = dict(type='ConcatDataset', datasets=[a])", ()),
     'repeated training': ("train_dataloader['dataset'] = dict(type='RepeatDataset', times=2, dataset=t)", ()),

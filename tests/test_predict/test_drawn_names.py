@@ -22,7 +22,7 @@ def known_fonts(monkeypatch):
     manager = matplotlib.font_manager.fontManager
     own = [font for font in manager.ttflist if 'mpl-data' in font.fname]
     monkeypatch.setattr(manager, 'ttflist', own)
-    fonts._fonts_with.cache_clear()
+    fonts.fonts_for.cache_clear()
     fonts.opencv_writes.cache_clear()
     return own
 
@@ -63,12 +63,12 @@ def drawn(task, name, tmp_path, file='a.png'):
 
 
 def test_an_installed_font_is_used(han, capsys):
-    assert fonts.fonts_for(['a', '浑']) == {'font.sans-serif': ['Test Han'], 'font.monospace': ['Test Han']}
-    assert fonts.fonts_for(['cat', 'mèo', 'кот', 'قطة']) == {} and not capsys.readouterr().err
+    assert fonts.fonts_for('a浑') == {'font.sans-serif': ['Test Han'], 'font.monospace': ['Test Han']}
+    assert fonts.fonts_for('cat mèo кот قطة') == {} and not capsys.readouterr().err
 
 
 def test_characters_without_a_font_are_named_once(capsys):
-    assert fonts.fonts_for(['浑浊', 'a']) == fonts.fonts_for(['a浑', '浊']) == {}
+    assert fonts.fonts_for('浑浊 a') == fonts.fonts_for('浑浊 a') == {}
     assert capsys.readouterr().err.count('浊, 浑') == 1
 
 
@@ -78,7 +78,7 @@ def test_drawings_have_the_glyphs_of_the_font(task, known_fonts, tmp_path, reque
     boxes = drawn(task, '浑', tmp_path)
     assert '浑' in capsys.readouterr().err
     request.getfixturevalue('han')
-    fonts._fonts_with.cache_clear()
+    fonts.fonts_for.cache_clear()
     assert (drawn(task, '浑', tmp_path, 'b.png') != boxes).any() and not capsys.readouterr().err
 
 
