@@ -38,7 +38,7 @@ class Picture(NamedTuple):
     Attributes:
         size: (width, height) as in training, None if the file is broken.
         digest: SHA-1 of the bytes, or the path if the file cannot be opened.
-        parts: what a TIFF has besides 8 bits in 1 or 3 bands.
+        parts: what a TIFF has besides 8 or 16 bits in 1 or 3 bands.
     """
 
     size: tuple[int, int] | None
@@ -157,8 +157,8 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
         Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, not an '
                 'image, a broken link, a pipe or device, not readable, or above the pixel limit of Pillow'),
         Problem('TIFF that training cannot read', tiffs[False], 'convert it to 8 or 16 bits in 1 or 3 bands'),
-        Problem('TIFF of which training reads a part', tiffs[True], 'it drops a fourth band and further pages, and '
-                'divides 16 bits by 256; convert it if they matter', stops=False),
+        Problem('TIFF of which training reads a part', tiffs[True], 'it drops a fourth band and further pages; '
+                'convert it if they matter', stops=False),
         Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
                 'annotation file or folder that --val-share splits'),
         Problem('same image twice', repeated, 'it counts twice', stops=False)]

@@ -13,6 +13,7 @@ from mmengine.fileio import get
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmflatten.console import quiet_libraries
 from mmflatten.engine.fonts import fonts_for, opencv_writes
 from mmflatten.registry import HOOKS
 
@@ -107,7 +108,7 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
     names = ''.join((getattr(visualizer, 'dataset_meta', None) or {}).get('classes') or ())
     if 'pred_sem_seg' in sample:
         options['with_labels'], names = opencv_writes(names), ''
-    with rc_context({'text.parse_math': False, **fonts_for(names)}):  # a dollar in the name of a class
+    with rc_context({'text.parse_math': False, **fonts_for(names)}), quiet_libraries():  # names may have dollars
         if hasattr(visualizer, 'visualize_cls'):
             # Text is drawn into the image, which must be large enough to read it.
             short, long = sorted(image.shape[:2])

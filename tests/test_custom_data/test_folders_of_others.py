@@ -173,8 +173,8 @@ TIFFS = {  # name: bands, and what is said (an error for True)
     'double': ([PIXELS.astype(np.float64)], ('64 bits, float values', True)),
     'whole numbers': ([PIXELS.astype(np.int32)], ('32 bits', True)),
     'four bands': ([np.dstack([PIXELS] * 4)], ('4 bands', False)),
-    '16 bits': ([PIXELS.astype(np.uint16) * 12], ('16 bits', False)),
-    'four deep bands': ([np.dstack([PIXELS] * 4).astype(np.uint16)], ('4 bands, 16 bits', False)),
+    '16 bits': ([PIXELS.astype(np.uint16) * 12], None),
+    'four deep bands': ([np.dstack([PIXELS] * 4).astype(np.uint16)], ('4 bands', False)),
     'pages': ([PIXELS, PIXELS], ('several pages', False))}
 
 
