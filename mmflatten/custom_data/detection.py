@@ -39,6 +39,7 @@ COCO_PROBLEMS = {
     'segmentation that cannot be drawn': (True, 'coordinates must be pixels near the image; run lengths need its '
                                           '[height, width] and number of pixels'),
     'segmentation outside its box': (True, 'both must be pixels of the same image, not fractions, and not shifted'),
+    'mask without pixels': (False, 'its box is learned, and its mask as empty, as a detector may predict it'),
     UNUSABLE: (False, 'a polygon needs at least three points (x, y), in an even number of values'),
     'annotation id 0': (False, "number from 1: COCO's evaluation counts matches of id 0 as false positives"),
     'listed image that does not exist': (True, 'correct file_name or --images'),
@@ -162,8 +163,12 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
         reason = reason_left_out(annotation, image, categories)
         if reason not in (None, OTHER, TINY) or reason == TINY and not {'no area', 'box outside its image'} & {*faults}:
             faults.append(reason)
-        elif segmentation and not faults and _exceeds(box_of_mask(segmentation), box, image):
-            faults.append('segmentation outside its box')
+        elif segmentation and not faults:
+            around = box_of_mask(segmentation)
+            if around == [0, 0, 0, 0]:
+                faults.append('mask without pixels')
+            elif _exceeds(around, box, image):
+                faults.append('segmentation outside its box')
     return faults
 
 

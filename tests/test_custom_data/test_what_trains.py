@@ -140,6 +140,19 @@ def test_segmentation_must_be_that_of_the_box(name, folder):  # noqa: F811
     assert found(read_detection(folder, content)) == {problem: True}
 
 
+def test_predicted_masks_may_be_empty(folder):  # noqa: F811
+    """Labels that a detector predicted: a mask below its threshold has no pixels."""
+    content = coco()
+    for n, entry in enumerate(content['annotations']):
+        x, y, width, height = entry['bbox']
+        runs = [48 * x + y, *[height, 48 - height] * (width - 1), height]
+        entry['segmentation'] = dict(size=[48, 64], counts=[48 * 64] if n % 3 == 0 else [*runs, 48 * 64 - sum(runs)])
+    data = read_detection(folder, content)
+    problem, = data.problems
+    assert problem.name == 'mask without pixels' and len(problem.where) == 4 and not problem.stops
+    assert 'masks: yes' in data.facts
+
+
 def test_rotated_box_of_cvat(folder):  # noqa: F811
     content = coco()
     for n, entry in enumerate(content['annotations']):
