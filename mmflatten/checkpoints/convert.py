@@ -26,8 +26,7 @@ def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[st
 
     The result for a classifier fits mmpretrain's `ImageClassifier` with a backbone of this project. Families with dense
     backbones also take these, alone or in a detector or segmentor, whose other names are kept. The prefixes of
-    wrappers are removed (see `unwrapped`). Positional tables keep their size; modules resize them when they load
-    them.
+    wrappers are removed (see `unwrapped`). Positional tables keep their size; modules resize them as they load.
 
     Args:
         state_dict: maps official names to tensors. The result shares memory with it, except for concatenated tensors.

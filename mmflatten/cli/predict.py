@@ -72,13 +72,13 @@ def _predict(args: Namespace, lines: TextIO) -> None:
     predictor = Predictor(cfg, checkpoint, args.device)
     failures: list[str] = []
     pending: list[Input] = []
+    done = empty = 0
 
     def images() -> Iterator:
         for item in inputs:
             pending.append(item)
             yield item.image
 
-    done = empty = 0
     with ResultFolder(args.out, predictor, args.score) as folder:
         progress = ProgressBar(0 if inputs.endless else len(inputs), file=sys.stderr)
         for sample in predictor.predict(images(), args.batch):
@@ -94,9 +94,8 @@ def _predict(args: Namespace, lines: TextIO) -> None:
             except PredictionError as error:
                 failures.append(str(error) if item.video is None else f'{item.name}: {error}')
             progress.update()
-    sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n')
-    if empty:
-        sys.stderr.write(f'{empty} without instances of --score {args.score:g} or more\n')
+    few = f'{empty} without instances of --score {args.score:g} or more\n' if empty else ''
+    sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n{few}')
     if failures := [*failures, *map(str, inputs.failures)]:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
         raise ValueError(f'{len(failures)} failures: {shorten(failures, 3)}')

@@ -5,16 +5,7 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmflatten.custom_data.images import (
-    find_images,
-    names_and_stems,
-    picture_problems,
-    plain_name,
-    read_pictures,
-    size_range,
-    split,
-    split_folders,
-)
+from mmflatten.custom_data import images as image_files
 from mmflatten.custom_data.reading import CustomData, DataError, Problem, Request, listed, problems_of
 from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.files import read_text
@@ -40,7 +31,7 @@ def read(request: Request, base: Config) -> CustomData:
         tables = [read_table(file, root) for file, root in zip(request.ann, roots)]
         parts, problems = [part for part, _ in tables], [problem for _, found in tables for problem in found]
     else:
-        roots = split_folders(request.images)
+        roots = image_files.split_folders(request.images)
         parts = [_class_folders(root) for root in roots]
     names = sorted(parts[0])
     if sorted(parts[-1]) != names:
@@ -51,22 +42,22 @@ def read(request: Request, base: Config) -> CustomData:
     if empty:
         problems.append(Problem('class folder without images', empty, 'fill or remove it'))
     labels = {path: name for part in parts for name, files in part.items() for path in files}
-    pictures = read_pictures(labels, request.pictures)
+    pictures = image_files.read_pictures(labels, request.pictures)
     if len(parts) == 2:
         sides = [sum(part.values(), []) for part in parts]
     else:
-        halves = [split({path: pictures[path] for path in files}, request.val_share)
+        halves = [image_files.split({path: pictures[path] for path in files}, request.val_share)
                   for files in parts[0].values() if files]
         sides = [sum(side, []) for side in zip(*halves)]
     numbers = {name: number for number, name in enumerate(names)}
     lines = [[f'{path.relative_to(root).as_posix()} {numbers[labels[path]]}' for path in side
               if labels[path] in numbers] for side, root in zip(sides, (roots[0], roots[-1]))]
-    facts = [f'image sizes: {size_range(pictures)}']
+    facts = [f'image sizes: {image_files.size_range(pictures)}']
     facts += [f'class {name}: {sum(len(part.get(name, [])) for part in parts)} images' for name in names]
     evaluator = dict(topk=(1, )) if len(names) < 5 else {}  # the default of the base configs, top 5, needs 5 classes
     return CustomData('CustomDataset', **listed(request, lines, [dict(data_prefix=root) for root in roots]),
-                   classes=tuple(names), facts=facts, problems=problems + picture_problems(pictures, *sides),
-                   evaluator=evaluator)
+                      classes=tuple(names), facts=facts, evaluator=evaluator,
+                      problems=problems + image_files.picture_problems(pictures, *sides))
 
 
 def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Problem]]:
@@ -77,14 +68,15 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
     if file.is_dir():
         raise DataError(f'--ann {file}: expected a CSV file for --task cls, got a folder. Class folders go to '
                         '--images.')
-    found, stems = names_and_stems(images, find_images(images))
+    found, stems = image_files.names_and_stems(images, image_files.find_images(images))
     text = read_text(file)
     try:
         delimiter = next((mark for mark in '\t;' if mark in text.partition('\n')[0]), ',')
         reader = csv.reader(text.splitlines(), delimiter=delimiter)
         rows = [([cell.strip() for cell in row], f'{file}:{reader.line_num}') for row in reader if any(row)]
         for row, _ in rows:
-            row[:] = [plain if (plain := plain_name(cell, images)) in found or plain in stems else cell for cell in row]
+            plain = [image_files.plain_name(cell, images) for cell in row]
+            row[:] = [name if name in found or name in stems else cell for name, cell in zip(plain, row)]
     except csv.Error as error:
         raise DataError(f'--ann {file}: expected a CSV file, got {error}.') from error
     image, label, header = _columns(rows, {**dict.fromkeys(stems, images), **found}, file)
@@ -125,7 +117,7 @@ def _columns(rows: list[tuple[list[str], str]], found: dict[str, Path], file: Pa
 
 def _class_folders(root: Path) -> dict[str, list[Path]]:
     """List the images of each class."""
-    files = find_images(root)
+    files = image_files.find_images(root)
     loose = [path.name for path in files if path.parent == root]
     if loose:
         raise DataError(f'--images {root}: expected CLASS/IMAGE, or train/CLASS/IMAGE and val/CLASS/IMAGE, got '

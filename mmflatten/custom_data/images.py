@@ -20,7 +20,6 @@ from PIL import Image
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.custom_data.reading import DataError, Problem
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
-from mmflatten.datasets.tiff import tiff_parts
 from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, read_bytes
 from mmflatten.text import shorten
 
@@ -38,7 +37,7 @@ class Picture(NamedTuple):
     Attributes:
         size: (width, height) as in training, None if the file is broken.
         digest: SHA-1 of the bytes, or the path if the file cannot be opened.
-        parts: what a TIFF has besides 8 or 16 bits in 1 or 3 bands.
+        parts: bands and pages of a TIFF that has more than three and one.
     """
 
     size: tuple[int, int] | None
@@ -120,13 +119,15 @@ def _read(path: Path) -> Picture:
     except (OSError, UnusableFile):
         return Picture(None, str(path))
     digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
-    size = None
+    size, parts = None, ''
     with contextlib.suppress(*UNREADABLE), opened(content) as image:
         image.load()  # fails for a truncated file, which OpenCV fills with grey
+        if image.format == 'TIFF' and (len(image.getbands()) > 3 or image.n_frames > 1):
+            parts = f'{len(image.getbands())} bands, {image.n_frames} pages'
         image.close()
         pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
         size = None if pixels is None else pixels.shape[1::-1]
-    return Picture(size, digest, tiff_parts(content))
+    return Picture(size, digest, parts)
 
 
 @contextlib.contextmanager
@@ -150,14 +151,13 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
             if (original := first.setdefault(pictures[path].digest, path)) != path:
                 repeated.append(f'{original} = {path}')
     shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
-    broken = [str(path) for path, picture in pictures.items() if picture.size is None and not picture.parts]
-    tiffs = {read: [f'{path}: {picture.parts}' for path, picture in pictures.items()
-                    if picture.parts and (picture.size is not None) == read] for read in (False, True)}
+    broken = [str(path) for path, picture in pictures.items() if picture.size is None]
+    cut = [f'{path} ({picture.parts})' for path, picture in pictures.items() if picture.size and picture.parts]
     problems = [
         Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, not an '
-                'image, a broken link, a pipe or device, not readable, or above the pixel limit of Pillow'),
-        Problem('TIFF that training cannot read', tiffs[False], 'convert it to 8 or 16 bits in 1 or 3 bands'),
-        Problem('TIFF of which training reads a part', tiffs[True], 'it drops a fourth band and further pages; '
+                'image, a TIFF of floats, of 32 bits or of other bands than 1, 3 and 4 (convert it to 8 bits), a '
+                'broken link, a pipe or device, not readable, or above the pixel limit of Pillow'),
+        Problem('TIFF of which training reads a part', cut, 'it drops a fourth band and further pages; '
                 'convert it if they matter', stops=False),
         Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
                 'annotation file or folder that --val-share splits'),

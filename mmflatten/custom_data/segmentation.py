@@ -7,18 +7,7 @@ from pathlib import Path
 import numpy as np
 from mmengine.config import Config
 
-from mmflatten.custom_data.images import (
-    UNREADABLE,
-    Picture,
-    find_images,
-    opened,
-    picture_problems,
-    read_pictures,
-    size_range,
-    split,
-    split_folders,
-    too_thin,
-)
+from mmflatten.custom_data import images as image_files
 from mmflatten.custom_data.reading import NAMES_FILE, CustomData, DataError, Request, listed, listed_names, problems_of
 from mmflatten.datasets.used import CUT, IGNORED_LABEL, UNKNOWN, UNLABELLED, used_by_mmseg
 from mmflatten.files import read_bytes
@@ -47,7 +36,7 @@ def read(request: Request, base: Config) -> CustomData:
         if folder.is_file():
             raise DataError(f'{folder}: expected a folder of images or PNG label maps for --task seg, got a file. '
                             'For a COCO file use --task det.')
-    images, maps = split_folders(request.images), split_folders(request.ann)
+    images, maps = image_files.split_folders(request.images), image_files.split_folders(request.ann)
     if len(images) != len(maps):
         raise DataError(f'--ann: expected as many folders as in --images ({shorten([*map(str, images)])}), got '
                         f'{len(maps)} ({shorten([*map(str, maps)])}).')
@@ -59,21 +48,22 @@ def read(request: Request, base: Config) -> CustomData:
     places: dict[str, list[str]] = defaultdict(list)
     pairs = [_pairs(*folders, places) for folders in zip(images, maps)]
     label_maps = {image: label_map for part in pairs for image, label_map in part.items()}
-    pictures = read_pictures(label_maps, request.pictures)
+    pictures = image_files.read_pictures(label_maps, request.pictures)
     suffixes = Counter(path.suffix for path in pictures)
     if len(suffixes) != 1:
         raise DataError('--images: expected one file suffix, which mmseg requires, got '
                         f'{", ".join(f"{count} {suffix}" for suffix, count in suffixes.items())}. Convert or rename '
                         'the images.')
-    sides = [list(part) for part in pairs] if len(pairs) == 2 else split(pictures, request.val_share)
-    facts = [f'image sizes: {size_range(pictures)}', *_check_maps(label_maps, pictures, names, places, {*sides[0]})]
+    sides = [list(part) for part in pairs] if len(pairs) == 2 else image_files.split(pictures, request.val_share)
+    facts = [f'image sizes: {image_files.size_range(pictures)}',
+             *_check_maps(label_maps, pictures, names, places, {*sides[0]})]
     lines = [[path.relative_to(root).with_suffix('').as_posix() for path in side]
              for side, root in zip(sides, (images[0], images[-1]))]
     arguments = [dict(data_prefix=dict(img_path=image, seg_map_path=label_map), img_suffix=[*suffixes][0],
                       seg_map_suffix=MAP_SUFFIX, reduce_zero_label=False) for image, label_map in zip(images, maps)]
     return CustomData('BaseSegDataset', **listed(request, lines, arguments), classes=names, facts=facts,
-                   problems=problems_of(places, LABEL_MAP_PROBLEMS) + picture_problems(pictures, *sides)
-                      + too_thin(pictures, base))
+                      problems=problems_of(places, LABEL_MAP_PROBLEMS) + image_files.too_thin(pictures, base)
+                      + image_files.picture_problems(pictures, *sides))
 
 
 def _class_names(maps: Path) -> list[str]:
@@ -85,8 +75,9 @@ def _class_names(maps: Path) -> list[str]:
 
 def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path, Path]:
     """Pair images with their label maps."""
-    expected = {path: maps / path.relative_to(images).with_suffix(MAP_SUFFIX) for path in find_images(images)}
-    label_maps = {path for path in find_images(maps) if path.suffix.lower() == MAP_SUFFIX}
+    found = image_files.find_images(images)
+    expected = {path: maps / path.relative_to(images).with_suffix(MAP_SUFFIX) for path in found}
+    label_maps = {path for path in image_files.find_images(maps) if path.suffix.lower() == MAP_SUFFIX}
     if not label_maps & {*expected.values()}:
         raise DataError(f'--ann {maps}: no label map matches an image in {images}. An image a/NAME.jpg needs '
                         f'a/NAME{MAP_SUFFIX}.')
@@ -95,7 +86,7 @@ def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path,
     return {path: other for path, other in expected.items() if other in label_maps}
 
 
-def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, Picture], names: Sequence[str],
+def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, image_files.Picture], names: Sequence[str],
                 places: dict[str, list[str]], training: Collection[Path]) -> list[str]:
     """Check the label map of each image, and return a line for each class with its fraction of the training's pixels.
     """
@@ -127,9 +118,9 @@ def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, Picture
 def _count(path: Path) -> tuple[tuple[int, ...] | None, dict[int, int]]:
     """Read a label map like mmseg; return its shape, None if it is unreadable, and the pixels per value."""
     try:
-        with opened(read_bytes(path)) as image:
+        with image_files.opened(read_bytes(path)) as image:
             labels = np.array(image)
             values, counts = np.unique(labels, return_counts=True)
-    except UNREADABLE:  # UnusableFile is a ValueError
+    except image_files.UNREADABLE:  # UnusableFile is a ValueError
         return None, {}
     return labels.shape, dict(zip(values.astype(int).tolist(), counts.tolist()))

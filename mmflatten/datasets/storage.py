@@ -11,7 +11,6 @@ import mmcv
 import numpy as np
 from mmengine.fileio import BaseStorageBackend, register_backend
 
-from mmflatten.datasets.tiff import tiff_parts
 from mmflatten.files import is_image, problem_of, read_bytes
 
 _PREFIX = 'shard://'
@@ -41,10 +40,8 @@ def read_rgb(path: str) -> np.ndarray:
     except cv2.error:  # too many pixels
         pixels = None
     if pixels is None:
-        parts = tiff_parts(content)
-        raise ValueError(f'image {path} cannot be decoded. ' + (
-            f'Expected 8 or 16 bits in 1 or 3 bands, got a TIFF with {parts}: convert it.' if parts else
-            'The file may be damaged, or of a type or size that OpenCV does not support.'))
+        raise ValueError(f'image {path} cannot be decoded. The file may be damaged, a TIFF of floats or 32 bits '
+                         '(convert it to 8), or of a type or size that OpenCV does not support.')
     return pixels
 
 

@@ -4,13 +4,7 @@ from functools import cache
 from mmflatten.console import print_progress
 from mmflatten.text import printable, shorten
 
-
-@cache
-def opencv_writes(text: str) -> bool:
-    """Return True if OpenCV, with which mmseg draws, has the letters of a text; otherwise print that it is left out."""
-    if not text.isascii():
-        print_progress('drawings: label maps have no class names, since OpenCV writes ASCII alone.')
-    return text.isascii()
+say_once = cache(print_progress)
 
 
 @cache

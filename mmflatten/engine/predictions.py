@@ -14,7 +14,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmflatten.console import quiet_libraries
-from mmflatten.engine.fonts import fonts_for, opencv_writes
+from mmflatten.engine.fonts import fonts_for, say_once
 from mmflatten.registry import HOOKS
 
 DRAWING_SCORE = 0.3
@@ -106,8 +106,9 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
     """
     options: dict[str, Any] = dict(draw_gt=truth, out_file=out_file, step=step)
     names = ''.join((getattr(visualizer, 'dataset_meta', None) or {}).get('classes') or ())
-    if 'pred_sem_seg' in sample:
-        options['with_labels'], names = opencv_writes(names), ''
+    if not names.isascii() and 'pred_sem_seg' in sample:
+        say_once('drawings: label maps have no class names, since OpenCV writes ASCII alone.')
+        options['with_labels'], names = False, ''
     with rc_context({'text.parse_math': False, **fonts_for(names)}), quiet_libraries():  # names may have dollars
         if hasattr(visualizer, 'visualize_cls'):
             # Text is drawn into the image, which must be large enough to read it.

@@ -23,7 +23,7 @@ def known_fonts(monkeypatch):
     own = [font for font in manager.ttflist if 'mpl-data' in font.fname]
     monkeypatch.setattr(manager, 'ttflist', own)
     fonts.fonts_for.cache_clear()
-    fonts.opencv_writes.cache_clear()
+    fonts.say_once.cache_clear()
     return own
 
 
