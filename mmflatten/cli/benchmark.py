@@ -10,7 +10,7 @@ See docs/benchmark.md for the method and the columns.
 import json
 import math
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,17 +35,6 @@ PROGRESS_INTERVAL = 5.  # seconds
 TOKENS = [196, 784, 3136, 12544]
 
 
-def seconds(text: str) -> float:
-    """Parse a positive number of seconds for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.
-    if not 0 < value < math.inf:
-        raise ArgumentTypeError(f'expected a positive number of seconds, got {text}')
-    return value
-
-
 def options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add('models', nargs='*', metavar='MODEL', help='config file, backbone with arguments such as '
@@ -67,7 +56,7 @@ def options(parser: ArgumentParser) -> None:
     add('--train', action='store_true', help='time forward and backward pass instead of inference')
     add('--compile', action='store_const', const='inductor', help='use torch.compile; in inference with frozen weights')
     add('--rounds', type=positive, metavar='N', help='maximum number of rounds')
-    add('--seconds', type=seconds, metavar='S', help='time per model, or per attention and number of tokens; at least '
+    add('--seconds', type=positive, metavar='S', help='time per model, or per attention and number of tokens; at least '
         f'3 rounds run (default without --rounds: {SECONDS_PER_MODEL:g} and {SECONDS_PER_OPERATOR:g})')
     add('--csv', type=Path, metavar='FILE', help='write a row per model, or per attention and number of tokens')
     add('--json', type=Path, metavar='FILE', help='write the machine, the settings and the time of every round')

@@ -2,16 +2,14 @@
 
     mmflatten check configs/flatten_swin/flatten-swin-t_8xb128_in1k.py --gpus 4
     mmflatten check CONFIG --cfg-options train_dataloader.batch_size=64 --dataset-size 50000
-    mmflatten check CONFIG --out schedule        # schedule.png and schedule.csv: every iteration, without training
 
 Needs no data, weights or GPU. Exits with status 1 if there is a warning.
 """
 import logging
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import Any
 
-from mmflatten.cli.common import add_config_options, command, output_folder, positive
+from mmflatten.cli.common import add_config_options, command, positive
 from mmflatten.console import quiet_libraries
 
 
@@ -21,8 +19,6 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--dataset-size', type=positive, metavar='N',
                         help='number of training images (default: the known size of the data set, or counted)')
     parser.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch')
-    parser.add_argument('--out', type=output_folder, metavar='DIR',
-                        help='also write schedule.png and schedule.csv: rate, weight decay and momentum')
     add_config_options(parser, 'train_dataloader.batch_size=4')
 
 
@@ -48,20 +44,8 @@ def main(args: Namespace) -> int:
         from mmflatten.engine.recipe.schedule import schedule_of
         warnings, schedule = warnings_of(training), schedule_of(training)
     print(f'{_facts(training)}\n\n{schedule.render()}\n')
-    if args.out is not None:
-        _write(schedule, args.out)
     print(*[f'warning ({name}): {text}' for name, text in warnings] or ['no warnings'], sep='\n')
     return 1 if warnings else 0
-
-
-def _write(schedule: Any, folder: Path) -> None:
-    from mmflatten.results.drawing import save_png
-    from mmflatten.results.figures import Lines
-    folder.mkdir(parents=True, exist_ok=True)
-    schedule.write_csv(folder / 'schedule.csv')
-    save_png(folder / 'schedule.png', {kind.replace('_', ' '): Lines(
-        {f'group {number}': (schedule.iterations, column) for number, column in enumerate(values.T, 1)}, 'iteration',
-        limits=(0, None)) for kind, values in schedule.values.items()})
 
 
 def _facts(training: Any) -> str:

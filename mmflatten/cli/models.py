@@ -17,12 +17,11 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('pattern', nargs='?', default='*', help="glob for the names, such as '*swin-t*'")
     parser.add_argument('--task', choices=list(tasks()), help='list only the models for this task')
     parser.add_argument('--pretrained', action='store_true', help='list the trained models in the package instead')
-    parser.add_argument('--paths', action='store_true', help='print paths of config files instead')
 
 
 @command('models', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.config import library, library_root
+    from mmflatten.config import library
     from mmflatten.hub.folder import FACTS, shipped
     from mmflatten.predict.models import list_models
     from mmflatten.text import align, giga, shorten
@@ -36,9 +35,6 @@ def main(args: Namespace) -> None:
         similar = [name for name in library() if letters and letters in re.sub('[^a-z0-9]', '', name)]
         hint = f'Similar names are {shorten(similar, 3)}.' if similar else 'See mmflatten models for all names.'
         raise ValueError(f'pattern: no model matches, got {args.pattern}. {hint}')
-    if args.paths:
-        print(*(library_root() / entry['Config'] for entry in entries.values()), sep='\n')
-        return
     rows = []
     for name, entry in entries.items():
         facts = entry['Metadata']

@@ -31,8 +31,6 @@ def test_unknown_name_error_suggests_similar_names(capsys):
     assert 'no-such-*' in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_models_command_lists_names_or_paths(capsys):
+def test_models_command_lists_names(capsys):
     assert models(['*nano_digits', '--task', 'classification']) == 0
     assert NAME in capsys.readouterr().out
-    assert models([NAME, '--paths']) == 0
-    assert capsys.readouterr().out.strip().endswith(f'configs/digits/{NAME}.py')

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -59,12 +58,6 @@ class Schedule:
                          f'{rate.max():.4g}', str(self.iterations[rate.argmax()]), f'{rate[-1]:.4g}', _span(decay),
                          _span(momentum), group.example])
         return align(rows, header, {0, 9})
-
-    def write_csv(self, path: str | Path) -> None:
-        """Write `iteration`, `lr_1`, ..., `weight_decay_1`, ..., `momentum_1`, ..., one line per iteration."""
-        names = [f'{kind}_{number}' for kind in KINDS for number in range(1, len(self.groups) + 1)]
-        np.savetxt(path, np.column_stack([self.iterations, *self.values.values()]), '%.8g', ',',
-                   header=','.join(['iteration', *names]), comments='')
 
 
 def schedule_of(training: Training, every: int | None = None) -> Schedule:
