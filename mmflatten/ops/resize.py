@@ -54,9 +54,8 @@ def _interpolation(length: int, new_length: int, like: Tensor) -> Tensor:
 
 @lru_cache(512)
 def _weights(length: int, new_length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    position, new = (torch.arange(number, device=device, dtype=dtype) for number in (length, new_length))
-    source = ((new + .5) * (length / new_length) - .5).clamp(0, length - 1)
-    return (1 - (source[:, None] - position).abs()).clamp(min=0)
+    unit = torch.eye(length, device=device, dtype=dtype)
+    return F.interpolate(unit[None], size=new_length, mode='linear')[0].t()
 
 
 def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new_window: tuple[int, int],
