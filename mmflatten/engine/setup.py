@@ -24,7 +24,6 @@ from mmflatten.requirements import check_task
 from mmflatten.tasks import find_task, tasks
 
 NEWEST = 'newest'
-GRAPHS = 'graphs'  # of --compile
 # Set by `dist_train.sh` and `slurm_train.sh` to the command line of the user.
 COMMAND_VARIABLE = 'MMFLATTEN_COMMAND'
 _RANKS = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')  # set by the launchers pytorch, slurm and mpi
@@ -113,9 +112,9 @@ def set_compile(cfg: Config, how: str) -> None:
     Raises:
         ValueError: there is neither a GPU nor a C++ compiler, or CUDA graphs cannot be captured.
     """
-    if how == GRAPHS:
+    if how == 'graphs':
         _require_graphs(cfg)
-    hook = dict(graphs=True, limit=4) if how == GRAPHS else dict(backend=how)
+    hook = dict(graphs=True, limit=4) if how == 'graphs' else dict(backend=how)
     compilers = (os.environ.get('CXX') or 'g++', 'clang++')
     if how == 'inductor' and not torch.cuda.is_available() and not any(map(shutil.which, compilers)):
         raise ValueError(f'--compile: requires a C++ compiler on a CPU, found none of {", ".join(compilers)}. '
@@ -232,11 +231,10 @@ def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], 
         typed = (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(again)
         raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed}{again}') from error
     except Exception as error:
-        # Types by name, because their modules take long to import.
         if type(error).__name__ == 'Unsupported' or 'skipping cudagraphs' in str(error):
             raise ValueError(f'--compile graphs: model.backbone cannot be captured: {str(error).splitlines()[0]}. Use '
                              '--compile.') from error
-        if type(error).__name__ != 'FailOnRecompileLimitHit':
+        if type(error).__name__ != 'FailOnRecompileLimitHit':  # in a module that takes long to import
             raise
         raise ValueError('--compile: the blocks of model.backbone were compiled too often, because sizes of inputs or '
                          'other conditions keep changing. Set fewer sizes in train_pipeline, a larger limit of '

@@ -144,10 +144,6 @@ class CompileHook(Hook):
             part.compile(backend=self.backend, **dict(dynamic=False, fullgraph=True, options=options)
                          if self.graphs else {})
 
-    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
-        if self.graphs:
-            torch.compiler.cudagraph_mark_step_begin()
-
     def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
                          outputs: dict | None = None) -> None:
         if self.graphs:  # the next step writes to the memory of gradients that are still accumulated

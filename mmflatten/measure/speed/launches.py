@@ -1,7 +1,7 @@
 """What a call asks of a GPU and of its host, read from a profile."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -36,9 +36,8 @@ def profile_call(call: Callable[[], object]) -> Work:
     return work_of(profiler.profiler.kineto_results.events(), DeviceType.CUDA)
 
 
-def work_of(events: Iterable[Any], device: DeviceType) -> Work:
+def work_of(events: Sequence[Any], device: DeviceType) -> Work:
     """Aggregate the Kineto events of a call inside `record_function(CALL)`. Overlapping events count once as busy."""
-    events = list(events)
     host = sum(event.duration_ns() for event in events
                if event.name() == CALL and event.device_type() == DeviceType.CPU)
     spans = sorted((event.start_ns(), event.start_ns() + event.duration_ns()) for event in events

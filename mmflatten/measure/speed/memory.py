@@ -29,7 +29,6 @@ def peak_memory(call: Callable[[], object], device: str = 'cpu') -> int:
         warnings.simplefilter('ignore')  # the profiler warns about profiling a single cycle
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
             call()
-    # Only these events are single allocations.
     changes = [event for event in profiler.profiler.kineto_results.events() if event.name() == '[memory]']
     sizes = [event.nbytes() for event in sorted(changes, key=lambda event: event.start_ns())]
     return max(accumulate(sizes, initial=0))

@@ -40,10 +40,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: T
 def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
              weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor, norms_k: Tensor,
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return gradients of queries, keys and values `(B, N, h, d)`, rescaling `(h, d)` and temperatures `(h,)`.
-
-    The last two are empty where they have no input.
-    """
+    """Return gradients of queries, keys, values `(B, N, h, d)`, and if there are any, rescaling and temperatures."""
     (B, h, N, d), M, focused = q.shape, k.shape[2], options.feature_map == 'focused'
     q, k, v = readable(q, k, v)
     position, rescale, weight, temperature = contiguous(position, rescale, weight, temperature)
@@ -86,13 +83,11 @@ def _norms(x: Tensor, position: Tensor | None, rescale: Tensor | None, options: 
 
 
 def _run(kernel: triton.JITFunction, x: Tensor, options: Options, **arguments: Any) -> None:
-    """Launch a kernel that loops over chunks of the tokens of `x`.
-
-    TF32 represents half-precision inputs exactly. Only tests have float32 inputs.
-    """
+    """Launch a kernel that loops over chunks of the tokens of `x`."""
     B, h, N, d = x.shape
     chunk, chunks = _plan(kernel.__name__.removesuffix('_kernel'), x)
     tile = tile_of(kernel.__name__.removesuffix('_kernel'), d)
+    # TF32 represents half-precision inputs exactly. Only tests have float32 inputs.
     launch.run(kernel, (B * h, chunks), tokens=N, chunk=chunk, heads=h, stride_b=x.stride(0), stride_h=x.stride(1),
                stride_n=x.stride(2), floor=options.floor, FEATURE=options.feature_map, POWER=options.power, WIDTH=d,
                PRECISION='tf32x3' if x.dtype == torch.float32 else 'tf32', **arguments, **tile._asdict())
