@@ -19,7 +19,7 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--deterministic', action='store_true',
                         help='deterministic algorithms only: on a CPU, two runs with one --seed are equal bit for bit')
     parser.add_argument('--compile', nargs='?', const='inductor', choices=['inductor', 'aot_eager', 'graphs'],
-                        help="compile the backbone's blocks (default: inductor; aot_eager finds errors), or CUDA graphs")
+                        help="compile the backbone's blocks (default: inductor; aot_eager finds errors) or CUDA graphs")
     add_config_options(parser, 'train_dataloader.batch_size=4')
     add_launcher(parser, 'dist_train.sh and slurm_train.sh')
 
