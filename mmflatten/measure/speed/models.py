@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from mmflatten.config import library
 from mmflatten.measure.flops.model_cost import count_parameters, default_shape, read_model_config
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.models import backbones
+from mmflatten.models.backbones.plain import PlainBackbone
 from mmflatten.tasks import task_of_model
 
 TIMM_PREFIX = 'timm:'
@@ -91,8 +91,7 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
         raise ValueError(f'{spec}: expected a config, timm:NAME or one of {", ".join(backbones.__all__)}, '
                          f'got {name}.')
     cls = getattr(backbones, name)
-    indices = inspect.signature(cls).parameters.get('out_indices')
-    if 'out_indices' not in arguments and (indices is None or indices.default is not None):
+    if 'out_indices' not in arguments and not issubclass(cls, PlainBackbone):  # which returns its last block
         arguments['out_indices'] = (3,)  # a classifier needs only the last map
     try:
         return Classifier(cls(**arguments))
