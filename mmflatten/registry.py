@@ -74,6 +74,7 @@ DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_dema
     'IndexedImageNet': 'mmflatten.datasets.indexed_images',
     'IndexedImages': 'mmflatten.datasets.indexed_images',
 })
+DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS)  # none; without it MMEngine would warn in our scope
 TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = LazyRegistry(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')

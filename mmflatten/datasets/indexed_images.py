@@ -30,6 +30,8 @@ class IndexedImages(BaseDataset):
     def __init__(self, data_root: str = '', split: str = '', data_prefix: str = '', ann_file: str = '',
                  indices: int | Sequence[int] | None = None, **kwargs: Any) -> None:
         data_prefix = data_prefix or split
+        if '://' in data_root:
+            raise ValueError(f'data_root: expected a folder, got {data_root}. Mount the bucket, or copy the shards.')
         super().__init__(ann_file=ann_file or f'{data_prefix}.index', data_root=data_root, data_prefix=data_prefix,
                          indices=indices, **kwargs)
         self.serialize_data = False  # `data_list` holds only numbers

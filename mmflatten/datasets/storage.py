@@ -33,7 +33,7 @@ def read_rgb(path: str) -> np.ndarray:
     """
     member = _MEMBER.fullmatch(path)
     if (problem := problem_of(member[1] if member else path, sys.maxsize)) is not None:
-        raise FileNotFoundError(f'image {path} {problem}. Relative paths start at the folder of the test run.')
+        raise FileNotFoundError(f'image {path} {problem}. Check the path.')
     content = ShardBackend().get(path) if member else read_bytes(path)
     try:
         pixels = mmcv.imfrombytes(content, channel_order='rgb') if is_image(content) else None

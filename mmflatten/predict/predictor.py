@@ -147,7 +147,7 @@ def _failure(image: Image, error: Exception) -> PredictionError:
     parts = image if isinstance(image, (list, tuple)) else [image]
     names = [f'image of {part.shape}' if isinstance(part, np.ndarray) else str(part) for part in parts]
     reason = f'{type(error).__name__}: {error_text(error)}'
-    if isinstance(image, (str, Path)):
+    if isinstance(image, (str, Path)) and '://' not in str(image):
         try:
             with quiet_decoders():
                 read_rgb(str(image))

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
+import torch
 from timm.layers import SelectAdaptivePool2d
 from torch import Tensor, nn
 
@@ -36,7 +38,8 @@ class Classifier(nn.Module):
     def __init__(self, backbone: type[Backbone], last: int, num_classes: int = 1000, in_chans: int = 3,
                  global_pool: str | None = None, drop_rate: float = 0., **kwargs) -> None:
         super().__init__()
-        self.backbone = backbone(out_indices=(last,), **kwargs)
+        self._construct = partial(backbone, out_indices=(last,), **kwargs)
+        self.backbone = self._construct()
         _set_in_channels(self.backbone, in_chans)
         if not next(self.parameters()).is_meta:
             with quiet_libraries():  # MMEngine logs the initialisation of every parameter
@@ -58,6 +61,14 @@ class Classifier(nn.Module):
         """Recompute the activations of the blocks in the backward pass to save memory."""
         for module in (self.backbone, *getattr(self.backbone, 'stages', ())):
             module.with_cp = enable
+
+    @torch.no_grad()
+    def init_non_persistent_buffers(self) -> None:
+        """Recompute buffers that checkpoints omit, such as indices, for models that Hugging Face builds on `meta`."""
+        buffers, saved = dict(self.backbone.named_buffers()), self.backbone.state_dict()
+        for name, buffer in self._construct().named_buffers():
+            if name not in saved:
+                buffers[name].copy_(buffer)
 
     @property
     def head_hidden_size(self) -> int:

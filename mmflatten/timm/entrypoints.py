@@ -86,9 +86,9 @@ def _entrypoint(name: str) -> Callable[..., nn.Module]:
     backbone, defaults = MODELS[name]
 
     def build(pretrained: bool = False, features_only: bool = False, **kwargs) -> nn.Module:
-        if features_only:
-            raise ValueError(f'features_only: the backbone itself returns maps. Use mmflatten.models.backbones.'
-                             f'{backbone.__name__}, got {name}.')
+        if features_only or 'out_indices' in kwargs:
+            raise ValueError(f'features_only, out_indices: the backbone itself returns maps, got {name}. Use '
+                             f'mmflatten.models.backbones.{backbone.__name__}.')
         kwargs = {**defaults, **kwargs}
         if pretrained:
             _check_source(name, kwargs)

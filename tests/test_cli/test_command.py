@@ -84,9 +84,9 @@ def test_unknown_model_error_names_similar_ones(capsys):
 
 def test_folder_option_rejects_the_name_of_a_file(capsys):
     with pytest.raises(SystemExit):
-        command.main(['check', 'flatten-swin-nano_digits', '--out', 'sched.png'])
+        command.main(['analyze', 'results.pkl', '--out', 'page.png'])
     line = capsys.readouterr().err.splitlines()[-1]
-    assert '--out' in line and 'folder' in line and 'sched.png' in line
+    assert '--out' in line and 'folder' in line and 'page.png' in line
 
 
 def test_terminal_shows_a_line_while_libraries_load():

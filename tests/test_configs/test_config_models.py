@@ -59,6 +59,7 @@ def test_config_builds_a_model_with_the_papers_parameters_and_its_channels(name,
     assert not printed or within_printed_precision(parameters / 1e6, printed)
     assert 'digits' not in stem or parameters < 5e6, 'a model for a CPU'
     reader = config.model.get('neck') or config.model.get('decode_head') or {}
+    reader = reader[-1] if isinstance(reader, list) else reader  # heads in a row
     if isinstance(reader.get('in_channels'), list) and hasattr(model.backbone, 'out_strides'):
         assert list(model.backbone.out_channels) == list(reader['in_channels'])
         one_stage = stem.startswith(('retinanet', 'atss', 'reppoints'))

@@ -162,6 +162,11 @@ def test_damaged_shards_and_indexes_are_named(shards):
         IndexedImages(str(shards), split='val')
 
 
+def test_address_is_no_folder(shards):
+    with pytest.raises(ValueError, match=r'data_root: .*s3://bucket/a.*Mount'):
+        IndexedImages('s3://bucket/a', split='train', ann_file=str(shards / 'train.index'))
+
+
 def make_tar(path: Path, contents: dict[str, bytes]) -> Path:
     with tarfile.open(path, 'w') as tar:
         for name, content in contents.items():

@@ -25,6 +25,8 @@ PVT = dict(arch=dict(SMALL, embed_dims=(16, 32), mlp_ratios=(2, 2)), attn_types=
 BACKBONES = {
     'DeiT': dict(type='FLattenDeiT', patch_size=8, attn_types='LS', linear_attention=dict(type='EfficientAttention'),
                  arch=dict(embed_dims=16, depth=2, num_heads=2)),
+    'ViT': dict(type='ViT', arch=dict(embed_dims=16, depth=2, num_heads=2, patch_size=8), attn_types='WS',
+                window_size=4),
     'PVT': dict(PVT, type='FLattenPVT', with_cls_token=True),
     'PVTv2': dict(PVT, type='FLattenPVTv2'),
     'Swin': dict(type='FLattenSwin', arch=SMALL, attn_types='SS', softmax_window=4, out_indices=(0, 1)),
@@ -36,7 +38,7 @@ BACKBONES = {
 }
 # Layer, query map, key map and prefix tokens for an image of 41 x 50.
 EXPECTED = {
-    'DeiT': [('blocks.0', (6, 7), (6, 7), 1), ('blocks.1', (6, 7), (6, 7), 1)],
+    **dict.fromkeys(('DeiT', 'ViT'), [('blocks.0', (6, 7), (6, 7), 1), ('blocks.1', (6, 7), (6, 7), 1)]),
     'PVT': [('stages.0.blocks.0', (11, 13), (6, 7), 0), ('stages.1.blocks.0', (6, 7), (3, 4), 1),
             ('stages.1.blocks.1', (6, 7), (3, 4), 1)],
     'PVTv2': [('stages.0.blocks.0', (11, 13), (6, 7), 0), ('stages.1.blocks.0', (6, 7), (3, 4), 0),
@@ -60,7 +62,7 @@ def probed(name, size=(41, 50)):
 @pytest.mark.parametrize('name', BACKBONES)
 def test_layers_of_every_family(name):
     layers = probed(name).layers
-    found = [(layer.name.removesuffix('.attn.fn'), layer.hw, layer.kv_hw, layer.prefix) for layer in layers]
+    found = [(layer.name.rpartition('.attn.')[0], layer.hw, layer.kv_hw, layer.prefix) for layer in layers]
     assert found == EXPECTED[name]
     for layer in layers:
         # Projections of a mixer, of the windows around one, or of stripes.

@@ -95,8 +95,10 @@ def test_timm_model_has_logits_of_config(name):
 
 
 def test_timm_names_the_backbone_for_maps():
-    with pytest.raises(ValueError, match='features_only: .*backbones.FLattenSwin'):
+    with pytest.raises(ValueError, match='features_only.*backbones.FLattenSwin'):
         nano(features_only=True)
+    with pytest.raises(ValueError, match='out_indices.*backbones.FLattenSwin'):
+        nano(out_indices=(1, 2))
 
 
 @pytest.mark.parametrize('name, pool, width', [
@@ -209,3 +211,17 @@ def test_timm_model_rejects_mismatched_weights(tmp_path, change, word):
     save_file(state, tmp_path / 'weights.safetensors')
     with pytest.raises(ValueError, match=word):
         nano(num_classes=3, **overlay(tmp_path / 'weights.safetensors'))
+
+
+def test_timm_model_recomputes_non_persistent_buffers():
+    for name in ('flatten_swin_tiny', 'focal_tiny'):
+        model = nano(name).eval()
+        image = torch.rand(1, 3, 64, 64)
+        expected = model(image)
+        saved = model.state_dict()
+        for key, buffer in model.named_buffers():
+            assert key not in saved
+            buffer.zero_()
+        assert not torch.equal(model(image), expected)
+        model.init_non_persistent_buffers()
+        torch.testing.assert_close(model(image), expected)

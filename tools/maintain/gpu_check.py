@@ -109,6 +109,8 @@ def speed_checks(device: str, quick: bool, official: Path | None) -> dict[str, C
 
 def carry(folder: Path) -> None:
     """Copy the repository's code and installed packages of pure Python, with the commands in `run.sh`."""
+    if folder.exists():
+        raise ValueError(f'--carry: expected a new folder, got {folder}. Name another one, or delete it.')
     for name in PACKAGES:
         for file in distribution(name).files or []:
             if not {'..', '__pycache__'} & set(file.parts):

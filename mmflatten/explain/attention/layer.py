@@ -155,6 +155,7 @@ class AttentionProbe:
             inside = any(not outer or name.startswith(f'{outer}.') for outer in self.names)
             if isinstance(module, ATTENTIONS) and not inside and getattr(module, 'ndim', 2) == 2:
                 self.names.append(name)
+        self.names = [name for name in self.names if f'{name.removesuffix("fn")}around' not in self.names]
         if not self.names:
             raise ValueError(f'model: expected a model with an attention of mmflatten, got {type(model).__name__}.')
         self._model, self._hooks = model, ExitStack()

@@ -143,6 +143,7 @@ def _check(traits: Mapping[str, Any], window_size: int, border: int) -> None:
 
 def _windows(mixer: TokenMixer, side: int, mask_padding: bool) -> Windowed:
     """Windows around a mixer that stays a part of its block alone, so that windows do not change names of weights."""
-    windows = Windowed(mixer.__call__, (side, side))
-    windows.mask_padding = mask_padding or not mixer.has_logits
+    windows = Windowed(mixer, (side, side), mask_padding=mask_padding)
+    del windows.mixer
+    vars(windows)['mixer'] = mixer  # without its weights
     return windows

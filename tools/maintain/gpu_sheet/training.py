@@ -46,7 +46,7 @@ def classifier_rows(name: str, specs: tuple[str, str], settings: RunSettings, ro
     """
     import torch._inductor.config as inductor
     torch.compiler.reset()  # PyTorch stops compiling a function again that many models call
-    with inductor.patch({'triton.cudagraphs': graphs, 'triton.cudagraph_or_error': graphs}):
+    with inductor.patch({'triton.cudagraphs': True, 'triton.cudagraph_or_error': True} if graphs else {}):
         subjects = [(f'{name}, {"kernels" if on else "eager"}', switched(model_subject(specs[0], settings).call, on))
                     for on in ((True, False) if settings.compile is None else (True,))]
         subjects.append((specs[1], model_subject(specs[1], settings).call))
@@ -68,6 +68,7 @@ def official_rows(folder: Path, spec: str, settings: RunSettings, rounds: int) -
 
 def detector_rows(spec: str, settings: RunSettings, rounds: int, backend: str) -> list[dict]:
     """Time training steps of Mask R-CNN on noise with random objects, with and without kernels, and compiled."""
+    import torch._dynamo.config as dynamo
     from mmdet.testing import demo_mm_inputs
     from mmdet.utils import register_all_modules
 
@@ -87,8 +88,9 @@ def detector_rows(spec: str, settings: RunSettings, rounds: int, backend: str) -
 
     rows = _rows([Subject(f'{spec}, {name}', switched(step, on), settings.batch)
                   for name, on in (('kernels', True), ('eager', False))], settings, rounds)
-    CompileHook(backend).before_train(SimpleNamespace(model=model))
-    return rows + _rows([Subject(f'{spec}, kernels', step, settings.batch)], settings, rounds, 'compiled blocks')
+    with dynamo.patch(cache_size_limit=0, fail_on_cache_limit_hit=False):  # the hook sets both
+        CompileHook(backend).before_train(SimpleNamespace(model=model))
+        return rows + _rows([Subject(f'{spec}, kernels', step, settings.batch)], settings, rounds, 'compiled blocks')
 
 
 def _rows(subjects: list[Subject], settings: RunSettings, rounds: int, mode: str = '') -> list[dict]:

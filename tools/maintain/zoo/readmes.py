@@ -14,7 +14,7 @@ from mmflatten.text import align, giga
 MARK = '<!-- Written by `python tools/maintain/reproduce_tables.py`; do not edit. -->'
 NOTE = ('Accuracies are those that the papers print in the tables of the last column; this project has not trained '
         'these models.\nParameters and multiply-accumulates (MACs) are counted for one image of the given size.')
-OWN = 'These models have no paper. The first lines of a config say whether this project has run it.'
+OWN = 'The first lines of a config name its source, if there is one, and say whether this project has run it.'
 
 
 def render_readmes(entries: Sequence[ZooEntry]) -> dict[str, str]:
