@@ -145,5 +145,5 @@ def _windows(mixer: TokenMixer, side: int, mask_padding: bool) -> Windowed:
     """Windows around a mixer that stays a part of its block alone, so that windows do not change names of weights."""
     windows = Windowed(mixer, (side, side), mask_padding=mask_padding)
     del windows.mixer
-    vars(windows)['mixer'] = mixer  # without its weights
+    windows.__dict__['mixer'] = mixer  # without its weights
     return windows
