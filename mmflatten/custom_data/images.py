@@ -27,6 +27,7 @@ SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'
 PROGRESS_THRESHOLD = 1000  # images
 MANY_PIXELS = 2**24  # of an image
 _LARGE = threading.Lock()
+_PLAIN = ('1', 'L', 'P', 'RGB', 'I;16', 'I;16B')  # modes of TIFFs that training reads as they are
 # Errors of Pillow and OpenCV for broken files and for images above the pixel limit.
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, cv2.error)
 
@@ -37,7 +38,7 @@ class Picture(NamedTuple):
     Attributes:
         size: (width, height) as in training, None if the file is broken.
         digest: SHA-1 of the bytes, or the path if the file cannot be opened.
-        parts: bands and pages of a TIFF that has more than three and one.
+        parts: mode and pages of a TIFF of floats, 32 bits, other bands than 1 and 3, or several pages.
     """
 
     size: tuple[int, int] | None
@@ -122,8 +123,8 @@ def _read(path: Path) -> Picture:
     size, parts = None, ''
     with contextlib.suppress(*UNREADABLE), opened(content) as image:
         image.load()  # fails for a truncated file, which OpenCV fills with grey
-        if image.format == 'TIFF' and (len(image.getbands()) > 3 or image.n_frames > 1):
-            parts = f'{len(image.getbands())} bands, {image.n_frames} pages'
+        if image.format == 'TIFF' and (image.mode not in _PLAIN or image.n_frames > 1):
+            parts = f'mode {image.mode} of Pillow, {image.n_frames} pages'
         image.close()
         pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
         size = None if pixels is None else pixels.shape[1::-1]
@@ -132,10 +133,7 @@ def _read(path: Path) -> Picture:
 
 @contextlib.contextmanager
 def opened(content: bytes) -> Iterator[Image.Image]:
-    """Open an image, a large one after the others of this process: decoding it takes gigabytes.
-
-    Raises one of `UNREADABLE`.
-    """
+    """Open an image or raise one of `UNREADABLE`; a large one after others of this process: it takes gigabytes."""
     with (Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image,
           _LARGE if image.width * image.height > MANY_PIXELS else contextlib.nullcontext()):
         yield image
@@ -151,12 +149,14 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
             if (original := first.setdefault(pictures[path].digest, path)) != path:
                 repeated.append(f'{original} = {path}')
     shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
-    broken = [str(path) for path, picture in pictures.items() if picture.size is None]
-    cut = [f'{path} ({picture.parts})' for path, picture in pictures.items() if picture.size and picture.parts]
+    broken = [str(path) for path, picture in pictures.items() if picture.size is None and not picture.parts]
+    unread, cut = ([f'{path} ({picture.parts})' for path, picture in pictures.items()
+                    if picture.parts and bool(picture.size) == read] for read in (False, True))
     problems = [
-        Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, not an '
-                'image, a TIFF of floats, of 32 bits or of other bands than 1, 3 and 4 (convert it to 8 bits), a '
-                'broken link, a pipe or device, not readable, or above the pixel limit of Pillow'),
+        Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, no image '
+                'that Pillow knows (such as a TIFF of doubles or float colours), a broken link, a pipe or device, not '
+                'readable, or above the pixel limit'),
+        Problem('TIFF that training cannot read', unread, 'convert it to 8 bits of grey or RGB'),
         Problem('TIFF of which training reads a part', cut, 'it drops a fourth band and further pages; '
                 'convert it if they matter', stops=False),
         Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
