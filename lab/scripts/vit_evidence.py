@@ -18,6 +18,7 @@ import torch
 from linearize_evidence import ATTENTIONS
 from onnx_vit import MEAN, STD, photograph_paths
 
+from mmflatten.checkpoints.converted_files import read_weights
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.text import align
@@ -53,7 +54,7 @@ def crops(path: Path, number: int) -> list[np.ndarray]:
 def maps(config: Path, checkpoint: Path, images: torch.Tensor) -> torch.Tensor:
     """Maps of the last block after the norm, `(B, C, H, W)`."""
     model = build_model(load_config(str(config))).eval()
-    model.load_state_dict(torch.load(checkpoint, weights_only=True)['state_dict'])
+    model.load_state_dict(read_weights(checkpoint).state_dict)
     return model.backbone(images)[0]
 
 

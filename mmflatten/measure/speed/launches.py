@@ -1,4 +1,4 @@
-"""What a call asks of a GPU and of its host, read from a profile."""
+"""Busy time, launches and host time of a call, read from a profile."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
