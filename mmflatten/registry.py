@@ -66,7 +66,6 @@ MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', group=MIXERS, on_dem
     'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
     'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
     'BiFPN': 'mmflatten.models.detection.bifpn',
-    'InstanceTTAModel': 'mmflatten.models.detection.instance_tta',
     'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
 })
 DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_demand={

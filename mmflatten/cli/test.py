@@ -11,8 +11,8 @@ def options(parser: ArgumentParser) -> None:
                         help='NAME.pkl: predictions, with metrics in NAME.json; NAME.json: metrics only')
     parser.add_argument('--show-dir', help='folder for a drawing of every image')
     parser.add_argument('--tta', action='store_true',
-                        help="test-time augmentation: the config's, or else flips, with scales for detection and "
-                             'segmentation')
+                        help="test-time augmentation: the config's tta_model and tta_pipeline, or else flips, with "
+                             'scales for segmentation; detectors have no other')
     add_config_options(parser, 'test_dataloader.batch_size=4')
     add_launcher(parser, 'dist_test.sh and slurm_test.sh')
 

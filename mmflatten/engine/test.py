@@ -79,9 +79,8 @@ def _require_writable(path: Path) -> None:
 def add_tta(cfg: Config) -> None:
     """Make the config test with augmentation, by its own `tta_model` and `tta_pipeline` where it has them.
 
-    Defaults made of the test pipeline: classification averages the scores of the image and its mirror image;
-    detection and segmentation take three scales, each mirrored too. Detections of the views are merged by NMS
-    (`InstanceTTAModel`); segmentation averages the class probabilities.
+    Defaults made of the test pipeline: classification averages the scores of the image and its mirror image,
+    segmentation the class probabilities of three scales, each mirrored too. Detection has none.
 
     Raises:
         ValueError: the task has no default and the config no `tta_model`, or the test pipeline has no `Pack*` step.

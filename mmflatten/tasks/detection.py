@@ -23,8 +23,6 @@ class Detection(Task):
     prediction = 'pred_instances'
     hub_tag = 'object-detection'
     visualizer_type = 'DetLocalVisualizer'
-    tta_model = dict(type='mmflatten.InstanceTTAModel')
-    tta_scales = True
     annotation_files = True
     has_instances = True
     trains_on_outputs = False  # NMS is part of a step

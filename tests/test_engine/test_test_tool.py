@@ -77,15 +77,14 @@ def test_classifier(tiny, tools):
         np.testing.assert_allclose(mean['pred_score'], (plain['pred_score'] + mirror['pred_score']) / 2, atol=1e-6)
 
 
-@pytest.mark.parametrize('options', [[], ['--tta']])
-def test_detector(tmp_path, tools, digits, options):
+def test_detector(tmp_path, tools, digits, fails):
     config, checkpoint = tmp_path / 'config.py', tmp_path / 'model.pth'
     config.write_text(dedent(DETECTION).format(bases=BASES, data=digits, folder=tmp_path))
     with DefaultScope.overwrite_default_scope('mmdet'):
         torch.manual_seed(0)
         torch.save(dict(state_dict=MODELS.build(Config.fromfile(config).model).state_dict()), checkpoint)
     out, drawings = tmp_path / 'out.pkl', tmp_path / 'drawings'
-    assert tools.test([config, checkpoint, '--out', out, '--show-dir', drawings, *options]) == 0
+    assert tools.test([config, checkpoint, '--out', out, '--show-dir', drawings]) == 0
     metrics, predictions = metrics_and_predictions(out)
     assert {'coco/bbox_mAP', 'coco/segm_mAP'} <= metrics.keys()
     for entry in predictions:
@@ -95,6 +94,7 @@ def test_detector(tmp_path, tools, digits, options):
         assert [mask['size'] for mask in found['masks']] == [[SIZE, SIZE]] * len(found['scores'])
         assert len(entry['gt_instances']['masks']) == len(entry['gt_instances']['bboxes']) > 0
     assert_drawn(drawings, [f'{i:06d}_{Path(entry["img_path"]).stem}.png' for i, entry in enumerate(predictions)])
+    assert 'Give tta_model' in fails('test', config, checkpoint, '--tta')
 
 
 def test_segmentor(segmentation, tools):
