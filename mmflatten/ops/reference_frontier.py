@@ -6,14 +6,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = True) -> Tensor:
+def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = True,
+              span: tuple[int, int] | None = None) -> Tensor:
     """Reference of `mmflatten.ops.rotary_2d`: complex rotation, token by token."""
-    (H, W), half = hw_shape, x.shape[-1] // 2
+    (H, W), (rows, cols), half = hw_shape, span or hw_shape, x.shape[-1] // 2
     number = half // 2
     tokens = list(x.unbind(-2))
     for n in range(H * W):
         thetas = [10000 ** (-j / max(number - 1 if last_frequency else number, 1)) for j in range(number)]
-        angles = torch.tensor([n // W * t for t in thetas] + [n % W * t for t in thetas], dtype=x.dtype)
+        angles = torch.tensor([n // W * rows / H * t for t in thetas] + [n % W * cols / W * t for t in thetas],
+                              dtype=x.dtype)
         index = len(tokens) - H * W + n
         pairs = torch.view_as_complex(tokens[index].unflatten(-1, (half, 2)).contiguous())
         tokens[index] = torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)

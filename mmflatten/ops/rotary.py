@@ -21,7 +21,8 @@ def rotary_1d(x: Tensor) -> Tensor:
     return _rotate(x, torch.arange(x.shape[-2], device=x.device, dtype=x.dtype)[:, None] * 10000 ** -steps)
 
 
-def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = True) -> Tensor:
+def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = True,
+              span: tuple[int, int] | None = None) -> Tensor:
     """Rotate pairs of adjacent channels by the row (first half of the channels) and the column (second half).
 
     A pair `(a, b)` becomes `(a cos - b sin, b cos + a sin)` with the angle `y theta_j` or `x theta_j`, where `theta_j`
@@ -34,6 +35,7 @@ def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = Tr
         last_frequency: if True, `theta_j = 10000 ** (-j / (w / 4 - 1))` ends at 1 / 10000, as in RALA, MALA and their
             successors (per head). If False, `theta_j = 10000 ** (-j / (w / 4))` ends one step earlier, as in MILA (over
             all channels).
+        span: rows and columns over which the positions are spread evenly, `y * span[0] / H`; None for `(H, W)` itself.
 
     Raises:
         ValueError: `w` is not a multiple of 4.
@@ -45,7 +47,8 @@ def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = Tr
     x = upcast(x)[0]
     steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(number - 1 if last_frequency else number, 1)
     theta = 10000 ** -steps
-    rows, cols = (torch.arange(side, device=x.device, dtype=x.dtype)[:, None] * theta for side in (H, W))
+    rows, cols = (torch.arange(side, device=x.device, dtype=x.dtype)[:, None] * theta * (length / side)
+                  for side, length in zip((H, W), span or (H, W)))
     angles = torch.cat((rows[:, None].expand(H, W, number), cols.expand(H, W, number)), dim=-1).flatten(0, 1)
     return _rotate(x, F.pad(angles, (0, 0, x.shape[-2] - H * W, 0)))
 

@@ -134,6 +134,17 @@ def test_gate_and_local_term_of_gated_mixers_can_be_left_out(type):
     torch.testing.assert_close(whole(x, (4, 5)), expected @ state['proj.weight'].T + state['proj.bias'])
 
 
+@pytest.mark.parametrize('type', ['RankAugmentedLinearAttention', 'MagnitudeAwareLinearAttention',
+                                  'NormAwareLinearAttention', 'ExponentialPolarityAttention', 'GatedSoftmaxAttention'])
+def test_interpolated_positions_change_larger_maps_alone(type):
+    plain, interpolated = mixer_of(type, gated=False), mixer_of(type, gated=False, interpolate=True)
+    small, large = torch.randn(2, 20, 24), torch.randn(2, 80, 24)
+    torch.testing.assert_close(interpolated(small, (4, 5)), plain(small, (4, 5)))
+    assert not torch.allclose(interpolated(large, (8, 10)), plain(large, (8, 10)), atol=1e-3)
+    with pytest.raises(TypeError, match='interpolate'):  # it has a table, which is resized
+        mixer_of('PolarityAwareLinearAttention', interpolate=True)
+
+
 @pytest.mark.parametrize('type, whole, bare', [
     ('InLineAttention', {}, dict(image_conv=False)),
     ('PolarityAwareLinearAttention', dict(gated=False), dict(gated=False, kernel_size=None))])

@@ -40,6 +40,16 @@ def test_rotary_2d_equals_reference(hw_shape, prefix, last_frequency, width):
                 lambda x: reference.rotary_2d(x, hw_shape, last_frequency=last_frequency), inputs)
 
 
+def test_rotary_2d_spreads_positions_over_a_span():
+    inputs = leaves((2, 3, 1 + 6 * 4, 12))
+    assert_same(lambda x: ops.rotary_2d(x, (6, 4), span=(3, 2)), lambda x: reference.rotary_2d(x, (6, 4), span=(3, 2)),
+                inputs)
+    x = inputs[0][:, :, 1:].unflatten(2, (6, 4))
+    small = ops.rotary_2d(x[:, :, ::2, ::2].flatten(2, 3), (3, 2))
+    large = ops.rotary_2d(x.flatten(2, 3), (6, 4), span=(3, 2))
+    torch.testing.assert_close(large.unflatten(2, (6, 4))[:, :, ::2, ::2].flatten(2, 3), small)
+
+
 def test_rotary_2d_products_depend_only_on_offset():
     q, k = (torch.randn(1, 8, dtype=torch.float64).expand(5 * 6, 8) for _ in range(2))
     products = ops.rotary_2d(q, (5, 6)) @ ops.rotary_2d(k, (5, 6)).T

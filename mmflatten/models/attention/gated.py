@@ -43,10 +43,6 @@ class GatedMixer(TokenMixer):
         self.norm = nn.LayerNorm(embed_dims) if normed else None
         self.lepe = ValueConv(embed_dims, self.lepe_kernel) if gated and self.lepe_kernel else None
 
-    def rotated(self, q_BhNd: Tensor, k_BhMd: Tensor, maps: Maps) -> tuple[Tensor, Tensor]:
-        """Rotate queries and keys by their positions."""
-        return rotary_2d(q_BhNd, maps.hw), rotary_2d(k_BhMd, maps.kv_hw)
-
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
         if self.norm is not None:
             y_BNC = self.norm(y_BNC.to(next(self.norm.parameters()).dtype))
@@ -56,8 +52,25 @@ class GatedMixer(TokenMixer):
         return widen(y_BNC) * (gate_BNC if self.norm is None else F.silu(gate_BNC))
 
 
+class RotaryMixer(GatedMixer):
+    """Gated mixer with rotary positions.
+
+    Args:
+        interpolate: spread the positions of any map over those of `grid_size` (position interpolation, Chen et al.,
+            2023). For models that are trained at one size and used at larger ones.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, interpolate: bool = False,
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.span = grid_size if interpolate else None
+
+    def rotated(self, x_BhNf: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        return rotary_2d(x_BhNf, hw_shape, span=self.span)
+
+
 @MODELS.register_module()
-class GatedSoftmaxAttention(GatedMixer, SoftmaxAttention):
+class GatedSoftmaxAttention(RotaryMixer, SoftmaxAttention):
     """Softmax attention with rotary positions, a depthwise convolution of the values and a gate.
 
     Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT, and with `normed=True` in those of
@@ -65,12 +78,12 @@ class GatedSoftmaxAttention(GatedMixer, SoftmaxAttention):
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        rotated_q, rotated_k = (x.to(v_BhMd.dtype) for x in self.rotated(q_BhNd, k_BhMd, maps))
-        return super().attend(rotated_q, rotated_k, v_BhMd, maps)
+        q_BhNd, k_BhMd = (self.rotated(*pair).to(v_BhMd.dtype) for pair in ((q_BhNd, maps.hw), (k_BhMd, maps.kv_hw)))
+        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps)
 
 
 @MODELS.register_module()
-class RankAugmentedLinearAttention(GatedMixer):
+class RankAugmentedLinearAttention(RotaryMixer):
     """Linear attention with keys weighted by similarity to the mean query, with rotary positions and a gate.
 
     Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator does not use positions.
@@ -80,12 +93,12 @@ class RankAugmentedLinearAttention(GatedMixer):
         q_BhNd, k_BhMd = (F.elu(x) + 1 for x in upcast(q_BhNd, k_BhMd))
         weights_BhM1 = global_key_weights(mean_of_real(q_BhNd, maps.mask), k_BhMd, real_tokens(k_BhMd, maps.mask))
         k_BhMd = fill_masked(k_BhMd * weights_BhM1, maps.mask, 0.)
-        rotated_q, rotated_k = self.rotated(q_BhNd, k_BhMd, maps)
-        return linear_attention(q_BhNd, k_BhMd, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
+        return linear_attention(q_BhNd, k_BhMd, widen(v_BhMd), rotated_q_BhNd=self.rotated(q_BhNd, maps.hw),
+                                rotated_k_BhMd=self.rotated(k_BhMd, maps.kv_hw))
 
 
 @MODELS.register_module()
-class MagnitudeAwareLinearAttention(GatedMixer):
+class MagnitudeAwareLinearAttention(RotaryMixer):
     """Linear attention whose weights sum to 1 and become sharper with larger queries, with rotary positions and a gate.
 
     Source: MALA (Fan et al., ICCV 2025). The feature map is ELU + 1.
@@ -96,13 +109,12 @@ class MagnitudeAwareLinearAttention(GatedMixer):
         k_BhMd = mean_of_real(k_BhMd, maps.mask)
         v_BhMd = widen(v_BhMd)
         mean_v_Bh1d = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
-        rotated_q, rotated_k = self.rotated(q_BhNd, k_BhMd, maps)
-        return magnitude_aware_attention(q_BhNd, k_BhMd, v_BhMd, rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k,
-                                         mean_v_Bh1e=mean_v_Bh1d)
+        return magnitude_aware_attention(q_BhNd, k_BhMd, v_BhMd, rotated_q_BhNd=self.rotated(q_BhNd, maps.hw),
+                                         rotated_k_BhMd=self.rotated(k_BhMd, maps.kv_hw), mean_v_Bh1e=mean_v_Bh1d)
 
 
 @MODELS.register_module()
-class NormAwareLinearAttention(GatedMixer):
+class NormAwareLinearAttention(RotaryMixer):
     """Linear attention with queries raised to a power that grows with their norm, followed by a norm and a gate.
 
     With `x+- = relu(+-x)`, the features of queries are `[q+, q-] / |q|` to the power `3 (1/2 + tanh |q|)`, those of
@@ -120,6 +132,6 @@ class NormAwareLinearAttention(GatedMixer):
             length_BhN1 = torch.linalg.vector_norm(q_BhNd, dim=-1, keepdim=True).clamp(min=1e-6)
             q_BhNf = positive_power(signed_parts(q_BhNd / length_BhN1), 3 * (.5 + length_BhN1.tanh()))
             k_BhMf = mean_of_real(signed_parts(k_BhMd ** 3), maps.mask)
-        rotated_q, rotated_k = (torch.cat([rotary_2d(part, hw) for part in x.chunk(2, dim=-1)], dim=-1)
+        rotated_q, rotated_k = (torch.cat([self.rotated(part, hw) for part in x.chunk(2, dim=-1)], dim=-1)
                                 for x, hw in ((q_BhNf, maps.hw), (k_BhMf, maps.kv_hw)))
         return linear_attention(q_BhNf, k_BhMf, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmflatten.models.attention.gated import GatedMixer
+from mmflatten.models.attention.gated import GatedMixer, RotaryMixer
 from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.maps import Maps, mean_of_real
 from mmflatten.models.layers import GridTable
@@ -14,7 +14,6 @@ from mmflatten.ops import (
     merge_heads,
     no_autocast,
     positive_power,
-    rotary_2d,
     signed_parts,
     split_heads,
     upcast,
@@ -68,7 +67,7 @@ class PolarityAwareLinearAttention(GatedMixer):
 
 
 @MODELS.register_module()
-class ExponentialPolarityAttention(GatedMixer):
+class ExponentialPolarityAttention(RotaryMixer):
     """Polarity-aware linear attention with exponential features, rotary positions and a gate.
 
     The features of queries are `exp(sigmoid(s) x+-) - 1`, with separate scales `s` for products of the same sign and of
@@ -88,12 +87,12 @@ class ExponentialPolarityAttention(GatedMixer):
             same, opposite = self.scales.sigmoid()
             k_BhMf, k_factor = _exponential(k_BhMf, dim=(-2, -1))
             k_BhMf, halves = mean_of_real(k_BhMf, maps.mask), []
-            rotated_k_BhMf = rotary_2d(k_BhMf, maps.kv_hw)
+            rotated_k_BhMf = self.rotated(k_BhMf, maps.kv_hw)
             for x_BhNf, v_BhMe in zip((q_BhNf * same, swap(q_BhNf) * opposite), widen(v_BhMd).chunk(2, dim=-1)):
                 x_BhNf, factor = _exponential(x_BhNf, dim=(-1,))
                 halves.append(linear_attention(
                     x_BhNf, k_BhMf, v_BhMe, eps=(1e-6 * factor * k_factor).clamp(min=1e-12),
-                    rotated_q_BhNd=rotary_2d(x_BhNf, maps.hw), rotated_k_BhMd=rotated_k_BhMf))
+                    rotated_q_BhNd=self.rotated(x_BhNf, maps.hw), rotated_k_BhMd=rotated_k_BhMf))
         return torch.cat(halves, dim=-1)
 
 
