@@ -25,6 +25,9 @@ def data(tmp_path_factory, fashion_files) -> Path:
 @pytest.mark.parametrize('path', [path for path in CONFIGS if path.name not in PARTS], ids=lambda path: path.stem)
 def test_config_trains_and_validates(path, data, fashion_files, tmp_path):
     config = load_config(str(path), work_dir=str(tmp_path))
+    config.setdefault('val_dataloader', config.test_dataloader)
+    config.setdefault('val_evaluator', config.test_evaluator)
+    config.setdefault('val_cfg', dict(type='ValLoop'))
     for split in ('train', 'val', 'test'):
         loader = config[f'{split}_dataloader']
         loader.update(batch_size=2, num_workers=0, persistent_workers=False)

@@ -11,7 +11,10 @@ from mmflatten.registry import METRICS
 
 @METRICS.register_module()
 class CellAccuracy(BaseMetric):
-    """Percentage of correctly classified cells among the labelled cells of all images: `cells/accuracy`."""
+    """Percentage of correctly classified cells among the labelled cells of all images: `cells/accuracy`.
+
+    Samples with a field `kind` have one for each kind, too: `cells/accuracy_784` for `kind='784'`.
+    """
 
     default_prefix = 'cells'
 
@@ -19,8 +22,12 @@ class CellAccuracy(BaseMetric):
         for sample in data_samples:
             labels, classes = sample['cell_labels'], sample['cell_classes']
             asked = labels >= 0
-            self.results.append((int((labels == classes)[asked].sum()), int(asked.sum())))
+            self.results.append((sample.get('kind'), int((labels == classes)[asked].sum()), int(asked.sum())))
 
-    def compute_metrics(self, results: list[tuple[int, int]]) -> dict[str, float]:
-        right, asked = map(sum, zip(*results))
-        return dict(accuracy=100 * right / asked)
+    def compute_metrics(self, results: list[tuple[str | None, int, int]]) -> dict[str, float]:
+        def accuracy(kind: str | None = None) -> float:
+            right, asked = map(sum, zip(*(item[1:] for item in results if kind in (None, item[0]))))
+            return 100 * right / asked
+
+        kinds = sorted({kind for kind, *_ in results if kind is not None})
+        return dict(accuracy=accuracy()) | {f'accuracy_{kind}': accuracy(kind) for kind in kinds}

@@ -1,26 +1,42 @@
 """Factors of a study of attentions: a local term, a gate and positions, around the operator of any mixer."""
 from __future__ import annotations
 
+from math import log
+
 import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.attention import (
     GatedMixer,
-    GatedSoftmaxAttention,
-    MagnitudeAwareLinearAttention,
     PolarityAwareLinearAttention,
-    RankAugmentedLinearAttention,
+    SoftmaxAttention,
     TokenMixer,
     ValueConv,
     build_mixer,
 )
+from mmflatten.models.attention.gated import RotaryMixer
+from mmflatten.models.attention.maps import Maps
 from mmflatten.models.layers import Linear
 from mmflatten.ops import widen
 from mmflatten.registry import MODELS
 
-ROTATED = (GatedSoftmaxAttention, MagnitudeAwareLinearAttention, RankAugmentedLinearAttention)
 GATES = {'none': None, 'plain': lambda x: x, 'silu': F.silu}
+
+
+@MODELS.register_module()
+class LengthScaledSoftmax(SoftmaxAttention):
+    """Softmax attention with logits times `log M / log M0` for M keys, M0 in the map `grid_size`.
+
+    Source: Chiang and Cholak, *Overcoming a Theoretical Limitation of Self-Attention* (2022), relative to the training.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.trained_keys = grid_size[0] * grid_size[1]
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        return super().attend(q_BhNd * log(k_BhMd.shape[2], self.trained_keys), k_BhMd, v_BhMd, maps)
 
 
 @MODELS.register_module()
@@ -81,7 +97,7 @@ def remove_positions(mixer: TokenMixer) -> None:
     """
     if isinstance(mixer, PolarityAwareLinearAttention):
         mixer.positional_encoding = _NoPositions()
-    elif isinstance(mixer, ROTATED):
+    elif isinstance(mixer, RotaryMixer):
         mixer.rotated = _not_rotated
     else:
         raise ValueError(f'positions: expected True for {type(mixer).__name__}, which has none to remove, got False.')
@@ -93,8 +109,8 @@ class _NoPositions(nn.Module):
         return x_BNC
 
 
-def _not_rotated(q_BhNd: Tensor, k_BhMd: Tensor, maps: object) -> tuple[Tensor, Tensor]:
-    return q_BhNd, k_BhMd
+def _not_rotated(x_BhNd: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+    return x_BhNd
 
 
 def gates_of(model: nn.Module) -> set[str]:

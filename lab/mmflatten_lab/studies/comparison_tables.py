@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from mmflatten.text import align, figure_text
 from mmflatten_lab.studies.controls import NONE
-from mmflatten_lab.studies.effects import effects
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.statistics import (
     ALPHA,
@@ -21,7 +20,6 @@ from mmflatten_lab.studies.statistics import (
     equal_variance_p,
     like_none,
     mean_interval,
-    p_text,
     pareto,
     seed_means,
     unless_like_none,
@@ -127,17 +125,6 @@ def comparison_tables(study: Study, runs: Iterable[StudyRun],
         values = {next(iter(run.levels.values()), run.name): run.value for run in baselines if run.metric == metric}
         tables.append(ComparisonTable(study, name, metric, members, values))
     return tables
-
-
-def effects_table(study: Study, runs: Sequence[StudyRun]) -> str:
-    """Table of the effects of the later factors, on average and for each level of the first; '' without a grid."""
-    found = effects(study, runs)
-    if not found:
-        return ''
-    first = next(iter(study.factors))
-    rows = [[f'{effect.factor} {effect.level}', f'over {effect.reference}', effect.condition or '**all**',
-             effect.difference.text(), p_text(effect.p)] for effect in found]
-    return align(rows, ['level', '', first, 'adds, larger is better', 'p'], {0, 1, 2}, markdown=True)
 
 
 def draw_costs(table: ComparisonTable, path: Path) -> None:

@@ -18,7 +18,7 @@ FIELDS = (BASE, 'model', 'data_preprocessor', *DATA, 'train_cfg', 'val_cfg', 'te
 # Fields of data loaders, data sets and metrics. Pipelines and storage belong to the base config.
 DATA_FIELDS = frozenset((
     'type _delete_ batch_size num_workers persistent_workers drop_last sampler shuffle dataset times indices data_root '
-    'ann_file split folder size padding flip number seed task pairs symbols density topk metric').split())
+    'ann_file split folder size padding flip number seed task pairs symbols density topk metric canvases').split())
 REGISTRIES = ('model', 'task util', 'weight initializer', 'optimizer', 'optim_wrapper', 'optimizer wrapper constructor',
               'parameter scheduler', 'dataset', 'data sampler', 'metric', 'loop')
 # Classes of other libraries, besides all of mmflatten. None of them imports code that an argument names.

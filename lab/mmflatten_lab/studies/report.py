@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mmflatten.text import align
 from mmflatten_lab.studies.claims import claim_rows
-from mmflatten_lab.studies.comparison_tables import comparison_tables, draw_costs, effects_table
+from mmflatten_lab.studies.comparison_tables import comparison_tables, draw_costs
 from mmflatten_lab.studies.csv_tables import read_csv, write_csv
 from mmflatten_lab.studies.folder import StudyFolder, collect_runs
 from mmflatten_lab.studies.level_differences import level_tables
@@ -90,8 +90,6 @@ def _results(study: Study, runs: Sequence[StudyRun], beside: Path) -> list[str]:
     finished = [run for run in runs if run.state == FINISHED]
     baselines = [run for run in finished if run.mode == BASELINE]
     grid = [run for run in finished if run.mode == GRID]
-    if table := effects_table(study, grid):
-        parts += ['### What each part adds', table]
     for number, table in enumerate(comparison_tables(study, grid, baselines)):
         figure = beside / f'{study.name}_costs_{number}.png'
         draw_costs(table, figure)

@@ -111,15 +111,11 @@ def fit_levels(values: pd.DataFrame) -> tuple[RegressionResults, pd.DataFrame]:
     cells = values.dropna(axis='columns', how='all').stack().dropna()
     seeds, names = cells.index.get_level_values(0), cells.index.get_level_values(1)
     levels, blocks = pd.get_dummies(names, dtype=float), pd.get_dummies(seeds, dtype=float, drop_first=True)
-    model = fit(np.hstack([levels, blocks]), cells.to_numpy())
-    return model, pd.DataFrame(np.eye(levels.shape[1], len(model.params)), index=levels.columns)
-
-
-def fit(design: np.ndarray, values: np.ndarray) -> RegressionResults:
-    """Ordinary least squares, also without residual degrees of freedom or with levels that share no seeds."""
+    # Also without residual degrees of freedom, or with levels that share no seeds.
     with np.errstate(invalid='ignore', divide='ignore'), warnings.catch_warnings():
         warnings.simplefilter('ignore', ModelWarning)
-        return sm.OLS(values, design).fit()
+        model = sm.OLS(cells.to_numpy(), np.hstack([levels, blocks])).fit()
+    return model, pd.DataFrame(np.eye(levels.shape[1], len(model.params)), index=levels.columns)
 
 
 def contrasts(model: RegressionResults, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -176,7 +172,7 @@ def compare_pairs(values: pd.DataFrame, pairs: Sequence[tuple[str, str]], family
         (value,), (error,), _ = contrasts(model, (levels.loc[[first]] - levels.loc[second]).to_numpy())
         alpha = family.alpha / family.number
         limits = float(stats.t.ppf(1 - alpha / 2, model.df_resid)), float(stats.t.ppf(1 - alpha, model.df_resid))
-        p = corrected_p(value / error, model.df_resid, family.number)
+        p = min(1., 2 * float(stats.t.sf(abs(value / error), model.df_resid)) * family.number)
         found.append(_compare(values, first, second, (float(value), float(error)), limits, p, family))
     return found
 
@@ -196,11 +192,6 @@ def unless_like_none(pairs: Sequence[Comparison], like: set[str]) -> list[Compar
     """Replace the verdict on each two levels of which neither differs from the control."""
     return [replace(pair, verdict=LIKE_NONE) if {pair.first, pair.second} <= like and pair.verdict != UNTESTED else pair
             for pair in pairs]
-
-
-def corrected_p(statistic: float, freedom: float, tests: int) -> float:
-    """Two-sided p-value with Bonferroni's correction."""
-    return min(1., 2 * float(stats.t.sf(abs(statistic), freedom)) * tests)
 
 
 def _compare(values: pd.DataFrame, first: str, second: str, estimate: tuple[float, float],

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from mmflatten_lab.studies.claims import BELOW_BASELINES, added_runs, claim_rows, judge
-from mmflatten_lab.studies.comparison_tables import comparison_tables, draw_costs, effects_table
-from mmflatten_lab.studies.effects import effects
+from mmflatten_lab.studies.comparison_tables import comparison_tables, draw_costs
 from mmflatten_lab.studies.folder import RESULT, StudyFolder, write_json
 from mmflatten_lab.studies.report import NOTE, write_report
 from mmflatten_lab.studies.runs import BASELINE, FINISHED, GRID, expand, make_baseline
@@ -112,21 +111,6 @@ def test_the_detectable_difference_is_found_in_eighty_percent():
     found = [compare_all(simulated(random, shift), 'level 0')[0].verdict == BETTER for _ in range(300)]
     assert .74 < np.mean(found) < .93
     assert detectable(.3, 1, 5) == math.inf
-
-
-def test_effects_are_those_of_the_cells(study_file):
-    study = read_study(study_file(factors=dict(core=dict(a={}, b={}, c={}), local=dict(off={}, on={}),
-                                               gate=dict(off={}, on={}), seed=2), metrics=['acc']))
-    adds, random = dict(a=1., b=3., c=5.), np.random.default_rng(0)
-    runs = [replace(run, state=FINISHED, metric='acc', value=float(
-        10 * run.seed + (run.levels['local'] == 'on') * adds[run.levels['core']]
-        + (run.levels['gate'] == 'on') * .5 + random.normal(0, .01))) for run in expand(study)]
-    found = {(item.factor, item.condition): item for item in effects(study, runs)}
-    assert found['local', ''].difference.mean == pytest.approx(3, abs=.02)
-    assert [found['local', core].difference.mean for core in 'abc'] == pytest.approx([1, 3, 5], abs=.03)
-    assert found['gate', ''].difference.low > .4 and found['gate', ''].p < .001
-    assert effects(study, runs[1:2] + runs[4:]) == []  # without a whole cell
-    assert '| local on' in effects_table(study, runs)
 
 
 def test_equal_variance_test_finds_a_level_that_varies_more():
