@@ -60,7 +60,7 @@ def official_rows(folder: Path, spec: str, settings: RunSettings, rounds: int) -
     config = yaml.safe_load((folder / 'cfgs' / 'flatten_swin_t.yaml').read_text())['MODEL']
     arguments = {name.lower(): value for part in ('SWIN', 'LA') for name, value in config[part].items()}
     official = importlib.import_module('models.flatten_swin').FLattenSwinTransformer(
-        **arguments, drop_path_rate=config['DROP_PATH_RATE'], focusing_factor=3, kernel_size=5)
+        **arguments, img_size=settings.size, drop_path_rate=config['DROP_PATH_RATE'], focusing_factor=3, kernel_size=5)
     call = make_call(official, official, torch.randn(settings.batch, 3, *settings.size), settings)
     ours = Subject('FLatten-Swin-T', model_subject(spec, settings).call, settings.batch)
     return _rows([ours, Subject('FLatten-Swin-T, official code', call, settings.batch)], settings, rounds)
