@@ -13,6 +13,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ def options(parser: ArgumentParser) -> None:
         'mmflatten.models.attention with arguments')
     add('--vs', metavar='MODEL', help="reference of the ratios (default: the first model; for --zoo timm's Swin-T)")
     add('--batch', type=positive, metavar='N', help='images, or token maps, per call (default: 8; for --operators 1)')
-    add('--size', nargs='+', type=positive, metavar='H', help='H, or H W, of the images (default: that of the configs '
-        'if they agree, else 224)')
+    add('--size', nargs='+', type=positive, metavar='H', action='append', help='H, or H W, of the images; repeat it '
+        'for several sizes (default: that of the configs if they agree, else 224)')
     add('--tokens', nargs='+', type=positive, metavar='N', default=[],
         help=f'numbers of tokens, for --operators (default: {" ".join(map(str, TOKENS))})')
     add('--embed-dims', type=positive, default=96, metavar='C', help='channels, for --operators (default: 96)')
@@ -60,7 +61,7 @@ def options(parser: ArgumentParser) -> None:
         f'3 rounds run (default without --rounds: {SECONDS_PER_MODEL:g} and {SECONDS_PER_OPERATOR:g})')
     add('--csv', type=Path, metavar='FILE', help='write a row per model, or per attention and number of tokens')
     add('--json', type=Path, metavar='FILE', help='write the machine, the settings and the time of every round')
-    add('--plot', type=Path, metavar='FILE.png', help='draw time and memory over the tokens, for --operators')
+    add('--plot', type=Path, metavar='FILE.png', help='draw time and memory over tokens, or over the sizes of models')
     add('--markdown', action='store_true', help='print Markdown tables')
 
 
@@ -68,15 +69,17 @@ def check(args: Namespace) -> None:
     """Raise ValueError for options that contradict each other or this machine."""
     if bool(args.models or args.zoo) == bool(args.operators):
         raise ValueError('MODEL: expected models, --zoo or both, or else --operators.')
-    if args.size and len(args.size) > 2:
-        raise ValueError(f'--size: expected H, or H W, got {" ".join(map(str, args.size))}.')
+    for size in args.size or ():
+        if len(size) > 2:
+            raise ValueError(f'--size: expected H, or H W, got {" ".join(map(str, size))}.')
     if args.operators and args.embed_dims % args.heads:
         raise ValueError(f'--embed-dims: must be divisible by --heads {args.heads}, got {args.embed_dims}.')
     if args.operators and args.vs:
         raise ValueError(f'--vs: only for models, got {args.vs}. Remove it; the ratios refer to {SOFTMAX}.')
-    for option, given in (('--tokens', args.tokens), ('--plot', args.plot)):
-        if given and not args.operators:
-            raise ValueError(f'{option}: only for --operators. Remove it.')
+    if args.tokens and not args.operators:
+        raise ValueError('--tokens: only for --operators. Remove it.')
+    if args.plot and not args.operators and len(args.size or ()) < 2:
+        raise ValueError('--plot: requires --operators, or several --size for models.')
     check_device(args.device)
     for option in ('csv', 'json', 'plot'):
         if getattr(args, option) is not None:
@@ -84,15 +87,18 @@ def check(args: Namespace) -> None:
 
 
 def measure_models(args: Namespace, settings: RunSettings) -> list[results.Row]:
-    """Return a row for each model; the ratios refer to the first one."""
+    """Return a row for each model and size; the ratios refer to the first model."""
     wanted = [*(ZOO.items() if args.zoo else ()), *((None, spec) for spec in args.models)]
     if args.vs or args.zoo:
         wanted.insert(0, (None, args.vs or REFERENCE))
-    subjects = []
-    for name, spec in wanted:
-        print_progress(f'building {name or spec}')
-        subjects.append(model_subject(spec, settings, name))
-    return run_group(subjects, args, settings, SECONDS_PER_MODEL, reference=0)
+    rows = []
+    for size in args.size or [settings.size]:
+        settings, subjects = replace(settings, size=(size[0], size[-1])), []
+        for name, spec in wanted:
+            print_progress(f'building {name or spec}')
+            subjects.append(model_subject(spec, settings, name))
+        rows += run_group(subjects, args, settings, SECONDS_PER_MODEL, reference=0)
+    return rows
 
 
 def measure_operators(args: Namespace, settings: RunSettings) -> list[results.Row]:
@@ -136,7 +142,8 @@ def progress() -> Callable[[int, float, float], None]:
 
 def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, settings: RunSettings) -> None:
     """Print the results and write the files."""
-    run = {**vars(settings), 'size': 'x'.join(map(str, settings.size))}
+    sizes = args.size or [settings.size]
+    run = {**vars(settings), 'size': ' '.join(f'{size[0]}x{size[-1]}' for size in sizes)}
     if args.operators:
         del run['size']
         run |= dict(embed_dims=args.embed_dims, heads=args.heads)
@@ -148,9 +155,10 @@ def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, setti
     if args.plot:
         panels = {}
         for column, title in ((results.TIME, 'time of one call (s)'), (results.MEMORY, 'peak memory (MiB)')):
-            tokens, costs = results.curves(rows, column)
-            lines = {name: (tokens, values) for name, values in costs.items()}
-            panels[title] = Lines(lines, 'tokens', mean=SOFTMAX if SOFTMAX in lines else '', log=True)
+            counts, costs = results.curves(rows, column)
+            lines = {name: (counts, values) for name, values in costs.items()}
+            axis = 'tokens' if args.operators else 'pixels of an image'
+            panels[title] = Lines(lines, axis, mean=SOFTMAX if SOFTMAX in lines else '', log=True)
         save_png(args.plot, panels)
     if args.csv:
         results.write_csv(rows, args.csv)
@@ -165,7 +173,7 @@ def main(args: Namespace) -> None:
     torch.set_num_threads(args.threads)
     if ':' in args.device:
         torch.cuda.set_device(args.device)  # clock and memory are those of the current GPU
-    size = (args.size[0], args.size[-1]) if args.size else default_size([*args.models, args.vs or ''])
+    size = (args.size[0][0], args.size[0][-1]) if args.size else default_size([*args.models, args.vs or ''])
     settings = RunSettings(args.batch or (1 if args.operators else 8), size, args.dtype,
                            args.device, args.train, args.compile)
     run = measure_operators if args.operators else measure_models

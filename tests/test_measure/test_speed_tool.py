@@ -118,6 +118,17 @@ def test_errors_name_the_value(tool: ModuleType, capsys: pytest.CaptureFixture, 
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_models_are_measured_and_drawn_at_several_sizes(tool: ModuleType, tmp_path: Path) -> None:
+    out, plot = tmp_path / 'out.csv', tmp_path / 'out.png'
+    quick = [*QUICK[:-2], '--csv', str(out), '--plot', str(plot)]
+    assert tool.main([SWIN, f'{SWIN},attn_types=SSSS', *quick, '--size', '32', '--size', '32', '64']) == 0
+    rows = list(csv.DictReader(out.open()))
+    assert [(row['height'], row['width']) for row in rows] == [('32', '32')] * 2 + [('32', '64')] * 2
+    assert {row['reference'] for row in rows} == {rows[0]['name']} and float(rows[2]['ratio']) == 1
+    assert imread(plot).std() > 0
+    assert tool.main([SWIN, *quick, '--size', '32']) == 1
+
+
 @pytest.mark.parametrize('option', [['--rounds', '0'], ['--seconds', 'inf'], ['--size', 'wide']])
 def test_numbers_must_be_positive(tool: ModuleType, option: list[str]) -> None:
     with pytest.raises(SystemExit):

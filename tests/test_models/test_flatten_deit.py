@@ -27,6 +27,7 @@ def build(**kwargs):
 @pytest.mark.parametrize(('kwargs', 'expected'), [
     (dict(arch='tiny'), 6_191_272),
     (dict(arch='tiny', attn_types='S'), 5_717_416),
+    (dict(arch='tiny', linear_attention=dict(type='LinearAttention'), conv_ffn=True), 5_809_576),
     (dict(arch='small', attn_types='S'), 22_050_664),
     (dict(arch='base', attn_types='S'), 86_567_656),
 ])

@@ -63,7 +63,8 @@ def keys_of(mixer, y, x, hw_shape, map_size):
                 first = [(size - count * side) // 2 + k * side for size, count, k in zip(map_size, cells, (ky, kx))]
                 real = first[0] < hw_shape[0] and first[1] < hw_shape[1]
                 if real or mixer.wrap and not mixer.mask_padding:
-                    offset = (qy - a + region - 1) * (ws + region - 1) + qx - b + region - 1
+                    wide = bias.side > region  # a bias for each query, in place of one per pooled token
+                    offset = (wide * qy - a + region - 1) * bias.side + wide * qx - b + region - 1
                     yield (ky, kx), level, bias.table[:, offset]
 
 
@@ -94,7 +95,7 @@ def explicit_focal_attention(mixer, x, hw_shape):
     {}, dict(focal_levels=3), dict(focal_levels=1), dict(local=False), dict(global_=False),
     dict(local=False, global_=False), dict(expand_size=4), dict(expand_size=1, focal_window=1),
     dict(neighbor_boundary='mask', focal_levels=3), dict(mask_padding=True, focal_levels=3),
-    dict(neighbor_boundary='mask', mask_padding=True)])
+    dict(neighbor_boundary='mask', mask_padding=True), dict(bias_by_query=False, focal_levels=3)])
 def test_focal_attention_equals_explicit_sum_over_keys(options, hw_shape):
     options = {**dict(window_size=4, focal_window=3, expand_size=2), **options}
     mixer = randomise(FocalAttention(6, 2, (8, 8), **options).double())

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmflatten.models.layers import FeedForward, FullRangeLinear, Linear, LinearGELU, TokenConv
+from mmflatten.models.layers import ConvFeedForward, FeedForward, FullRangeLinear, Linear, LinearGELU, TokenConv
 from mmflatten.models.layers.token_conv import ConvGELU
 
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason='PyTorch was built without oneDNN')
@@ -114,3 +114,14 @@ def test_linear_uses_f_linear_outside_of_eager_float32_inference() -> None:
 def test_layers_reject_invalid_arguments(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_convolution_in_a_feed_forward_network_skips_prefix_tokens():
+    """EfficientViT: linear, GELU, 3 x 3 depthwise convolution, GELU, linear; the class token is not convolved."""
+    ffn, x = ConvFeedForward(4, 8, act_twice=True, residual=False), torch.randn(2, 1 + 3 * 5, 4)
+    hidden = F.gelu(F.linear(x, ffn.fc1.weight, ffn.fc1.bias))
+    map_BCHW = hidden[:, 1:].transpose(1, 2).unflatten(2, (3, 5))
+    convolved = F.conv2d(map_BCHW, ffn.conv.conv.weight, ffn.conv.conv.bias, padding=1, groups=8)
+    hidden = torch.cat((hidden[:, :1], convolved.flatten(2).transpose(1, 2)), dim=1)
+    expected = F.linear(F.gelu(hidden), ffn.fc2.weight, ffn.fc2.bias)
+    torch.testing.assert_close(ffn(x, (3, 5)), expected)

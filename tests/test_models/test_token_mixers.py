@@ -32,6 +32,7 @@ def explicit_focused_attention(mixer, x, H, W):
     q, k, v = F.linear(x, mixer.qkv.weight, mixer.qkv.bias).split(C, dim=-1)
     k = k + mixer.positional_encoding.table
     q, k = [(F.relu(t) + 1e-6) / F.softplus(mixer.scale) for t in (q, k)]
+    q, k = [t.view(B, N, -1, d if mixer.per_head else C) for t in (q, k)]
     q, k = [t ** 3 / (t ** 3).norm(dim=-1, keepdim=True) * t.norm(dim=-1, keepdim=True) for t in (q, k)]
     q, k, v = [t.view(B, N, h, d).transpose(1, 2) for t in (q, k, v)]
     scores = q @ k.transpose(-2, -1)
@@ -42,9 +43,10 @@ def explicit_focused_attention(mixer, x, H, W):
     return F.linear(out.transpose(1, 2).reshape(B, N, C), mixer.proj.weight, mixer.proj.bias)
 
 
+@pytest.mark.parametrize('per_head', [False, True])
 @pytest.mark.parametrize(('H', 'W'), [(4, 4), (3, 7), (1, 1)])
-def test_focused_attention_equals_explicit_formula(H, W):
-    mixer = randomise(FocusedLinearAttention(12, 3, (H, W)).double())
+def test_focused_attention_equals_explicit_formula(H, W, per_head):
+    mixer = randomise(FocusedLinearAttention(12, 3, (H, W), per_head=per_head).double())
     x = torch.randn(2, H * W, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     expected = explicit_focused_attention(mixer, x, H, W)
     torch.testing.assert_close(mixer(x, (H, W)), expected, rtol=1e-9, atol=1e-9)
@@ -65,7 +67,7 @@ def test_focused_attention_damps_dead_queries():
 
 @pytest.mark.parametrize('options', [{}, dict(focusing_factor=None), dict(kernel_size=None), dict(focusing_factor=32),
                                      dict(focusing_factor=None, kernel_size=None), dict(sr_ratio=2),
-                                     dict(qkv_bias=False)])
+                                     dict(qkv_bias=False), dict(per_head=True, kernel_size=None)])
 def test_focused_attention_trains_all_parameters_at_another_size(options):
     mixer = randomise(FocusedLinearAttention(12, 3, (4, 4), **options))
     x = torch.randn(2, 35, 12)

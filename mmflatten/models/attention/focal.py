@@ -57,6 +57,7 @@ class FocalAttention(TokenMixer):
         neighbor_boundary: 'wrap' lets windows at the border attend to neighbours on the opposite side; 'mask' excludes
             these, and neighbours and pooled tokens that contain only padding.
         mask_padding: exclude padding from all keys.
+        bias_by_query: as `by_query` of `PooledBias`.
 
     Raises:
         ValueError: an argument is out of range, or `forward` receives a mask.
@@ -67,7 +68,7 @@ class FocalAttention(TokenMixer):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, window_size: int = 7,
                  focal_window: int = 7, focal_levels: int = 2, expand_size: int = 3, expand_always: bool = False,
                  local: bool = True, global_: bool = True, shift: bool = False, neighbor_boundary: str = 'wrap',
-                 mask_padding: bool = False, sr_ratio: int = 1, **kwargs) -> None:
+                 mask_padding: bool = False, bias_by_query: bool = True, sr_ratio: int = 1, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, sr_ratio=sr_ratio, **kwargs)
         window = min(window_size, *grid_size)
         whole = min(grid_size) <= window_size
@@ -86,7 +87,8 @@ class FocalAttention(TokenMixer):
         self.neighbor_bias = NeighborBias(num_heads, window, expand) if expand else None
         levels = range(focal_levels - 1) if global_ else ()
         self.pools = ModuleList(WindowPool(window // 2 ** k) for k in levels)
-        self.pooled_bias = ModuleList(PooledBias(num_heads, window, focal_window + 2 ** k - 1) for k in levels)
+        self.pooled_bias = ModuleList(PooledBias(num_heads, window, focal_window + 2 ** k - 1, bias_by_query)
+                                      for k in levels)
         offsets = [(y, x) for y in range(window) for x in range(window)]
         self.register_buffer('window_offsets', torch.tensor(offsets), persistent=False)
 

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.local_term import ValueConv
-from mmflatten.models.attention.maps import Maps, weights_of_real
+from mmflatten.models.attention.maps import Maps, fill_masked, weights_of_real
 from mmflatten.models.layers import GridTable
-from mmflatten.ops import merge_heads, split_heads, upcast
+from mmflatten.ops import focused_map, linear_attention, merge_heads, split_heads, upcast
 from mmflatten.ops.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
@@ -29,13 +29,14 @@ class FocusedLinearAttention(TokenMixer):
         kernel_size: of the depthwise convolution, whose weights all heads share. None omits it and the positional
             encoding (Table 4, second row).
         feature_floor: constant added to features without the focused map; 0 gives SLAB's simplified linear attention.
+        per_head: take the norms of eq. 6 over each head, as the paper's letter, in PyTorch's operators alone.
     """
 
     splits_heads = False  # the norms run over all heads
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *,
                  focusing_factor: float | None = 3, kernel_size: int | None = 5,
-                 feature_floor: float = _EPS, **kwargs) -> None:
+                 feature_floor: float = _EPS, per_head: bool = False, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if focusing_factor is not None and focusing_factor <= 0:
             raise ValueError(f'focusing_factor: expected a positive number, or None for no focusing, '
@@ -43,7 +44,7 @@ class FocusedLinearAttention(TokenMixer):
         if feature_floor < 0 or (focusing_factor is not None and feature_floor == 0):
             raise ValueError('feature_floor: expected a positive number, or 0 with focusing_factor=None, '
                              f'got {feature_floor}.')
-        self.focusing_factor, self.feature_floor = focusing_factor, feature_floor
+        self.focusing_factor, self.feature_floor, self.per_head = focusing_factor, feature_floor, per_head
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims)) if focusing_factor else None
         self.positional_encoding = GridTable(embed_dims, grid_size) if kernel_size else None
         self.dwc = ValueConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
@@ -57,6 +58,13 @@ class FocusedLinearAttention(TokenMixer):
         if self.scale is not None:
             rescale_hd = F.softplus(upcast(self.scale)[0]).reciprocal().view(h, -1)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, h) for x in (q_BNC, k_BMC, v_BMC))
+        if self.per_head and rescale_hd is not None:
+            q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
+            k_BhMd = k_BhMd if position_hMd is None else k_BhMd + position_hMd
+            q_BhNd, k_BhMd = (focused_map((F.relu(x) + self.feature_floor) * rescale_hd[:, None], self.focusing_factor)
+                              for x in (q_BhNd, k_BhMd))
+            k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
+            return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, local_BhNe=local_BhNd))
         return merge_heads(fused_linear_attention(
             q_BhNd, k_BhMd, v_BhMd, feature_map='relu' if rescale_hd is None else 'focused', rescale_hd=rescale_hd,
             power=self.focusing_factor or 1, floor=self.feature_floor, position_hMd=position_hMd,

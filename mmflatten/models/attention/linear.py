@@ -61,8 +61,8 @@ class LinearAttention(TokenMixer):
 class EnhancedLinearAttention(LinearAttention):
     """ReLU linear attention plus a depthwise convolution of the values.
 
-    An inference for the "enhanced linear attention" of FLatten's Table 3, named after EfficientViT (Cai et al., ICCV
-    2023), which has a 3 x 3 convolution in each feed-forward network instead. Both give DeiT-T 5.8 M parameters.
+    One reading of the "enhanced linear attention" of FLatten's Table 3. Its source, EfficientViT (Cai et al., ICCV
+    2023), has a 3 x 3 convolution in each feed-forward network instead: `conv_ffn` of `ViT` and `FLattenSwin`.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,

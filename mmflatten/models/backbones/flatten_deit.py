@@ -32,6 +32,7 @@ class FLattenDeiT(ViT):
             use four, such as (2, 5, 8, 11).
         frozen_stages: -1 trains everything, 0 freezes the embedding with class token and positions, `i` also freezes
             the first `i` blocks.
+        conv_ffn: as in `ViT`.
         img_size, mixers, linear_attention, qkv_bias, drop_path_rate, with_cp, init_cfg, progressive_norm: as in
             `Backbone`.
     """

@@ -9,7 +9,7 @@ from mmflatten.models.attention import Windowed, build_mixer
 from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
 from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers, parse_attn_types
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
-from mmflatten.models.layers import ConvEmbed, FeedForward, PatchMerging, pre_norm_block
+from mmflatten.models.layers import ConvEmbed, ConvFeedForward, FeedForward, PatchMerging, pre_norm_block
 from mmflatten.registry import MODELS
 
 ARCHS = {
@@ -31,6 +31,7 @@ class FLattenSwin(PyramidBackbone):
         linear_window: window size of blocks that are not `S`; None for the whole map.
         softmax_window: window size of softmax blocks.
         shift: shift the windows of every second block.
+        conv_ffn: as in `ViT`, in blocks that are not `S`.
         arch, img_size, attn_types, mixers, linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
@@ -38,7 +39,8 @@ class FLattenSwin(PyramidBackbone):
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
                  attn_types: str | Sequence[str] = 'LLSS', linear_window: int | None = None, softmax_window: int = 7,
                  linear_attention: dict | None = None, qkv_bias: bool = True, mask_padding: bool = False,
-                 shift: bool = True, drop_path_rate: float = 0.1, mixers: dict | None = None, **kwargs) -> None:
+                 shift: bool = True, drop_path_rate: float = 0.1, mixers: dict | None = None, conv_ffn: bool = False,
+                 **kwargs) -> None:
         settings = resolve_arch(arch, ARCHS)
         for name, side in (('linear_window', linear_window), ('softmax_window', softmax_window)):
             if side is not None:
@@ -55,7 +57,9 @@ class FLattenSwin(PyramidBackbone):
                 inner = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads,
                                     grid_size=window or stage.grid, qkv_bias=qkv_bias)
                 mixer = Windowed(inner, window, shift=shift and j % 2 == 1, mask_padding=mask_padding)
-                blocks.append(pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate))
+                ffn = (ConvFeedForward(dims, stage.hidden_dims, act_twice=True, residual=False)
+                       if conv_ffn and letter != 'S' else FeedForward(dims, stage.hidden_dims))
+                blocks.append(pre_norm_block(mixer, ffn, dims, rate))
             embed = PatchMerging(stage.in_channels, dims) if i else ConvEmbed(3, dims, 4, 4)
             stages.append(Stage(embed, blocks))
         super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)

@@ -44,6 +44,7 @@ class FocalTransformer(PyramidBackbone):
         global_: attend to pooled windows (Figure 5).
         neighbor_boundary: 'wrap' connects windows at the border to the opposite side, as the official classifiers do.
             'mask' excludes these neighbours, and neighbours and pooled tokens that consist only of padding.
+        bias_by_query: False has one bias per pooled window, the paper's `B^l`; the official code's is per offset.
         conv_embed: use overlapping convolutions, 7 x 7 in the stem and 3 x 3 between the stages.
         img_size, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
@@ -53,7 +54,8 @@ class FocalTransformer(PyramidBackbone):
                  focal_windows: Sequence[int] = (7, 5, 3, 1), focal_levels: int | Sequence[int] = 2,
                  expand_size: int | Sequence[int] = 3, expand_always: bool = False, conv_embed: bool = False,
                  shift: bool = False, local: bool = True, global_: bool = True, neighbor_boundary: str = 'wrap',
-                 qkv_bias: bool = True, mask_padding: bool = False, drop_path_rate: float = 0.2, **kwargs) -> None:
+                 qkv_bias: bool = True, mask_padding: bool = False, bias_by_query: bool = True,
+                 drop_path_rate: float = 0.2, **kwargs) -> None:
         settings = resolve_arch(arch, ARCHS)
         depths = settings['depths']
         regions = per_stage('focal_windows', focal_windows, len(depths))
@@ -63,7 +65,8 @@ class FocalTransformer(PyramidBackbone):
         plan = stage_plan(settings, img_size, ['F' * depth for depth in depths], drop_path_rate)
         shared: dict[str, Any] = dict(
             window_size=window_size, expand_always=expand_always, local=local, global_=global_,
-            neighbor_boundary=neighbor_boundary, qkv_bias=qkv_bias, mask_padding=mask_padding)
+            neighbor_boundary=neighbor_boundary, qkv_bias=qkv_bias, mask_padding=mask_padding,
+            bias_by_query=bias_by_query)
 
         stages = []
         for i, stage in enumerate(plan):

@@ -9,7 +9,7 @@ from mmflatten.models.attention import TokenMixer, Windowed, build_mixer
 from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
 from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, block_letters, check_letters, letter_mixers
 from mmflatten.models.backbones.plain import PlainBackbone, PlainEmbed
-from mmflatten.models.layers import FeedForward, NormalizedRotary, SwiGLU, pre_norm_block
+from mmflatten.models.layers import ConvFeedForward, FeedForward, NormalizedRotary, SwiGLU, pre_norm_block
 from mmflatten.registry import MODELS
 
 _SIZES: dict[str, dict[str, Any]] = {name: dict(embed_dims=dims, depth=depth, num_heads=heads)
@@ -74,6 +74,7 @@ class ViT(PlainBackbone):
         with_cls_token: False leaves out class token and registers, as detectors do. Their weights in a checkpoint are
             then not used.
         output_norm: as in `PlainBackbone`.
+        conv_ffn: 3 x 3 depthwise convolution and a second GELU inside the feed-forward networks (EfficientViT).
         with_positions, border, cpe_kernel, out_type, out_indices, frozen_stages: as in `FLattenDeiT`.
         mixers, linear_attention, qkv_bias, drop_path_rate, with_cp, init_cfg, progressive_norm: as in `Backbone`.
     """
@@ -89,7 +90,8 @@ class ViT(PlainBackbone):
                  out_indices: Sequence[int] | None = None, frozen_stages: int = -1, with_cp: bool = False,
                  init_cfg: dict | list | None = None, mixers: dict | None = None, with_cls_token: bool = True,
                  with_positions: bool = True, border: int = 0, cpe_kernel: int = 0, progressive_norm: int = 0,
-                 output_norm: str = 'separate', window_size: int = 14, mask_padding: bool = False) -> None:
+                 output_norm: str = 'separate', window_size: int = 14, mask_padding: bool = False,
+                 conv_ffn: bool = False) -> None:
         traits = resolve_arch(arch, self.archs, required=('embed_dims', 'depth', 'num_heads'))
         given = dict(img_size=img_size, patch_size=patch_size, qkv_bias=qkv_bias)
         traits.update({name: value for name, value in given.items() if value is not None})
@@ -112,7 +114,8 @@ class ViT(PlainBackbone):
             size = (window_size, window_size) if letter == 'W' else grid
             mixer = build_mixer(mixers[letter], grid_size=size, **common)
             windows = _windows(mixer, window_size, mask_padding) if letter == 'W' else None
-            ffn = (SwiGLU if traits['swiglu'] else FeedForward)(C, stage.hidden_dims)
+            ffn = (ConvFeedForward(C, stage.hidden_dims, act_twice=True, residual=False) if conv_ffn else
+                   (SwiGLU if traits['swiglu'] else FeedForward)(C, stage.hidden_dims))
             blocks.append(pre_norm_block(mixer, ffn, C, rate, traits['eps'], cpe_kernel, traits['layer_scale'],
                                          windows))
         positions = with_positions and not traits['rotary']

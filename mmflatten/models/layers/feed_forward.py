@@ -7,6 +7,7 @@ from torch import Tensor
 
 from mmflatten.models.layers.linear import Linear, LinearGELU
 from mmflatten.models.layers.token_conv import NormalizedConv, TokenConv
+from mmflatten.models.layers.tokens import join_prefix, split_prefix
 
 
 class FeedForward(BaseModule):
@@ -53,21 +54,26 @@ class SwiGLU(BaseModule):
 
 
 class ConvFeedForward(FeedForward):
-    """`fc2(u + conv(u))` with `u = gelu(fc1(x))` and a depthwise 3 x 3 convolution.
+    """`fc2(u + conv(u))` with `u = gelu(fc1(x))` and a depthwise 3 x 3 convolution, which skips prefix tokens.
 
     Args:
         embed_dims: channels of the tokens.
         hidden_dims: channels between the two linear layers.
         act_twice: apply a second GELU before `fc2` (H-ViT^3).
+        residual: False has `conv(u)` alone on the map (EfficientViT).
     """
 
-    def __init__(self, embed_dims: int, hidden_dims: int, act_twice: bool = False,
+    def __init__(self, embed_dims: int, hidden_dims: int, act_twice: bool = False, residual: bool = True,
                  init_cfg: dict | None = None) -> None:
         super().__init__(embed_dims, hidden_dims, init_cfg=init_cfg)
         self.conv = TokenConv(hidden_dims, 3)
-        self.act_twice = act_twice
+        self.act_twice, self.residual = act_twice, residual
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         u_BNC = self.fc1(x_BNC)
-        u_BNC = u_BNC + self.conv(u_BNC, hw_shape)
+        conv_BNC = self.conv(u_BNC, hw_shape)
+        if self.residual:
+            u_BNC = u_BNC + conv_BNC
+        else:
+            u_BNC = join_prefix(split_prefix(u_BNC, hw_shape)[0], split_prefix(conv_BNC, hw_shape)[1])
         return self.fc2(F.gelu(u_BNC) if self.act_twice else u_BNC)

@@ -122,14 +122,18 @@ class PooledBias(BaseModule):
 
     Quirk of the official code: offsets subtract positions in pooled tokens from positions in fine tokens, unscaled. A
     table for a different region is resized bilinearly when it is loaded.
+
+    Args:
+        by_query: False has one bias per pooled token for all queries of a window, `B^l` of the paper (eq. 1).
     """
 
-    def __init__(self, num_heads: int, window: int, region: int) -> None:
+    def __init__(self, num_heads: int, window: int, region: int, by_query: bool = True) -> None:
         super().__init__()
-        self.side = window + region - 1
+        self.side = window + region - 1 if by_query else region
         self.table = nn.Parameter(torch.zeros(num_heads, self.side ** 2))
         nn.init.trunc_normal_(self.table, std=.02)
-        offsets = torch.arange(window)[:, None] - torch.arange(region) + region - 1
+        rows = torch.arange(window)[:, None] if by_query else torch.zeros(window, 1, dtype=torch.long)
+        offsets = rows - torch.arange(region) + region - 1
         index = offsets[:, None, :, None] * self.side + offsets[None, :, None, :]
         self.register_buffer('index', index.flatten(2).flatten(0, 1), persistent=False)
 
