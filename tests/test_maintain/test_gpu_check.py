@@ -21,7 +21,7 @@ CONFIG = 'MODEL: {DROP_PATH_RATE: 0.2, SWIN: {EMBED_DIM: 8, WINDOW_SIZE: 56}, LA
 OFFICIAL = '''
 import torch
 class FLattenSwinTransformer(torch.nn.Conv2d):
-    def __init__(self, embed_dim, window_size, attn_type, drop_path_rate, focusing_factor, kernel_size):
+    def __init__(self, embed_dim, window_size, attn_type, img_size, drop_path_rate, focusing_factor, kernel_size):
         super().__init__(3, embed_dim, kernel_size)
 '''
 
