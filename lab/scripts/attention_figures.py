@@ -7,7 +7,7 @@ A MODEL is LABEL=CONFIG,CHECKPOINT. lab/docs/attention_study.md shows and explai
 
     distribution     weight of the heaviest keys (FLatten Transformer, Figure 3)
     focusing         entropy over the power of the focused function (FLatten Transformer, Figure 4)
-    matrices         whole attention matrices (FLatten Transformer, Figure 5; L2ViT, Figure 2)
+    matrices         whole matrices, also behind local concentration (FLatten Transformer, Figure 5; L2ViT, Figure 2)
     rank             rank by layer, with and without the depthwise convolution (FLatten Transformer, Figure 5)
     maps             weights of one query (FLatten Transformer, Figures 3 and 8)
     concentration    entropy and distance by layer (L2ViT, Figure 2)

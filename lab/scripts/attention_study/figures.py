@@ -8,7 +8,16 @@ from attention_study import drawings
 from attention_study.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 from attention_study.focal_levels import is_focal, level_shares, pooled_biases
 from attention_study.layer_maps import stages
-from attention_study.measures import SHARE, SHARES, concentration, distribution, focusing, has_focus, ranks
+from attention_study.measures import (
+    SHARE,
+    SHARES,
+    after_concentration,
+    concentration,
+    distribution,
+    focusing,
+    has_focus,
+    ranks,
+)
 from attention_study.receptive_field import receptive_field
 from attention_study.study import Options, Study, save, shrink
 from mmengine.registry import DefaultScope
@@ -45,6 +54,11 @@ def draw_matrices(studies: list[Study], options: Options) -> dict:
     layers = {study.label: study.at(options.layer) for study in studies}
     matrices = {label + mark: layer.matrix(part=part).mean(0).cpu().numpy() for label, layer in layers.items()
                 for mark, part in drawn_parts(layer).items()}
+    for study in studies:
+        layer = layers[study.label]
+        behind = after_concentration(study.predictor.model, layer, layer.matrix().mean(0))
+        if behind is not None:
+            matrices[f'{study.label}, after local concentration'] = behind.cpu().numpy()
     title = f'Matrices of layer {options.layer}, mean over the heads'
     save(options, 'matrices', drawings.matrices_figure(matrices, title))
     return {label: dict(layer=options.layer, shape=list(matrix.shape), largest=float(matrix.max()),

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from mmflatten.explain.attention import AttentionLayer, effective_rank, entropy, rank, singular_values
 from mmflatten.explain.attention.statistics import CHUNK, head_statistics, normalised, spread
@@ -29,6 +31,23 @@ def ranks(layer: AttentionLayer) -> dict:
                            share_rank=rank(values, SHARE).double().mean().item(),
                            effective_rank=effective_rank(values).mean().item())
     return found
+
+
+@torch.no_grad()
+def after_concentration(model: nn.Module, layer: AttentionLayer, matrix_NM: Tensor) -> Tensor | None:
+    """Matrix behind the local concentration module that follows a layer; None if there is none.
+
+    Each column is a map of values, one for each query, which goes through the module in all channels; the result is the
+    mean over the channels without the module's response to zeros. The norm before the module is left out. Source:
+    L2ViT, eq. 5 and Figure 2.
+    """
+    branch = getattr(model.get_submodule(layer.name.rpartition('.attn')[0]), 'lcm', None)  # of L2ViT's blocks
+    module = getattr(layer.module, 'lcm', None) or getattr(branch, 'fn', None)
+    if module is None:
+        return None
+    columns = matrix_NM.T[..., None].expand(-1, -1, module.conv1.in_channels)
+    zeros = module(torch.zeros_like(columns[:1]), layer.hw)
+    return torch.cat([(module(part, layer.hw) - zeros).mean(-1) for part in columns.split(CHUNK)]).T
 
 
 def concentration(layer: AttentionLayer, number: int = 64) -> dict:

@@ -148,3 +148,25 @@ def test_figure_of_basis_draws_the_selected_module_and_masks(figures, files, tmp
                     '--masks', '3', '1', '--out', str(tmp_path / 'basis')]) == 0
     basis = json.loads((tmp_path / 'basis' / 'figures.json').read_text())['figures']['basis']['fa']
     assert (basis['module'], basis['masks']) == ('backbone.layer2.attention', [3, 1])
+
+
+def test_matrices_behind_local_concentration_are_drawn(figures, files, tmp_path, monkeypatch):
+    """A column of the matrix is a map that the module turns into gelu(x), if its kernels only keep the centre."""
+    folder, (_, images) = tmp_path / 'model', files
+    folder.mkdir()
+    backbone = (f"type='mmflatten.L2ViT', {ARCH}, block_order=('W', 'L'), window_size=4, lcm_kernel=3")
+    config, checkpoint = folder / 'l2vit.py', folder / 'l2vit.pth'
+    config.write_text(CONFIG.format(base=ROOT / 'configs/_base_/recipes/classifier_digits.py', backbone=backbone))
+    model = build_model(load_config(str(config)))
+    lcm = model.backbone.stages[1].blocks[0].lcm.fn
+    for conv in (lcm.conv1, lcm.conv2):
+        torch.nn.init.dirac_(conv.weight, groups=conv.groups)
+        torch.nn.init.zeros_(conv.bias)
+    torch.save(dict(state_dict=model.state_dict()), checkpoint)
+    assert figures([f'l2={config},{checkpoint}', '--images', images[0], '--figure', 'matrices', '--layer', '1', '--out',
+                    str(tmp_path / 'out')]) == 0
+    found = json.loads((tmp_path / 'out' / 'figures.json').read_text())['figures']['matrices']
+    probe, _ = probe_image(Predictor(str(config), str(checkpoint)), images[0])
+    largest = torch.nn.functional.gelu(probe.layers[1].matrix().mean(0)).max().item()
+    assert list(found) == ['l2', 'l2, after local concentration']
+    assert found['l2, after local concentration']['largest'] == pytest.approx(largest / (1 + 1e-5) ** .5, rel=1e-4)
