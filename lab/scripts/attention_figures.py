@@ -13,7 +13,7 @@ A MODEL is LABEL=CONFIG,CHECKPOINT. lab/docs/attention_study.md shows and explai
     concentration    entropy and distance by layer (L2ViT, Figure 2)
     receptive-field  effective receptive fields (L2ViT)
     levels           weight by level of focal attention (Focal Transformer, Figure 7)
-    biases           learned biases of pooled tokens (Focal Transformer, Figure 8)
+    biases           learned biases of pooled tokens (Focal Transformer, Figures 8 and 9)
     basis            basis masks (Factorized Attention, Figure 7)
 """
 import argparse

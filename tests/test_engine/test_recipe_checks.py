@@ -22,6 +22,7 @@ CLASSIFIER = 'digits/flatten-swin-nano_digits.py'
 DETECTOR = 'digits/mask-rcnn_flatten-swin-nano_fpn_digits.py'
 SEGMENTOR = 'digits/semantic-fpn_flatten-swin-nano_digits.py'
 COCO_DETECTOR = 'flatten_swin/retinanet_swin-t_fpn_1x_coco.py'  # its classes are those of the data set's type
+MALA = 'ravlt/mala-deit-s_8xb128_in1k.py'
 EMA = {'custom_hooks': [dict(type='EMAHook', momentum=0.01)]}
 
 MISTAKES = [
@@ -47,10 +48,11 @@ MISTAKES = [
     ('classes', COCO_DETECTOR, {'model.bbox_head.num_classes': 20}),
     ('batch-norm', SEGMENTOR, {'model.decode_head.norm_cfg': dict(type='BN'), 'train_dataloader.batch_size': 1,
                                'optim_wrapper.accumulative_counts': 8}),
+    ('larger-images', MALA, {'test_dataloader.dataset.pipeline.2.crop_size': 448}),
 ]
 SHIPPED = [CLASSIFIER, DETECTOR, SEGMENTOR, 'digits/psmnet-tiny_digits-stereo.py',
            'factorized/mask-rcnn_r101_fpn_32xb1-24e_coco.py', 'flatten_cswin/flatten-cswin-t_8xb256_in1k.py',
-           'focal/mask-rcnn_focal-t_fpn_1x_coco.py', 'l2vit/l2vit-b_32xb128_in1k.py',
+           'focal/mask-rcnn_focal-t_fpn_1x_coco.py', MALA, 'l2vit/l2vit-b_32xb128_in1k.py',
            'l2vit/upernet_l2vit-t_8xb2-160k_ade20k-512x512.py', 'psmnet/psmnet_4xb3-300e_kitti2015.py']
 
 

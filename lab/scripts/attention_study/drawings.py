@@ -90,14 +90,20 @@ def levels_figure(models: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure
 
 
 def biases_figure(biases: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Draw learned biases `(side, side)` of the pooled tokens around a window, which a cross marks, on one scale."""
-    figure, panels = _panels(len(biases), title, columns=8, width=1.6)
-    top = max(np.abs(bias).max() for bias in biases.values())
-    for panel, (name, bias) in zip(panels, biases.items()):
-        drawn = panel.imshow(bias, cmap='bwr', vmin=-top, vmax=top)
-        panel.plot((bias.shape[1] - 1) / 2, (bias.shape[0] - 1) / 2, marker='+', color='black')
-        panel.set_title(name, fontsize='small')
+    """Draw learned biases `(heads, side, side)` of the pooled tokens around a window, which a cross marks.
+
+    A row for each name, a column for each head, on one scale.
+    """
+    columns = max(map(len, biases.values()))
+    figure, panels = _panels(len(biases) * columns, title, columns, width=1.6)
+    top = max(np.abs(heads).max() for heads in biases.values())
+    for panel, (row, head) in zip(panels, np.ndindex(len(biases), columns)):
+        name, heads = list(biases.items())[row]
         panel.axis('off')
+        if head < len(heads):
+            drawn = panel.imshow(heads[head], cmap='bwr', vmin=-top, vmax=top)
+            panel.plot(*[(heads.shape[1] - 1) / 2] * 2, marker='+', color='black')
+            panel.set_title(f'head {head}' if head else name, fontsize='small')
     figure.colorbar(drawn, ax=panels, shrink=.8, label='bias')
     return figure
 

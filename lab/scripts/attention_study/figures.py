@@ -134,12 +134,13 @@ def draw_levels(studies: list[Study], options: Options) -> dict:
 def draw_biases(studies: list[Study], options: Options) -> dict:
     numbers = {}
     for study in studies:
-        biases = {f'layer {number}, level {level}, head {head}': bias.cpu().numpy()
+        biases = {f'layer {number}, level {level}': heads.cpu().numpy()
                   for number, layer in enumerate(study.layers) if is_focal(layer)
-                  for level, heads in enumerate(pooled_biases(layer), 1) for head, bias in enumerate(heads)}
-        drawn = {name: bias for name, bias in biases.items() if bias.size > 1} or biases
+                  for level, heads in enumerate(pooled_biases(layer), 1)}
+        drawn = {name: heads for name, heads in biases.items() if heads[0].size > 1} or biases
         save(options, f'biases_{study.label}', drawings.biases_figure(drawn, f'{study.label}: biases of pooled tokens'))
-        numbers[study.label] = {name: bias.tolist() for name, bias in biases.items()}
+        numbers[study.label] = {f'{name}, head {head}': bias.tolist() for name, heads in biases.items()
+                                for head, bias in enumerate(heads)}
     return numbers
 
 

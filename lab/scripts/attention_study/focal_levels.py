@@ -9,6 +9,8 @@ from mmflatten.explain.attention.layer import AttentionLayer
 from mmflatten.models.attention import FocalAttention
 from mmflatten.ops import roll_and_crop
 
+COLOURS = 9  # three along each axis
+
 
 def level_shares(layer: AttentionLayer) -> dict[str, Tensor]:
     """Compute the weight on the query's window, on neighbouring tokens, and on the pooled tokens of each level.
@@ -25,21 +27,30 @@ def level_shares(layer: AttentionLayer) -> dict[str, Tensor]:
     """
     mixer, window = _focal(layer), _focal(layer).window_size
     rows, cols = (-(-side // window) for side in layer.hw)
-    W = rows * cols
-    # The value of each key is a one-hot code of its window, or of its level.
-    counts = [window ** 2] * W + [W * 4 ** level for level in range(len(mixer.pools))] + [layer.prefix]
-    kinds = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
-    values = F.one_hot(kinds, len(counts)).to(layer.x).repeat(1, mixer.num_heads)[None]
+    # The value of each key is a one-hot code of its level, or of the colour of its window; adjacent ones differ.
+    colours = (3 * _colours(rows)[:, None] + _colours(cols)).flatten()
+    counts = [rows * cols * 4 ** level for level in range(len(mixer.pools))] + [layer.prefix]
+    levels = torch.arange(COLOURS, COLOURS + len(counts)).repeat_interleave(torch.tensor(counts))
+    kinds = torch.cat((colours.repeat_interleave(window ** 2), levels))
+    values = F.one_hot(kinds, COLOURS + len(counts)).to(layer.x).repeat(1, mixer.num_heads)[None]
     with torch.no_grad():
         q, k, _, maps = mixer.projections(layer.x, layer.hw)
         y_1NC = mixer.attend(q, k, values, maps)
     weights = y_1NC[0, layer.prefix:].unflatten(1, (mixer.num_heads, -1)).transpose(0, 1).double()  # (h, N, kinds)
-    window_weight = weights.gather(2, _windows(layer, (rows, cols)).expand(mixer.num_heads, -1)[..., None])[..., 0]
+    own = colours.to(layer.x.device)[_windows(layer, (rows, cols))].expand(mixer.num_heads, -1)[..., None]
+    window_weight = weights.gather(2, own)[..., 0]
     names = [f'pooled {level + 1}' for level in range(len(mixer.pools))]
     if layer.prefix:
         names.append('prefix')
-    return {'window': window_weight.mean(1), 'neighbours': (weights[..., :W].sum(-1) - window_weight).mean(1),
-            **{name: weights[..., W + number].mean(1) for number, name in enumerate(names)}}
+    return {'window': window_weight.mean(1), 'neighbours': (weights[..., :COLOURS].sum(-1) - window_weight).mean(1),
+            **{name: weights[..., COLOURS + number].mean(1) for number, name in enumerate(names)}}
+
+
+def _colours(number: int) -> Tensor:
+    """Colour windows along an axis so that adjacent ones differ, also the last and the first."""
+    colours = torch.arange(number) % 2
+    colours[-1] += 2 * (number % 2 and number > 1)
+    return colours
 
 
 def pooled_biases(layer: AttentionLayer) -> list[Tensor]:

@@ -3,14 +3,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from torch.nn import SyncBatchNorm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mmflatten.datasets.used import too_few_boxes
 from mmflatten.engine.class_checks import wrong_heads
-from mmflatten.engine.datasets import read_metainfo
+from mmflatten.engine.datasets import leaves, read_metainfo
 from mmflatten.engine.recipe.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
 from mmflatten.engine.recipe.training import Training
+from mmflatten.models.attention.gated import RotaryMixer
 
 
 def warnings_of(training: Training) -> list[tuple[str, str]]:
@@ -105,6 +107,22 @@ def _single_samples(training: Training) -> Iterator[str]:
                'images per device, got 1: pooled maps of one pixel end in an error. Raise it, or set norm_cfg to GN.')
 
 
+def _larger_images(training: Training) -> Iterator[str]:
+    names = [name for name, part in training.model.named_modules() if isinstance(part, RotaryMixer) and part.rotary]
+    trained, tested = (_pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test'))
+    if names and tested >= 4 * trained > 0:
+        yield (f'test_dataloader: images have {tested / trained:.1f} times the pixels of training, where rotary '
+               f'positions ({names[0]}, ...) lose accuracy: lab/docs/third_study.md. Train at this size, or set '
+               'rotary=False.')
+
+
+def _pixels(loader: dict) -> int:
+    """Pixels of an image behind the last step that sets its size; 0 if none does."""
+    steps = next(leaves(loader.get('dataset') or {}))[0].get('pipeline') or ()
+    sizes = [np.ravel(size) for step in steps if (size := step.get('crop_size') or step.get('scale'))]
+    return int(sizes[-1][-1] * sizes[-1][-2:][0]) if sizes else 0
+
+
 CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {
     'batch': _batch, 'schedule': _schedule, 'ema-length': _averages, 'frozen': _frozen, 'checkpoints': _checkpoints,
-    'classes': _classes, 'objects': _objects, 'batch-norm': _single_samples}
+    'classes': _classes, 'objects': _objects, 'batch-norm': _single_samples, 'larger-images': _larger_images}

@@ -58,7 +58,7 @@ class FocusedLinearAttention(TokenMixer):
         if self.scale is not None:
             rescale_hd = F.softplus(upcast(self.scale)[0]).reciprocal().view(h, -1)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, h) for x in (q_BNC, k_BMC, v_BMC))
-        if self.per_head and rescale_hd is not None:
+        if self.per_head and rescale_hd is not None and self.focusing_factor is not None:
             q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
             k_BhMd = k_BhMd if position_hMd is None else k_BhMd + position_hMd
             q_BhNd, k_BhMd = (focused_map((F.relu(x) + self.feature_floor) * rescale_hd[:, None], self.focusing_factor)

@@ -107,8 +107,7 @@ class ViT(PlainBackbone):
         if traits['rotary']:
             rotary = NormalizedRotary(C // stage.num_heads, traits['rotary'])
             common['rotate'] = rotary.__call__  # a function, not a module: its weights are those of the embedding
-        if not traits['key_bias']:
-            common['key_bias'] = False
+        common |= {} if traits['key_bias'] else dict(key_bias=False)
         blocks = []
         for letter, rate in stage.blocks:
             size = (window_size, window_size) if letter == 'W' else grid
@@ -118,10 +117,9 @@ class ViT(PlainBackbone):
                    (SwiGLU if traits['swiglu'] else FeedForward)(C, stage.hidden_dims))
             blocks.append(pre_norm_block(mixer, ffn, C, rate, traits['eps'], cpe_kernel, traits['layer_scale'],
                                          windows))
-        positions = with_positions and not traits['rotary']
-        registers = traits['registers'] if with_cls_token else 0
-        embed = PlainEmbed(C, traits['patch_size'], grid, with_cls_token, positions, border, registers,
-                           traits['class_position'], traits['resize'], rotary)
+        embed = PlainEmbed(C, traits['patch_size'], grid, with_cls_token, with_positions and not traits['rotary'],
+                           border, with_cls_token * traits['registers'], traits['class_position'], traits['resize'],
+                           rotary)
         super().__init__(embed, blocks, out_type, out_indices, frozen_stages, traits['eps'], with_cp, init_cfg,
                          progressive_norm, output_norm)
         if not with_cls_token:
