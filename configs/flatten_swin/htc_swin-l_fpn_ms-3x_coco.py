@@ -1,6 +1,6 @@
 """HTC with Swin-L on COCO, 36 epochs.
 
-Focal Transformer, Table 11 ("our run"): 55.9 box AP, 48.9 mask AP, at six scales (--tta) 57.1 and 50.0; 284 M and 1470
+Focal Transformer, Table 11 ("our run"): 55.9 box AP, 48.9 mask AP, at six scales 57.1 and 50.0; 284 M and 1470
 G FLOPs, which are those of Swin's HTC++ with a layer of global attention behind the last stage. Not run by this
 project. Trained like Focal-L (see htc_focal-l_fpn_ms-3x_coco.py), with Swin's drop path.
 """

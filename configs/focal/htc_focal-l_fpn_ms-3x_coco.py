@@ -1,6 +1,6 @@
 """HTC with Focal-L on COCO, 36 epochs.
 
-Focal Transformer, Table 11: 56.9 box AP, 49.8 mask AP, at six scales (--tta) 57.9 and 50.8; 265 M and 1165 G FLOPs. Not
+Focal Transformer, Table 11: 56.9 box AP, 49.8 mask AP, at six scales 57.9 and 50.8; 265 M and 1165 G FLOPs. Not
 run by this project. Recipe: appendix A.2, with soft-NMS; drop path as in Focal-B, since the paper gives none. Its
 InstaBoost needs a package that is not installed here: with it, put coco_htc_instaboost_ms.py for coco_htc_ms.py below.
 The paper starts from Swin-L's ImageNet-22k weights and prints 196 channels; Swin-L has 192, and so has this.

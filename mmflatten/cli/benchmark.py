@@ -78,8 +78,6 @@ def check(args: Namespace) -> None:
         raise ValueError(f'--vs: only for models, got {args.vs}. Remove it; the ratios refer to {SOFTMAX}.')
     if args.tokens and not args.operators:
         raise ValueError('--tokens: only for --operators. Remove it.')
-    if args.plot and not args.operators and len(args.size or ()) < 2:
-        raise ValueError('--plot: requires --operators, or several --size for models.')
     check_device(args.device)
     for option in ('csv', 'json', 'plot'):
         if getattr(args, option) is not None:
@@ -118,6 +116,7 @@ def measure_operators(args: Namespace, settings: RunSettings) -> list[results.Ro
 def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, default_seconds: float,
               reference: int | None) -> list[results.Row]:
     """Measure the peak memory of each subject, then their times, round by round."""
+    torch.compiler.reset()  # sizes that were compiled before would be compiled with open sizes
     print_progress('measuring memory, then warming up' + (', which compiles for minutes' if settings.compile else ''))
     peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
     limit = args.seconds or (math.inf if args.rounds else default_seconds)
@@ -142,8 +141,7 @@ def progress() -> Callable[[int, float, float], None]:
 
 def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, settings: RunSettings) -> None:
     """Print the results and write the files."""
-    sizes = args.size or [settings.size]
-    run = {**vars(settings), 'size': ' '.join(f'{size[0]}x{size[-1]}' for size in sizes)}
+    run = {**vars(settings), 'size': ' '.join(f'{size[0]}x{size[-1]}' for size in args.size or [settings.size])}
     if args.operators:
         del run['size']
         run |= dict(embed_dims=args.embed_dims, heads=args.heads)
@@ -152,19 +150,21 @@ def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, setti
     print(f'\n{results.result_table(rows, args.markdown)}')
     if args.operators and rows[0]['reference']:
         print(f'\n{results.crossover_table(rows, args.markdown)}')
-    if args.plot:
-        panels = {}
-        for column, title in ((results.TIME, 'time of one call (s)'), (results.MEMORY, 'peak memory (MiB)')):
-            counts, costs = results.curves(rows, column)
-            lines = {name: (counts, values) for name, values in costs.items()}
-            axis = 'tokens' if args.operators else 'pixels of an image'
-            panels[title] = Lines(lines, axis, mean=SOFTMAX if SOFTMAX in lines else '', log=True)
-        save_png(args.plot, panels)
     if args.csv:
         results.write_csv(rows, args.csv)
     if args.json:
         content = {'machine': facts, 'command': args.argv, 'results': rows}
         args.json.write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
+    if args.plot:
+        panels, axis = {}, 'tokens' if args.operators else 'pixels of an image'
+        for column, title in ((results.TIME, 'time of one call (s)'), (results.MEMORY, 'peak memory (MiB)')):
+            lines: dict[str, tuple[list, list]] = {}
+            for row in rows:
+                numbers, values = lines.setdefault(row['name'], ([], []))
+                numbers.append(row['tokens'] or row['height'] * row['width'])
+                values.append(row[column])
+            panels[title] = Lines(lines, axis, mean=SOFTMAX if SOFTMAX in lines else '', log=True)
+        save_png(args.plot, panels)
 
 
 @command('benchmark', __doc__, options)
@@ -193,5 +193,3 @@ def main(args: Namespace) -> None:
     if others > machine.BUSY_CPUS:
         print_progress(f'warning: other processes used {others:.2f} CPUs; trust only the ratios, or repeat on an idle '
                        'machine')
-    if args.threads > machine.available_cpus():
-        print_progress(f'warning: --threads {args.threads} is more than the {machine.available_cpus()} available CPUs')

@@ -47,8 +47,8 @@ def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = Tr
     x = upcast(x)[0]
     steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(number - 1 if last_frequency else number, 1)
     theta = 10000 ** -steps
-    rows, cols = (torch.arange(side, device=x.device, dtype=x.dtype)[:, None] * theta * (length / side)
-                  for side, length in zip((H, W), span or (H, W)))
+    rows, cols = (torch.arange(side, device=x.device, dtype=x.dtype)[:, None] *
+                  (theta if span is None else theta * (span[axis] / side)) for axis, side in enumerate((H, W)))
     angles = torch.cat((rows[:, None].expand(H, W, number), cols.expand(H, W, number)), dim=-1).flatten(0, 1)
     return _rotate(x, F.pad(angles, (0, 0, x.shape[-2] - H * W, 0)))
 

@@ -116,7 +116,7 @@ def test_optimizer_weight_decay(name, without, decayed, meta_model):
 @pytest.mark.parametrize('model, mark, cls', [
     (model, mark, getattr(attention, cls)) for model in ('flatten_deit/deit-t', 'flatten_swin/swin-t')
     for mark, cls in (('hydra', 'HydraAttention'), ('efficient', 'EfficientAttention'),
-                      ('linear-angular', 'LinearAngularAttention'), ('enhanced-linear', 'EnhancedLinearAttention'))
+                      ('linear-angular', 'LinearAngularAttention'), ('enhanced-linear', 'LinearAttention'))
 ])
 def test_compared_attentions_change_only_the_mixer(model, mark, cls, load_config):
     config = load_config(f'{model}_8xb128_in1k_{mark}-attention.py')
@@ -126,6 +126,7 @@ def test_compared_attentions_change_only_the_mixer(model, mark, cls, load_config
     kinds = [cls] * 12 if 'deit' in model else [cls] * 4 + [attention.SoftmaxAttention] * 8
     assert [type(mixer) for mixer in mixers] == kinds
     del config.model.backbone['linear_attention']
+    assert config.model.backbone.pop('conv_ffn', False) == (mark == 'enhanced-linear')
     assert config.to_dict() == parent.to_dict()
 
 

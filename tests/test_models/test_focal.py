@@ -65,7 +65,7 @@ def keys_of(mixer, y, x, hw_shape, map_size):
                 if real or mixer.wrap and not mixer.mask_padding:
                     wide = bias.side > region  # a bias for each query, in place of one per pooled token
                     offset = (wide * qy - a + region - 1) * bias.side + wide * qx - b + region - 1
-                    yield (ky, kx), level, bias.table[:, offset]
+                    yield (ky, kx), level, bias.get_parameter(bias.name)[:, offset]
 
 
 def explicit_focal_attention(mixer, x, hw_shape):

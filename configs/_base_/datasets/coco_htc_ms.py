@@ -2,8 +2,8 @@
 
 data/coco/{train2017,val2017}/*.jpg, data/coco/annotations/instances_{train,val}2017.json, and the stuff maps of
 COCO-Stuff: data/coco/stuffthingmaps/train2017/*.png; 2 images per GPU.
-Trained with the shorter side at 400 to 1400 and the longer one at 1600 at most; tested at 2100 x 1400; with --tta at
-six scales, each mirrored too (Focal Transformer, appendix A.2).
+Trained with the shorter side at 400 to 1400 and the longer one at 1600 at most; tested at 2100 x 1400; the paper
+also at six scales, each mirrored too (Focal Transformer, appendix A.2).
 """
 dataset_type = 'mmflatten.CheckedCocoDataset'
 data_root = 'data/coco/'

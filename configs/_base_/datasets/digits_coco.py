@@ -19,7 +19,7 @@ test_pipeline = [
     dict(type='LoadAnnotations', with_bbox=True, with_mask=True),
     dict(type='PackDetInputs', meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')),
 ]
-# For mmdet's DetTTAModel, which merges the boxes of the views by NMS.
+# Views for a `tta_model`; mmdet's DetTTAModel merges the boxes of detectors without masks.
 tta_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(

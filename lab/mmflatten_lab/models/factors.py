@@ -98,7 +98,7 @@ def remove_positions(mixer: TokenMixer) -> None:
     if isinstance(mixer, PolarityAwareLinearAttention):
         mixer.positional_encoding = _NoPositions()
     elif isinstance(mixer, RotaryMixer):
-        mixer.rotated = _not_rotated
+        mixer.rotary = False
     else:
         raise ValueError(f'positions: expected True for {type(mixer).__name__}, which has none to remove, got False.')
 
@@ -107,10 +107,6 @@ class _NoPositions(nn.Module):
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         return x_BNC
-
-
-def _not_rotated(x_BhNd: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-    return x_BhNd
 
 
 def gates_of(model: nn.Module) -> set[str]:

@@ -111,16 +111,18 @@ def _larger_images(training: Training) -> Iterator[str]:
     names = [name for name, part in training.model.named_modules() if isinstance(part, RotaryMixer) and part.rotary]
     trained, tested = (_pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test'))
     if names and tested >= 4 * trained > 0:
-        yield (f'test_dataloader: images have {tested / trained:.1f} times the pixels of training, where rotary '
-               f'positions ({names[0]}, ...) lose accuracy: lab/docs/third_study.md. Train at this size, or set '
-               'rotary=False.')
+        yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where rotary positions lose '
+               f'accuracy ({names[0]}; lab/docs/third_study.md). Train at this size, or set rotary=False.')
 
 
 def _pixels(loader: dict) -> int:
-    """Pixels of an image behind the last step that sets its size; 0 if none does."""
-    steps = next(leaves(loader.get('dataset') or {}))[0].get('pipeline') or ()
-    sizes = [np.ravel(size) for step in steps if (size := step.get('crop_size') or step.get('scale'))]
-    return int(sizes[-1][-1] * sizes[-1][-2:][0]) if sizes else 0
+    """Pixels of an image behind the last step that sets its size, at least; 0 if none does."""
+    found = 0
+    for step in next(leaves(loader.get('dataset') or {}))[0].get('pipeline') or ():
+        size = isinstance(step, dict) and (step.get('crop_size') or step.get('scale'))
+        if sides := [int(side) for side in np.ravel(size) if side]:
+            found = min(sides) ** 2 if step.get('keep_ratio') else sides[0] * sides[-1]
+    return found
 
 
 CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {

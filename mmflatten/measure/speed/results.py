@@ -123,11 +123,11 @@ def format_crossover(tokens: Sequence[int], number: float) -> str:
 
 
 def curves(rows: Sequence[Row], column: str) -> tuple[list[int], dict[str, list[float]]]:
-    """Return the numbers of tokens or pixels, and the costs (column `TIME` or `MEMORY`) of each name at them."""
+    """Return the numbers of tokens, and the costs of each attention (column `TIME` or `MEMORY`) at these numbers."""
     costs: dict[str, list[float]] = {}
     for row in rows:
         costs.setdefault(row['name'], []).append(row[column])
-    return list(dict.fromkeys(row['tokens'] or row['height'] * row['width'] for row in rows)), costs
+    return list(dict.fromkeys(row['tokens'] for row in rows)), costs
 
 
 def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:

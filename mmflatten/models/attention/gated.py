@@ -56,8 +56,8 @@ class RotaryMixer(GatedMixer):
     """Gated mixer with rotary positions.
 
     Args:
-        rotary: False leaves them out. With them, accuracy falls where an image shows more than in training, without
-            it does not (lab/docs/third_study.md).
+        rotary: False leaves them out. With them, a model falls below one without attention where an image shows more
+            than in training (lab/docs/third_study.md).
         interpolate: spread the positions of any map over those of `grid_size` (Chen et al., 2023), which helps where
             an image is enlarged, and harms where it shows more.
     """
@@ -66,6 +66,8 @@ class RotaryMixer(GatedMixer):
                  interpolate: bool = False, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.rotary, self.span = rotary, grid_size if interpolate else None
+        if interpolate and kwargs.get('sr_ratio', 1) > 1:
+            raise ValueError(f'interpolate: expected sr_ratio 1, got {kwargs["sr_ratio"]}.')
 
     def rotated(self, x_BhNf: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         return rotary_2d(x_BhNf, hw_shape, span=self.span) if self.rotary else x_BhNf

@@ -124,14 +124,15 @@ class PooledBias(BaseModule):
     table for a different region is resized bilinearly when it is loaded.
 
     Args:
-        by_query: False has one bias per pooled token for all queries of a window, `B^l` of the paper (eq. 1).
+        by_query: False has one bias per pooled token, `window_table`, which is `B^l` of the paper (eq. 1).
     """
 
     def __init__(self, num_heads: int, window: int, region: int, by_query: bool = True) -> None:
         super().__init__()
         self.side = window + region - 1 if by_query else region
-        self.table = nn.Parameter(torch.zeros(num_heads, self.side ** 2))
-        nn.init.trunc_normal_(self.table, std=.02)
+        self.name = 'table' if by_query else 'window_table'
+        self.register_parameter(self.name, nn.Parameter(torch.zeros(num_heads, self.side ** 2)))
+        nn.init.trunc_normal_(self.get_parameter(self.name), std=.02)
         rows = torch.arange(window)[:, None] if by_query else torch.zeros(window, 1, dtype=torch.long)
         offsets = rows - torch.arange(region) + region - 1
         index = offsets[:, None, :, None] * self.side + offsets[None, :, None, :]
@@ -139,13 +140,13 @@ class PooledBias(BaseModule):
 
     def forward(self) -> Tensor:
         """Bias `(heads, n, K)`."""
-        return self.table[:, self.index]
+        return self.get_parameter(self.name)[:, self.index]
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
-        table = state_dict.get(prefix + 'table')
-        if table is not None and table.shape[1] != self.table.shape[1]:
-            size = square_size(table.shape[1], prefix + 'table')
-            state_dict[prefix + 'table'] = resize_grid(table.t()[None], size, (self.side, self.side))[0].t()
+        table = state_dict.get(prefix + self.name)
+        if table is not None and table.shape[1] != self.side ** 2:
+            size = square_size(table.shape[1], prefix + self.name)
+            state_dict[prefix + self.name] = resize_grid(table.t()[None], size, (self.side, self.side))[0].t()
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 

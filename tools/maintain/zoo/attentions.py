@@ -15,7 +15,8 @@ FACTORIZED = dict(type='FactorizedAttention')
 _SOFT = dict.fromkeys('SWVC', SOFTMAX)
 # Default letters of a backbone, and the mixer of each letter; '' is for all other backbones.
 DEFAULTS = {'': ('', dict(_SOFT, L=FOCUSED)), 'L2ViT': ('WL', dict(_SOFT, L=dict(type='ClampedLinearAttention'))),
-            'RAVLT': ('LLSS', MIXERS), 'MLLA': ('L', dict(L=MLLA.attention)), 'HViTTT': ('L', dict(L=HViTTT.attention))}
+            'ViT': ('S', dict(_SOFT, L=FOCUSED)), 'RAVLT': ('LLSS', MIXERS),
+            'MLLA': ('L', dict(L=MLLA.attention)), 'HViTTT': ('L', dict(L=HViTTT.attention))}
 
 
 def attentions_of(config: str | Path) -> str:
