@@ -53,7 +53,7 @@ MISTAKES = [
 SHIPPED = [CLASSIFIER, DETECTOR, SEGMENTOR, 'digits/psmnet-tiny_digits-stereo.py',
            'factorized/mask-rcnn_r101_fpn_32xb1-24e_coco.py', 'flatten_cswin/flatten-cswin-t_8xb256_in1k.py',
            'focal/mask-rcnn_focal-t_fpn_1x_coco.py', MALA,
-           'ravlt/semantic-fpn_ravlt-t_8xb2-80k_ade20k-512x512.py', 'l2vit/l2vit-b_32xb128_in1k.py',
+           'ravlt/semantic-fpn_ravlt-t_8xb2-40k_ade20k-512x512.py', 'l2vit/l2vit-b_32xb128_in1k.py',
            'l2vit/upernet_l2vit-t_8xb2-160k_ade20k-512x512.py', 'psmnet/psmnet_4xb3-300e_kitti2015.py']
 
 

@@ -4,7 +4,8 @@ import torch
 from mmengine.config import Config
 
 from mmflatten.config import build_model
-from mmflatten.models.attention import GatedMixer, TokenMixer
+from mmflatten.models.attention import TokenMixer
+from mmflatten.models.attention.gated import RotaryMixer
 from mmflatten_lab.linearize.swap import blocks_of, build_swapped, letters_of, swapped_config
 
 DEIT = dict(type='mmflatten.FLattenDeiT', arch=dict(embed_dims=16, depth=3, num_heads=2), attn_types='S',
@@ -48,7 +49,7 @@ def outputs(model: torch.nn.Module, size: int) -> torch.Tensor:
 @pytest.mark.parametrize('family', ['deit', 'pvt', 'cswin', 'vit'])
 def test_softmax_whose_gate_and_local_term_add_nothing_gives_the_outputs_of_the_teacher(family, gated, monkeypatch):
     cfg, teacher = taught(FAMILIES[family])
-    monkeypatch.setattr(GatedMixer, 'rotated', lambda self, q, k, maps: (q, k))  # which the teacher does not do
+    monkeypatch.setattr(RotaryMixer, 'rotated', lambda self, x, hw_shape: x)  # which the teacher does not do
     kind = 'GatedSoftmaxAttention' if gated else 'SoftmaxAttention'
     student = build_swapped(swapped_config(cfg, teacher, dict(type=kind), [0, 2]), teacher, [0, 2])
     size = cfg.model.backbone.img_size
