@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.local_term import ValueConv
-from mmflatten.models.attention.maps import Maps, fill_masked, weights_of_real
+from mmflatten.models.attention.maps import Maps, weights_of_real
 from mmflatten.models.layers import GridTable
-from mmflatten.ops import focused_map, linear_attention, merge_heads, split_heads, upcast
+from mmflatten.ops import merge_heads, split_heads, upcast
 from mmflatten.ops.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
@@ -58,14 +58,7 @@ class FocusedLinearAttention(TokenMixer):
         if self.scale is not None:
             rescale_hd = F.softplus(upcast(self.scale)[0]).reciprocal().view(h, -1)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, h) for x in (q_BNC, k_BMC, v_BMC))
-        if self.per_head and rescale_hd is not None and self.focusing_factor is not None:
-            q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
-            k_BhMd = k_BhMd if position_hMd is None else k_BhMd + position_hMd
-            q_BhNd, k_BhMd = (focused_map((F.relu(x) + self.feature_floor) * rescale_hd[:, None], self.focusing_factor)
-                              for x in (q_BhNd, k_BhMd))
-            k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
-            return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, local_BhNe=local_BhNd))
         return merge_heads(fused_linear_attention(
             q_BhNd, k_BhMd, v_BhMd, feature_map='relu' if rescale_hd is None else 'focused', rescale_hd=rescale_hd,
             power=self.focusing_factor or 1, floor=self.feature_floor, position_hMd=position_hMd,
-            weight_WM=weights_of_real(maps.mask), local_BhNd=local_BhNd))
+            weight_WM=weights_of_real(maps.mask), local_BhNd=local_BhNd, per_head=self.per_head))

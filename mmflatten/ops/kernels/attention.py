@@ -31,7 +31,7 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
                            rescale_hd: Tensor | None = None, power: float = 3, floor: float = EPS,
                            position_hMd: Tensor | None = None, weight_WM: Tensor | None = None,
                            min_denominator: float | None = None, temperature_h: Tensor | None = None,
-                           local_BhNd: Tensor | None = None) -> Tensor:
+                           local_BhNd: Tensor | None = None, per_head: bool = False) -> Tensor:
     """Linear attention with feature map, positional encoding of the keys and local term.
 
     Half-precision inputs are computed in float32, also under autocast. On a GPU, fused kernels compute it where
@@ -52,6 +52,7 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
         weight_WM: weight of every key in `W` windows, which repeat along the batch; it has no gradient.
         min_denominator, temperature_h: as `min_denominator` and `scale` of `linear_attention`.
         local_BhNd: a local term, added to the result.
+        per_head: take the norms of the focused map over each head, which the kernels do not.
 
     Returns:
         `(B, h, N, d)` in the type of `v`.
@@ -64,14 +65,15 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
     if not is_exporting():  # which would fix symbolic sizes
         _check_shapes(q_BhNd, k_BhMd, v_BhMd, weight_WM, position_hMd=position_hMd, rescale_hd=rescale_hd,
                       temperature_h=temperature_h, local_BhNd=local_BhNd)
-    if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map=feature_map, power=power):
+    if not per_head and pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map=feature_map,
+                                    power=power):
         y_BNhd, *_ = _forward(q_BhNd, k_BhMd, v_BhMd, position_hMd, rescale_hd, weight_WM, temperature_h, local_BhNd,
                               feature_map, int(power), floor, min_denominator or 0.)
         return y_BNhd.transpose(1, 2)
     with no_autocast(v_BhMd):
         q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
         k_BhMd = k_BhMd if position_hMd is None else k_BhMd + position_hMd
-        q_BhNd, k_BhMd = (_features(x, feature_map, rescale_hd, power, floor) for x in (q_BhNd, k_BhMd))
+        q_BhNd, k_BhMd = (_features(x, feature_map, rescale_hd, power, floor, per_head) for x in (q_BhNd, k_BhMd))
         if weight_WM is not None:
             k_BhMd = k_BhMd * weight_WM.repeat(k_BhMd.shape[0] // weight_WM.shape[0], 1)[:, None, :, None]
         return linear_attention(q_BhNd, k_BhMd, v_BhMd, eps=EPS, min_denominator=min_denominator,
@@ -79,10 +81,13 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
                                 local_BhNe=local_BhNd)
 
 
-def _features(x_BhNd: Tensor, feature_map: str, rescale_hd: Tensor | None, power: float, floor: float) -> Tensor:
+def _features(x_BhNd: Tensor, feature_map: str, rescale_hd: Tensor | None, power: float, floor: float,
+              per_head: bool) -> Tensor:
     y_BhNd = ACTIVATIONS[feature_map](x_BhNd, floor)
     if rescale_hd is None:
         return y_BhNd
+    if per_head:
+        return focused_map(y_BhNd * rescale_hd[:, None], power)
     y_BNC = y_BhNd.transpose(1, 2).flatten(2) * rescale_hd.flatten()
     return split_heads(focused_map(y_BNC, power), rescale_hd.shape[0])
 
