@@ -158,11 +158,7 @@ def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, setti
     if args.plot:
         panels, axis = {}, 'tokens' if args.operators else 'pixels of an image'
         for column, title in ((results.TIME, 'time of one call (s)'), (results.MEMORY, 'peak memory (MiB)')):
-            lines: dict[str, tuple[list, list]] = {}
-            for row in rows:
-                numbers, values = lines.setdefault(row['name'], ([], []))
-                numbers.append(row['tokens'] or row['height'] * row['width'])
-                values.append(row[column])
+            lines = results.curves(rows, column)
             panels[title] = Lines(lines, axis, mean=SOFTMAX if SOFTMAX in lines else '', log=True)
         save_png(args.plot, panels)
 

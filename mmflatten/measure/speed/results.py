@@ -122,21 +122,23 @@ def format_crossover(tokens: Sequence[int], number: float) -> str:
     return f'above {max(tokens)}' if math.isinf(number) else f'about {number:.0f}'
 
 
-def curves(rows: Sequence[Row], column: str) -> tuple[list[int], dict[str, list[float]]]:
-    """Return the numbers of tokens, and the costs of each attention (column `TIME` or `MEMORY`) at these numbers."""
-    costs: dict[str, list[float]] = {}
+def curves(rows: Sequence[Row], column: str) -> dict[str, tuple[list[int], list[float]]]:
+    """Return for each name its numbers of tokens, or pixels of an image, and the costs there (`TIME` or `MEMORY`)."""
+    found: dict[str, tuple[list[int], list[float]]] = {}
     for row in rows:
-        costs.setdefault(row['name'], []).append(row[column])
-    return list(dict.fromkeys(row['tokens'] for row in rows)), costs
+        numbers, costs = found.setdefault(row['name'], ([], []))
+        numbers.append(row['tokens'] or row['height'] * row['width'])
+        costs.append(row[column])
+    return found
 
 
 def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """Render the crossover of each attention in time and memory. `softmax` must be one of the attentions."""
     cells: dict[str, list[str]] = {}
     for column in (TIME, MEMORY):
-        tokens, costs = curves(rows, column)
-        softmax = costs.pop(SOFTMAX)
-        for name, other in costs.items():
+        found = curves(rows, column)
+        tokens, softmax = found.pop(SOFTMAX)
+        for name, (_, other) in found.items():
             cells.setdefault(name, [name]).append(format_crossover(tokens, crossover(tokens, softmax, other)))
     return align([*cells.values()], ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'),
                  {0}, markdown)
