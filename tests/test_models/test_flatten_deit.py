@@ -201,6 +201,7 @@ def test_deit_initialises_mixers():
     (dict(out_indices=(12,)), r'out_indices.*\(12,\)'),
     (dict(frozen_stages=13), r'frozen_stages.*13'),
     (dict(arch=dict(embed_dims=100, depth=2, num_heads=3)), 'num_heads.*100.*3'),
+    (dict(arch=dict(SMALL, swiglu=True), conv_ffn=True), 'conv_ffn.*SwiGLU'),
 ])
 def test_deit_rejects_invalid_arguments(kwargs, message):
     with pytest.raises(ValueError, match=message):

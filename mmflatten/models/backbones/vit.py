@@ -95,7 +95,7 @@ class ViT(PlainBackbone):
         traits = resolve_arch(arch, self.archs, required=('embed_dims', 'depth', 'num_heads'))
         given = dict(img_size=img_size, patch_size=patch_size, qkv_bias=qkv_bias)
         traits.update({name: value for name, value in given.items() if value is not None})
-        _check(traits, window_size, border)
+        _check(traits, window_size, border, conv_ffn)
         mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX, W=SOFTMAX))
         letters = block_letters(attn_types, attn_types, traits['depth'])
         check_letters('attn_types', attn_types, [letters], mixers)
@@ -131,7 +131,9 @@ class ViT(PlainBackbone):
         super()._load_pretrained(checkpoint, *args, **kwargs)
 
 
-def _check(traits: Mapping[str, Any], window_size: int, border: int) -> None:
+def _check(traits: Mapping[str, Any], window_size: int, border: int, conv_ffn: bool) -> None:
+    if conv_ffn and traits['swiglu']:
+        raise ValueError('conv_ffn: expected False for an architecture with SwiGLU, got True.')
     check_side('patch_size', traits['patch_size'])
     check_side('window_size', window_size)
     if not isinstance(border, int) or border < 0:
