@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from attention_study import drawings
 from attention_study.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 from attention_study.focal_levels import is_focal, level_shares, pooled_biases
@@ -56,7 +57,8 @@ def draw_matrices(studies: list[Study], options: Options) -> dict:
                 for mark, part in drawn_parts(layer).items()}
     for study in studies:
         layer = layers[study.label]
-        behind = after_concentration(study.predictor.model, layer, layer.matrix().mean(0))
+        matrix = torch.as_tensor(matrices[study.label], device=layer.x.device)
+        behind = after_concentration(study.predictor.model, layer, matrix)
         if behind is not None:
             matrices[f'{study.label}, after local concentration'] = behind.cpu().numpy()
     title = f'Matrices of layer {options.layer}, mean over the heads'
