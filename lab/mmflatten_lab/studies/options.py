@@ -20,7 +20,7 @@ DATA_FIELDS = frozenset((
     'type _delete_ batch_size num_workers persistent_workers drop_last sampler shuffle dataset times indices data_root '
     'ann_file split folder size padding flip number seed task pairs symbols density topk metric canvases').split())
 REGISTRIES = ('model', 'task util', 'weight initializer', 'optimizer', 'optim_wrapper', 'optimizer wrapper constructor',
-              'parameter scheduler', 'dataset', 'data sampler', 'metric', 'loop')
+              'parameter scheduler', 'dataset', 'data sampler', 'metric', 'evaluator', 'loop')
 # Classes of other libraries, besides all of mmflatten. None of them imports code that an argument names.
 TYPES = frozenset((
     'BN SyncBN GN LN ReLU GELU SiLU TruncNormal Constant Normal Kaiming Xavier ImageClassifier GlobalAveragePooling '

@@ -48,8 +48,9 @@ def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photog
     """
     background, source = photographs.crop(rng, size, size)
     canvas, sprites = Canvas(background * rng.uniform(*BACKGROUND_GAIN)), []
-    for _ in range(rng.integers(1, MAX_OBJECTS + 1)):
-        sprite = _place(rng, canvas, objects.sample(rng, size))
+    reference = objects.reference or size
+    for _ in range(rng.integers(1, MAX_OBJECTS * (size // reference)**2 + 1)):
+        sprite = _place(rng, canvas, objects.sample(rng, reference))
         if sprite is not None:
             sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite, sprites))
             canvas.paste(sprite)

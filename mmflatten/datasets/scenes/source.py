@@ -22,12 +22,14 @@ class Objects:
         labels: (n,), 0 to 9.
         numbers: (n,), unique numbers over both splits.
         render: samples opacity and shade, (h, w) and (h, w, 3) in [0, 1], of an image for a scene of a size in pixels.
+        reference: side of the scenes whose sizes and numbers of objects per area larger ones have; None for their own.
     """
 
     images: np.ndarray
     labels: np.ndarray
     numbers: np.ndarray
     render: Callable[[np.random.Generator, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+    reference: int | None = None
 
     def sample(self, rng: np.random.Generator, size: int) -> Sprite:
         """Sample an object, each class equally likely, without position and colour for a scene of `size` pixels."""
