@@ -91,7 +91,7 @@ def find_family(state_dict: Mapping[str, Tensor]) -> str:
     found = {}
     for name in FAMILIES:
         with suppress(ValueError):
-            found[name] = convert_state_dict(state_dict, name).keys()
+            found[name] = _translate(state_dict, name, OFFICIAL, suggest=False).keys()
     if not found:
         raise ValueError('family: expected the names of a known family for auto, got '
                          f'{shorten(list(state_dict))}. Name the closest one with --family to see what differs.')
@@ -101,7 +101,7 @@ def find_family(state_dict: Mapping[str, Tensor]) -> str:
     return first
 
 
-def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> dict[str, Tensor]:
+def _translate(state: Mapping[str, Tensor], family_name: str, source: str, suggest: bool = True) -> dict[str, Tensor]:
     if not isinstance(state, Mapping) or not state:
         raise ValueError(f'state_dict: expected a dict with at least one tensor, got {type(state).__name__}.')
     for name, value in state.items():
@@ -121,7 +121,7 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
     pieces = expand(family, state, source)
     problems = find_problems(pieces, state, source)
     if problems:
-        raise ValueError(_report(problems, state, family_name, source))
+        raise ValueError(_report(problems, state, family_name, source, suggest))
     result: dict[str, Tensor] = {}
     for key in (key for piece in pieces for key in piece.keys):
         old, new = key.names(source), key.names(target)  # empty for dropped tensors
@@ -163,11 +163,11 @@ def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None
                          'stages or blocks.')
 
 
-def _report(problems: list[str], state: Collection[str], family: str, source: str) -> str:
-    """Describe the problems, and other families whose names the state dict matches."""
+def _report(problems: list[str], state: Collection[str], family: str, source: str, suggest: bool) -> str:
+    """Describe the problems, and suggest other families whose names the state dict matches."""
     more = '; ...' if len(problems) > 5 else ''
     message = f'state_dict: does not fit family {family!r} of {CODE[source]}: {"; ".join(problems[:5])}{more}.'
-    if len(problems) <= 2:  # probably the right family with a damaged state dict
+    if not suggest or len(problems) <= 2:  # probably the right family with a damaged state dict
         return message
     matches = [f' It has the names of {CODE[side]}, family {name!r}.' for side in CODE
                for name, other in FAMILIES.items() if not find_problems(expand(other, state, side), state, side)]

@@ -229,7 +229,7 @@ def _check_coco_metric(coco: Any, dataset: Any, split: str) -> None:
             if number in found:
                 raise ValueError(f'{split}_dataloader.dataset: the image id {number} is that of {found[number]} and '
                                  f'{path}, which the metric takes for one image. Merge the files with new ids, or '
-                                 f'{split} each alone (or use mmdet.MultiDatasetsEvaluator).')
+                                 f'{split} each alone (or use MultiDatasetsEvaluator of mmdet).')
             found[number] = path
             image = coco.imgs.get(number, {}).get('file_name') if coco is not None else path
             if image is None or os.path.basename(image) != os.path.basename(path):
