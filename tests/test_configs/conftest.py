@@ -151,7 +151,7 @@ def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
         for node in _nodes(config.model):
             if isinstance(node.get('sampler'), dict) and 'num' in node['sampler']:
                 node['sampler']['num'] = 8
-            for name, value in (('score_thr', 0.), ('nms_pre', 50), ('max_per_img', 20)):
+            for name, value in (('score_thr', 0.), ('nms_pre', 50), ('max_per_img', 20), ('num_proposals', 20)):
                 if name in node:
                     node[name] = value
         _run_one_iteration(config)

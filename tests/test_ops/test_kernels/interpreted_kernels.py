@@ -24,7 +24,7 @@ CASES = {
     'width 64': dict(shape=(1, 2, 49, 49, 64)),
     'one head': dict(shape=(2, 1, 49, 49, 16), others=()),
     'full: power 4': dict(shape=(1, 2, 49, 49, 16), options=dict(power=4), others=('position',)),
-    'bfloat16, 3,000 tokens': dict(shape=(1, 2, 3000, 3000, 16), dtype=torch.bfloat16, block=1024,
+    'bfloat16, 1,500 tokens': dict(shape=(1, 1, 1500, 1500, 16), dtype=torch.bfloat16, block=512,
                                    others=('position', 'local')),
     'float16, large': dict(shape=(1, 2, 196, 196, 32), dtype=torch.float16, block=128, size=100., others=('local',)),
     'clamped': dict(shape=(2, 3, 64, 49, 32), options=dict(feature_map='relu', floor=0., min_denominator=9.),
