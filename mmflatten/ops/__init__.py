@@ -41,7 +41,7 @@ from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen
 from mmflatten.ops.resize import cell_weights, pool_cells, resize_grid, resize_relative_position_bias
 from mmflatten.ops.rotary import rotary_1d, rotary_2d, rotary_normalized
 from mmflatten.ops.softmax import agent_attention, nystrom_attention, softmax_attention
-from mmflatten.ops.ttt import conv_test_time_training, gated_test_time_training
+from mmflatten.ops.ttt import conv_test_time_training, gated_test_time_training, swiglu_test_time_training
 from mmflatten.ops.whole_map import (
     circulant_attention,
     manhattan_attention,
@@ -69,6 +69,6 @@ __all__ = [
     'positive_power', 'random_feature_map', 'resize_grid', 'resize_neighbor_bias', 'resize_relative_position_bias',
     'roll_and_crop', 'rotary_1d', 'rotary_2d', 'rotary_normalized', 'routed_regions', 'routing_attention',
     'shifted_window_mask', 'signed_parts', 'sima_attention', 'soft_argmax_disparity', 'softmax_attention',
-    'split_heads', 'upcast', 'visible_keys', 'widen', 'window_order', 'window_partition', 'window_positions',
-    'window_reverse',
+    'split_heads', 'swiglu_test_time_training', 'upcast', 'visible_keys', 'widen', 'window_order', 'window_partition',
+    'window_positions', 'window_reverse',
 ]

@@ -111,6 +111,19 @@ def gated_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, 
     return q_BhNd @ value * F.silu(q_BhNd @ gate)
 
 
+def swiglu_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, gate_hdd: Tensor, value_hdd: Tensor,
+                              out_hdd: Tensor) -> Tensor:
+    """Reference of `mmflatten.ops.swiglu_test_time_training`: the inner step by autograd."""
+    def network(x: Tensor, gate: Tensor, value: Tensor, out: Tensor) -> Tensor:
+        return (F.silu(x @ gate) * (x @ value)) @ out
+
+    weights = [w.expand(k_BhMd.shape[0], -1, -1, -1) for w in (gate_hdd, value_hdd, out_hdd)]
+    with torch.enable_grad():
+        loss = -(network(k_BhMd, *weights) * v_BhMd).sum() / (k_BhMd.shape[-2] * k_BhMd.shape[-1] ** .5)
+        steps = torch.autograd.grad(loss, weights, create_graph=True)
+    return network(q_BhNd, *(w - step for w, step in zip(weights, steps)))
+
+
 def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, weight_C1yx: Tensor) -> Tensor:
     """Reference of `mmflatten.ops.conv_test_time_training`: the inner step by autograd, image by image."""
     results = []

@@ -100,7 +100,8 @@ REFERENCES = {
 }
 ELSEWHERE = {'FocalAttention', 'LinearAngularAttention'}  # tested below with values
 FRONTIER = {  # in test_frontier_probe.py
-    'AgentAttention', 'CirculantAttention', 'ExponentialPolarityAttention', 'GatedSoftmaxAttention', 'InLineAttention',
+    'AgentAttention', 'CirculantAttention', 'ExponentialPolarityAttention', 'GatedDifferentialLinearAttention',
+    'GatedSoftmaxAttention', 'InheritingTTTAttention', 'InLineAttention',
     'MagnitudeAwareLinearAttention', 'MambaInspiredLinearAttention', 'NormAwareLinearAttention',
     'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention', 'TTTAttention', 'TokenLevelMultiHeadAttention',
     'BiLevelRoutingAttention', 'LinformerAttention', 'ManhattanAttention', 'MultiScaleLinearAttention',

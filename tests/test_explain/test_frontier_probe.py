@@ -209,7 +209,7 @@ REFERENCES = {
     'BiLevelRoutingAttention': (routing, dict(num_regions=3, topk=2)),
 }
 WHOLE_MAPS = ('MambaInspiredLinearAttention', 'CirculantAttention', 'ManhattanAttention', 'NeighborhoodAttention',
-              'BiLevelRoutingAttention')
+              'BiLevelRoutingAttention', 'GatedDifferentialLinearAttention')
 
 
 @pytest.mark.parametrize(('name', 'sr_ratio', 'prefix'), [
@@ -226,9 +226,10 @@ def test_weights_equal_the_explicit_formula(name, sr_ratio, prefix):
     torch.testing.assert_close(layer.matrix(), expected, rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
-def test_weights_of_test_time_training_are_derivatives_at_zero_values():
+@pytest.mark.parametrize('name', ['TTTAttention', 'InheritingTTTAttention', 'GatedDifferentialLinearAttention'])
+def test_weights_of_nonlinear_attentions_are_derivatives_at_zero_values(name):
     """The output is not linear in the values, so the weights are its derivatives at values of 0."""
-    layer = layer_of(mixer_of('TTTAttention'))
+    layer = layer_of(mixer_of(name))
     assert layer.matrix().shape == (HEADS, 35, 35) and layer.matrix().isfinite().all()
 
 
@@ -336,10 +337,39 @@ def ttt(mixer, q, k, v, maps):
     return torch.cat((y, torch.cat((local.new_zeros(len(y), prefix, C // HEADS), local), 1)), -1)
 
 
+def inheriting_ttt(mixer, q, k, v, maps):
+    def on_map(x):
+        return x[:, x.shape[1] - HW[0] * HW[1]:].transpose(1, 2).unflatten(-1, HW)
+
+    def convolved(x, conv):
+        local = F.conv2d(on_map(x), conv.conv.weight, conv.conv.bias, padding=1, groups=C).flatten(2).transpose(1, 2)
+        return x + torch.cat((local.new_zeros(len(x), x.shape[1] - local.shape[1], C), local), 1)
+
+    k = F.instance_norm(k.transpose(1, 2), eps=1.).transpose(1, 2)
+    parts = (split_heads(x, HEADS) for x in (convolved(q, mixer.q_conv), convolved(k, mixer.k_conv), v))
+    return merge_heads(reference.swiglu_test_time_training(
+        *parts, gate_hdd=mixer.gate_weight, value_hdd=mixer.value_weight, out_hdd=mixer.out_weight))
+
+
+def differential(mixer, q, k, v, maps):
+    def path(q, k, v, gate, factor):
+        q, k, v = (split_heads(x, HEADS) for x in (q, k, v))
+        q, k, half = F.elu(q) + 1, F.elu(k) + 1, q.shape[-1] // 2
+        first, second = (normalised(q[..., part], k[..., part], q[..., part], k[..., part]) @ v
+                         for part in (slice(half), slice(half, None)))
+        y = F.rms_norm(first - factor * second, (2 * half,), mixer.norm_weight, 1e-5)
+        return merge_heads(y) * gate.sigmoid()
+
+    parts = torch.cat((q, k, v, maps.extra[0]), -1)
+    local = mixer.local(parts.transpose(1, 2).unflatten(-1, HW)).flatten(2).transpose(1, 2)
+    return torch.cat((path(*parts.chunk(4, -1), mixer.factor), path(*local.chunk(4, -1), mixer.local_factor)), -1)
+
+
 FORMULAS = {
     **{name: (weighted_sum, more) for name, (_, more) in REFERENCES.items()},
     'VisualContrastAttention': (visual_contrast, dict(num_agents=4)), 'MultiScaleLinearAttention': (multi_scale, {}),
-    'TTTAttention': (ttt, {}),
+    'TTTAttention': (ttt, {}), 'InheritingTTTAttention': (inheriting_ttt, {}),
+    'GatedDifferentialLinearAttention': (differential, {}),
 }
 
 
@@ -364,8 +394,8 @@ def test_outputs_and_gradients_equal_the_explicit_formula(name, prefix):
 
 
 @pytest.mark.parametrize('name', [name for name in FORMULAS if name not in (
-    *WHOLE_MAPS[1:], 'TTTAttention', 'AgentAttention', 'LinformerAttention', 'PolarityAwareLinearAttention',
-    'TokenLevelMultiHeadAttention')])  # these reject padding, or have tables or blocks of a window
+    *WHOLE_MAPS[1:], 'TTTAttention', 'InheritingTTTAttention', 'AgentAttention', 'LinformerAttention',
+    'PolarityAwareLinearAttention', 'TokenLevelMultiHeadAttention')])  # these reject padding, or have tables or blocks
 def test_masked_padding_does_not_change_the_output(name):
     mixer = mixer_of(name, **{option: 1 for option in FORMULAS[name][1] if option in ('num_agents', 'num_landmarks')})
     x, real = torch.randn(1, 3, 4, C, dtype=torch.float64), torch.tensor([True, True, True, False]).repeat(3)

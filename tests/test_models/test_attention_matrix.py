@@ -37,6 +37,8 @@ ATTENTIONS = {
     'mhla': dict(type='TokenLevelMultiHeadAttention', num_blocks=4),
     'mila': dict(type='MambaInspiredLinearAttention'),
     'ttt': dict(type='TTTAttention'),
+    'ttt-inheriting': dict(type='InheritingTTTAttention'),
+    'gdla': dict(type='GatedDifferentialLinearAttention'),
     'circulant': dict(type='CirculantAttention'),
     'visual-contrast': dict(type='VisualContrastAttention', num_agents=4),
     'nystrom': dict(type='NystromAttention', num_landmarks=4),
@@ -49,10 +51,10 @@ ATTENTIONS = {
 }
 # Attentions that reject class tokens, padding in windows or reduced keys, and those that need their own projections.
 ROWS_AND_COLUMNS = ('CirculantAttention', 'ManhattanAttention', 'BiLevelRoutingAttention', 'NeighborhoodAttention')
-WHOLE_MAPS = ('MambaInspiredLinearAttention', *ROWS_AND_COLUMNS)
-NO_PADDING = ('TTTAttention', *ROWS_AND_COLUMNS)
+WHOLE_MAPS = ('MambaInspiredLinearAttention', 'GatedDifferentialLinearAttention', *ROWS_AND_COLUMNS)
+NO_PADDING = ('TTTAttention', 'InheritingTTTAttention', 'GatedDifferentialLinearAttention', *ROWS_AND_COLUMNS)
 OWN_PROJECTIONS = ('FocalAttention', 'MambaInspiredLinearAttention', 'MultiScaleLinearAttention',
-                   'TokenLevelMultiHeadAttention', 'TTTAttention')
+                   'TokenLevelMultiHeadAttention', 'TTTAttention', 'GatedDifferentialLinearAttention')
 # Loss scales for outputs that grow faster than the input, as a GradScaler would find. If only the numerator is rotated,
 # the denominator does not bound it.
 LOSS_SCALES = {'mala': 1e-9, 'inline': 1e-9, 'rala': 1e-20, 'polaformer++': 1e-20, **dict.fromkeys(

@@ -6,15 +6,16 @@ from mmflatten.engine.setup import build_runner, load_config
 
 ATTENTIONS = [dict(type=name, **more) for name, more in {
     'AgentAttention': dict(num_agents=9), 'BiLevelRoutingAttention': dict(num_regions=3), 'CirculantAttention': {},
-    'ExponentialPolarityAttention': {}, 'GatedSoftmaxAttention': {}, 'InLineAttention': {}, 'LinformerAttention': {},
+    'ExponentialPolarityAttention': {}, 'GatedDifferentialLinearAttention': {}, 'GatedSoftmaxAttention': {},
+    'InLineAttention': {}, 'InheritingTTTAttention': {}, 'LinformerAttention': {},
     'MagnitudeAwareLinearAttention': {}, 'MambaInspiredLinearAttention': {}, 'ManhattanAttention': {},
     'MultiScaleLinearAttention': {}, 'NeighborhoodAttention': dict(kernel_size=3), 'NormAwareLinearAttention': {},
     'NystromAttention': dict(num_landmarks=9), 'PerformerAttention': {}, 'PolarityAwareLinearAttention': {},
     'RankAugmentedLinearAttention': {}, 'TTTAttention': {}, 'TokenLevelMultiHeadAttention': {},
     'VisualContrastAttention': dict(num_agents=9),
     'FocusedLinearAttention': dict(focusing_factor=None, feature_floor=0)}.items()]
-LETTERS = 'ABCDEFGHIJKLNOPQRTUVW'
-STAGES = ('ABCDEF', 'GHIJK', 'LNOPQ', 'RTUVW')
+LETTERS = 'ABCDEFGHIJKLNOPQRTUVWXY'
+STAGES = ('ABCDEF', 'GHIJK', 'LNOPQ', 'RTUVWXY')
 BACKBONE = dict(attn_types=STAGES, mixers=dict(zip(LETTERS, ATTENTIONS, strict=True)), img_size=96)
 ARCH = dict(depths=tuple(map(len, STAGES)), num_heads=(1, 2, 2, 4))
 TASKS = {
@@ -23,7 +24,7 @@ TASKS = {
     'semantic-fpn_flatten-swin-nano_digits': dict(
         type='mmflatten.FLattenPVT', arch=dict(ARCH, embed_dims=(8, 16, 32, 64), mlp_ratios=(2, 2, 2, 2))),
     'flatten-swin-nano_digits': dict(
-        type='mmflatten.FLattenDeiT', arch=dict(embed_dims=32, depth=21, num_heads=2), patch_size=8,
+        type='mmflatten.FLattenDeiT', arch=dict(embed_dims=32, depth=23, num_heads=2), patch_size=8,
         out_type='featmap', with_cls_token=False, cpe_kernel=3, attn_types=''.join(STAGES)),
 }
 

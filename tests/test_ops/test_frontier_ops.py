@@ -95,6 +95,16 @@ def test_gated_test_time_training_equals_reference(tokens):
     assert_same(call(ops.gated_test_time_training), call(reference.gated_test_time_training), inputs)
 
 
+@pytest.mark.parametrize('tokens', [1, 2, 63])
+def test_swiglu_test_time_training_equals_reference(tokens):
+    inputs = leaves(*[(2, 3, tokens, 4)] * 3, *[(3, 4, 4)] * 3)
+
+    def call(operator):
+        return lambda q, k, v, w1, w2, w3: operator(q, k, v, gate_hdd=w1, value_hdd=w2, out_hdd=w3)
+
+    assert_same(call(ops.swiglu_test_time_training), call(reference.swiglu_test_time_training), inputs)
+
+
 @pytest.mark.parametrize('hw_shape', MAPS)
 def test_conv_test_time_training_equals_reference(hw_shape):
     inputs = leaves(*[(2, 3, *hw_shape)] * 3, (3, 1, 3, 3))

@@ -44,7 +44,8 @@ OPERATORS = {
     'nala': 'NormAwareLinearAttention',
     'mala': 'MagnitudeAwareLinearAttention',
     'visual-contrast': 'VisualContrastAttention', 'circulant': 'CirculantAttention',
-    'mhla': 'TokenLevelMultiHeadAttention', 'ttt': 'TTTAttention',
+    'mhla': 'TokenLevelMultiHeadAttention', 'ttt': 'TTTAttention', 'ttt-inheriting': 'InheritingTTTAttention',
+    'gdla': 'GatedDifferentialLinearAttention',
 }
 
 

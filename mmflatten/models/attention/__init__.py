@@ -3,6 +3,7 @@ from mmflatten.models.attention.base import TokenMixer, build_mixer
 from mmflatten.models.attention.block_heads import TokenLevelMultiHeadAttention
 from mmflatten.models.attention.clamped import ClampedLinearAttention
 from mmflatten.models.attention.cross_shaped import CrossShapedAttention
+from mmflatten.models.attention.differential import GatedDifferentialLinearAttention
 from mmflatten.models.attention.focal import FocalAttention
 from mmflatten.models.attention.focused import FocusedLinearAttention
 from mmflatten.models.attention.gated import (
@@ -37,7 +38,7 @@ from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, rea
 from mmflatten.models.attention.multi_scale import MultiScaleLinearAttention
 from mmflatten.models.attention.polarity_aware import ExponentialPolarityAttention, PolarityAwareLinearAttention
 from mmflatten.models.attention.softmax import SoftmaxAttention
-from mmflatten.models.attention.ttt import TTTAttention
+from mmflatten.models.attention.ttt import InheritingTTTAttention, TTTAttention
 from mmflatten.models.attention.whole_map import (
     BiLevelRoutingAttention,
     CirculantAttention,
@@ -50,12 +51,12 @@ __all__ = [
     'AgentAttention', 'BiLevelRoutingAttention', 'CirculantAttention', 'ClampedLinearAttention',
     'ConventionalAttention', 'CosFormerAttention', 'CrossCovarianceAttention', 'CrossShapedAttention',
     'EfficientAttention', 'EnhancedLinearAttention', 'ExponentialPolarityAttention', 'FactorizedAttention',
-    'FocalAttention', 'FocusedLinearAttention', 'GatedMixer', 'GatedSoftmaxAttention', 'HydraAttention',
-    'InLineAttention', 'LinearAngularAttention', 'LinearAttention', 'LinformerAttention', 'LocalTerm',
-    'MagnitudeAwareLinearAttention', 'MambaInspiredLinearAttention', 'ManhattanAttention', 'MapAttention', 'Maps',
-    'MultiScaleLinearAttention', 'NeighborhoodAttention', 'NormAwareLinearAttention', 'NystromAttention',
-    'PerformerAttention', 'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention', 'SimAAttention',
-    'SoftmaxAttention', 'TTTAttention', 'TokenLevelMultiHeadAttention', 'TokenMixer', 'ValueConv',
-    'VisualContrastAttention', 'Windowed', 'build_mixer', 'fill_masked', 'mean_of_real', 'real_tokens',
-    'values_at_queries',
+    'FocalAttention', 'FocusedLinearAttention', 'GatedDifferentialLinearAttention', 'GatedMixer',
+    'GatedSoftmaxAttention', 'HydraAttention', 'InLineAttention', 'InheritingTTTAttention',
+    'LinearAngularAttention', 'LinearAttention', 'LinformerAttention', 'LocalTerm', 'MagnitudeAwareLinearAttention',
+    'MambaInspiredLinearAttention', 'ManhattanAttention', 'MapAttention', 'Maps', 'MultiScaleLinearAttention',
+    'NeighborhoodAttention', 'NormAwareLinearAttention', 'NystromAttention', 'PerformerAttention',
+    'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention', 'SimAAttention', 'SoftmaxAttention',
+    'TTTAttention', 'TokenLevelMultiHeadAttention', 'TokenMixer', 'ValueConv', 'VisualContrastAttention',
+    'Windowed', 'build_mixer', 'fill_masked', 'mean_of_real', 'real_tokens', 'values_at_queries',
 ]

@@ -1,4 +1,4 @@
-"""Test-time training instead of attention (ViT^3)."""
+"""Test-time training instead of attention: ViT^3 and Transformer-to-TTT."""
 from __future__ import annotations
 
 import torch
@@ -6,20 +6,49 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps
-from mmflatten.models.layers import FullRangeLinear, map_to_tokens, split_prefix, tokens_to_map
+from mmflatten.models.layers import FullRangeLinear, TokenConv, map_to_tokens, split_prefix, tokens_to_map
 from mmflatten.ops import (
     conv_test_time_training,
     gated_test_time_training,
     merge_heads,
     rotary_2d,
     split_heads,
+    swiglu_test_time_training,
+    upcast,
     widen,
 )
 from mmflatten.registry import MODELS
 
 
+class TestTimeTraining(TokenMixer):
+    """Mixer with inner weights, which it learns anew for each image.
+
+    Raises:
+        ValueError: padding is masked, because convolutions require whole maps.
+    """
+
+    splits_heads = False
+    inner: tuple[str, ...] = ()
+    """Names of the inner weights."""
+
+    def init_weights(self) -> None:
+        super().init_weights()
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the inner weights from a truncated normal distribution with standard deviation 0.02."""
+        for name in self.inner:
+            nn.init.trunc_normal_(getattr(self, name), std=.02)
+
+    def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
+        if mask is not None:
+            raise ValueError('mask: test-time training requires whole maps, got a mask. Use windows that divide the '
+                             'map.')
+        return super().forward(x, hw_shape)
+
+
 @MODELS.register_module()
-class TTTAttention(TokenMixer):
+class TTTAttention(TestTimeTraining):
     """Two small networks that learn `k -> v` by one step of gradient descent and are then applied to `q`.
 
     One is a gated linear layer per head, the other a depthwise 3 x 3 convolution of separate queries, keys and values
@@ -28,12 +57,9 @@ class TTTAttention(TokenMixer):
 
     Args:
         rotary: rotate queries and keys of the first network by their positions, over all channels (H-ViT^3).
-
-    Raises:
-        ValueError: padding is masked, because the convolution requires whole maps.
     """
 
-    splits_heads = False
+    inner = ('value_weight', 'gate_weight', 'conv_weight')
     extra_inputs = ('d', 'd', 'd')
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, rotary: bool = False,
@@ -46,19 +72,7 @@ class TTTAttention(TokenMixer):
         self.proj = FullRangeLinear(embed_dims + width, embed_dims)
         self.reset_parameters()
 
-    def init_weights(self) -> None:
-        super().init_weights()
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw the inner weights from a truncated normal distribution with standard deviation 0.02."""
-        for weight in (self.value_weight, self.gate_weight, self.conv_weight):
-            nn.init.trunc_normal_(weight, std=.02)
-
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        if maps.mask is not None:
-            raise ValueError('mask: test-time training requires whole maps, got a mask. Use windows that divide the '
-                             'map.')
         if self.rotary:
             q_BNC, k_BMC = (rotary_2d(x, hw, last_frequency=False).to(x.dtype)
                             for x, hw in ((q_BNC, maps.hw), (k_BMC, maps.kv_hw)))
@@ -71,3 +85,32 @@ class TTTAttention(TokenMixer):
             *(tokens_to_map(split_prefix(x, maps.hw)[1], maps.hw) for x in maps.extra), weight_C1yx=self.conv_weight))
         prefix = local_BNd.new_zeros(local_BNd.shape[0], maps.prefix, local_BNd.shape[2])
         return torch.cat((y_BNC, torch.cat((prefix, local_BNd), dim=1)), dim=-1)
+
+
+@MODELS.register_module()
+class InheritingTTTAttention(TestTimeTraining):
+    """A SwiGLU network per head that learns `k -> v` by one step of gradient descent and is then applied to `q`.
+
+    Its projections are those of softmax attention, whose weights it is meant to take over. Keys are normalised over the
+    tokens of an image, for each channel, with an epsilon of 1; then a depthwise 3 x 3 convolution is added to queries
+    and one to keys. Source: Transformer-to-TTT (Li et al., 2026), released code of the ImageNet models, which have no
+    prefix tokens. Here these are keys, counted in the norm, and queries, without a convolution.
+    """
+
+    inner = ('gate_weight', 'value_weight', 'out_weight')
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        shape = num_heads, embed_dims // num_heads, embed_dims // num_heads
+        self.gate_weight, self.value_weight, self.out_weight = (nn.Parameter(torch.empty(shape)) for _ in range(3))
+        self.q_conv, self.k_conv = TokenConv(embed_dims, 3), TokenConv(embed_dims, 3)
+        self.reset_parameters()
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        wide_BMC, = upcast(k_BMC)
+        wide_BMC = wide_BMC - wide_BMC.mean(dim=1, keepdim=True)
+        k_BMC = (wide_BMC * (wide_BMC.square().mean(dim=1, keepdim=True) + 1).rsqrt()).to(k_BMC.dtype)
+        q_BNC, k_BMC = q_BNC + self.q_conv(q_BNC, maps.hw), k_BMC + self.k_conv(k_BMC, maps.kv_hw)
+        parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, widen(v_BMC)))
+        return merge_heads(swiglu_test_time_training(*parts, gate_hdd=self.gate_weight, value_hdd=self.value_weight,
+                                                     out_hdd=self.out_weight))
