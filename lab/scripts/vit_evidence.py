@@ -1,13 +1,18 @@
-"""Features of a DINOv2 with other attentions on photographs that it did not learn from, for docs/checkpoints.md.
+"""What a DINOv2 with other attentions keeps, for docs/checkpoints.md.
 
     python lab/scripts/vit_evidence.py vit-s14.pth --out work_dirs/vit_evidence
 
 `vit-s14.pth` is the converted file of lab/scripts/onnx_vit.py. Ten photographs of scikit-image and scikit-learn, cut
-into crops of 112 x 112 without labels, are what `mmflatten linearize` learns from, and five others what is measured:
-the cosine between a token of the map and the teacher's, after the last norm, averaged over tokens and crops. Prints a
-table with the mean and the standard deviation over seeds.
+into crops of 112 x 112 without labels, are what `mmflatten linearize` learns from. Measured of each step:
+
+- cosine: between a token of the map and the teacher's, after the last norm, over crops of five other photographs;
+- probe: top-1 of a logistic regression on the mean token of 500 images of Fashion-MNIST, on 500 others;
+- mask AP, of the first seed: Mask R-CNN on the frozen map, trained on 500 garment scenes twice (`--detector`).
+
+Prints a table with the mean and the standard deviation over seeds. Results that are there are not computed again.
 """
 import argparse
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,15 +22,21 @@ import numpy as np
 import torch
 from linearize_evidence import ATTENTIONS
 from onnx_vit import MEAN, STD, photograph_paths
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from mmflatten.checkpoints.converted_files import read_weights
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.text import align
+from mmflatten_lab.garments.fashion import load_garments
 
 ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT = ('chelsea', 'china', 'coins', 'motorcycle_left', 'rocket')
-SIDE, CROPS, TESTED = 112, 16, 8  # pixels, crops of a photograph to learn from and to measure
+SIDE, CROPS, TESTED, PROBED = 112, 16, 8, 500  # pixels, crops of a photograph to learn from and to measure, garments
+MIXERS = {**ATTENTIONS, 'none': 'mmflatten_lab.models.NoAttention', 'mean': 'mmflatten_lab.models.MeanAttention'}
+STEPS = {'swap': 'swap', 'align': 'align', 'linearized': 'align and distil'}
 CONFIG = f"""_base_ = ['{ROOT}/configs/vit/dinov2-s-frozen_linear-probe_8xb128_in1k.py']
 model = dict(head=None, backbone=dict(
     arch=dict(_delete_=True, embed_dims=384, depth=12, num_heads=6, patch_size=14, img_size=518, layer_scale=1e-5,
@@ -36,6 +47,21 @@ test_dataloader = dict(dataset=dict(pipeline=[dict(type='LoadImageFromFile'), di
 val_dataloader = val_cfg = val_evaluator = None
 default_hooks = dict(logger=dict(interval=1))
 randomness = dict(seed=SEED)
+"""
+LOADER = 'num_workers=0, persistent_workers=False'
+DETECTOR = f"""_base_ = ['{ROOT}/lab/configs/garments/mask-rcnn_flatten-swin-nano_fpn_garments.py']
+strides = [3.5, 7, 14, 28]
+model = dict(
+    backbone=dict(_delete_=True, **BACKBONE),
+    neck=dict(_delete_=True, type='mmflatten.SimpleFeaturePyramid', in_channels=384, out_channels=48, num_outs=4),
+    rpn_head=dict(anchor_generator=dict(strides=strides)),
+    roi_head=dict(bbox_roi_extractor=dict(featmap_strides=strides), mask_roi_extractor=dict(featmap_strides=strides)))
+train_dataloader = dict({LOADER}, dataset=dict(indices=500))
+val_dataloader = dict({LOADER})
+test_dataloader = dict({LOADER})
+train_cfg = dict(max_epochs=2, val_interval=2)
+param_scheduler = dict(_delete_=True, type='CosineAnnealingLR', by_epoch=True, end=2, convert_to_iter_based=True)
+randomness = dict(seed=0)
 """
 
 
@@ -55,16 +81,53 @@ def maps(config: Path, checkpoint: Path, images: torch.Tensor) -> torch.Tensor:
     """Maps of the last block after the norm, `(B, C, H, W)`."""
     model = build_model(load_config(str(config))).eval()
     model.load_state_dict(read_weights(checkpoint).state_dict)
-    return model.backbone(images)[0]
+    return torch.cat([model.backbone(part)[0] for part in images.split(50)])
+
+
+def probe(config: Path, checkpoint: Path) -> float:
+    """Top-1 in % of a logistic regression on the mean token of garments."""
+    sets = []
+    for split in ('train', 'val'):
+        garments = load_garments(split)
+        images = np.stack([cv2.resize(image, (SIDE, SIDE)) for image in garments.images[:PROBED]])[..., None]
+        images = torch.tensor((images.repeat(3, -1) - MEAN) / STD).permute(0, 3, 1, 2).float()
+        sets.append((maps(config, checkpoint, images).mean((2, 3)).numpy(), garments.labels[:PROBED]))
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    return 100 * model.fit(*sets[0]).score(*sets[1])
+
+
+def detect(config: Path, checkpoint: Path, folder: Path) -> float:
+    """Mask AP in % of a detector on the frozen map."""
+    backbone = load_config(str(config)).model.backbone.to_dict()
+    backbone.update(frozen_stages=12, init_cfg=dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.'))
+    folder.mkdir(exist_ok=True)
+    (folder / 'detector.py').write_text(DETECTOR.replace('BACKBONE', repr(backbone)))
+    subprocess.run([sys.executable, '-m', 'mmflatten', 'train', folder / 'detector.py', '--work-dir', folder], check=True)
+    records = max(folder.glob('*/vis_data/scalars.json')).read_text().splitlines()
+    return 100 * next(value['coco/segm_mAP'] for value in map(json.loads, records) if 'coco/segm_mAP' in value)
+
+
+def measure(config: Path, checkpoint: Path, images: torch.Tensor, expected: torch.Tensor, detector: bool) -> dict:
+    """Cosine, probe and mask AP of a model, kept beside its checkpoint."""
+    path = checkpoint.with_suffix('.json')
+    found = json.loads(path.read_text()) if path.exists() else {}
+    if 'probe' not in found:
+        found['cosine'] = float(torch.cosine_similarity(maps(config, checkpoint, images), expected).mean())
+        found['probe'] = probe(config, checkpoint)
+    if detector and 'mask AP' not in found:
+        found['mask AP'] = detect(config, checkpoint, checkpoint.with_suffix(''))
+    path.write_text(json.dumps(found))
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('checkpoint', type=Path)
-    parser.add_argument('--attentions', nargs='+', choices=ATTENTIONS,
-                        default=['linear', 'focused', 'efficient', 'agent'])
-    parser.add_argument('--seeds', type=int, default=3)
-    parser.add_argument('--epochs', default='0.5')
+    parser.add_argument('--attentions', nargs='+', choices=MIXERS,
+                        default=['none', 'mean', 'linear', 'focused', 'efficient', 'agent'])
+    parser.add_argument('--seeds', type=int, default=2)
+    parser.add_argument('--epochs', default='2.5')
+    parser.add_argument('--detector', action='store_true')
     parser.add_argument('--out', type=Path, default=Path('work_dirs/vit_evidence'))
     args = parser.parse_args()
     folder, tested = args.out / 'crops', []
@@ -75,23 +138,28 @@ def main() -> None:
             continue
         for number, image in enumerate(crops(path, CROPS)):
             cv2.imwrite(str(folder / f'{path.stem}_{number}.png'), image)
-    images, cosines = torch.tensor(np.stack(tested)).permute(0, 3, 1, 2).float(), {}
+    images = torch.tensor(np.stack(tested)).permute(0, 3, 1, 2).float()
+    rows: dict[tuple[str, str], list[dict]] = {}
     for seed in range(args.seeds):
         config = args.out / f'teacher_{seed}.py'
         config.write_text(CONFIG.replace('SEED', str(seed)))
         expected = maps(config, args.checkpoint, images)
+        if seed == 0:
+            rows['softmax', ''] = [measure(config, args.checkpoint, images, expected, args.detector)]
         for attention in args.attentions:
             out = args.out / f'{attention}_{seed}'
-            subprocess.run([sys.executable, '-m', 'mmflatten', 'linearize', config, args.checkpoint, '--attention',
-                            ATTENTIONS[attention], '--images', folder, '--epochs', args.epochs, '--out', out,
-                            '--cfg-options', 'default_hooks.checkpoint.interval=1000'], check=True)
-            for step in ('swap', 'align', 'linearized'):
-                found = maps(out / 'linearized.py', out / f'{step}.pth', images)
-                cosine = torch.cosine_similarity(found, expected).mean()
-                cosines.setdefault((attention, step), []).append(float(cosine))
-    rows = [[attention, *(f'{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}' for step in (
-        'swap', 'align', 'linearized') if (values := cosines[attention, step]))] for attention in args.attentions]
-    print(align(rows, ['attention', 'swap', 'align', 'align and distil'], {0}, markdown=True))
+            if not (out / 'linearized.pth').exists():
+                subprocess.run([sys.executable, '-m', 'mmflatten', 'linearize', config, args.checkpoint, '--attention',
+                                MIXERS[attention], '--images', folder, '--epochs', args.epochs, '--out', out,
+                                '--cfg-options', 'default_hooks.checkpoint.interval=1000'], check=True)
+            for step, name in STEPS.items():
+                rows.setdefault((attention, name), []).append(measure(
+                    out / 'linearized.py', out / f'{step}.pth', images, expected, args.detector and seed == 0))
+    names = ['cosine', 'probe', *['mask AP'] * args.detector]
+    cells = [[*key, *(f'{np.mean(values):.3g}' + f' ± {np.std(values, ddof=1):.2g}' * (len(values) > 1)
+                      for name in names if (values := [item[name] for item in items if name in item]))]
+             for key, items in rows.items()]
+    print(align(cells, ['attention', 'after', *names], {0, 1}, markdown=True))
 
 
 if __name__ == '__main__':
