@@ -102,7 +102,8 @@ def detect(config: Path, checkpoint: Path, folder: Path) -> float:
     backbone.update(frozen_stages=12, init_cfg=dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.'))
     folder.mkdir(exist_ok=True)
     (folder / 'detector.py').write_text(DETECTOR.replace('BACKBONE', repr(backbone)))
-    subprocess.run([sys.executable, '-m', 'mmflatten', 'train', folder / 'detector.py', '--work-dir', folder], check=True)
+    subprocess.run([sys.executable, '-m', 'mmflatten', 'train', folder / 'detector.py', '--work-dir', folder],
+                   check=True)
     records = max(folder.glob('*/vis_data/scalars.json')).read_text().splitlines()
     return 100 * next(value['coco/segm_mAP'] for value in map(json.loads, records) if 'coco/segm_mAP' in value)
 

@@ -79,11 +79,11 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
         if len(x):
             axes.plot(x, np.asarray(y, dtype=float), label=figure_text(name), markersize=4,
                       marker='o' if plot.markers or len(x) == 1 else '', **style)
-    axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
     if plot.log:
         axes.set(xscale='log', yscale='log')
     else:
         axes.locator_params(axis='x', nbins=5)
+    axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
     axes.grid()
     if plot.log or plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
         axes.legend(loc='center left', bbox_to_anchor=(1, .5))

@@ -1,4 +1,4 @@
-"""Computational complexities of Factorized Attention, Table 9: twice the counted multiply-accumulates of each module."""
+"""Complexities of Factorized Attention, Table 9: twice the counted multiply-accumulates of each module."""
 import pytest
 import torch
 from mmdet.models.backbones.resnet import BasicBlock, Bottleneck

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.results.drawing import svg
+from mmflatten.results.drawing import save_png, svg
 from mmflatten.results.figures import Confusion, Lines
 
 
@@ -56,3 +56,12 @@ def test_ten_lines_have_ten_styles():
         return set(re.findall(r'style="(fill: none; [^"]*stroke: #[^"]*)"', svg(plot)))
 
     assert len(styles(10)) == len(styles(2)) + 8
+
+
+def test_logarithmic_axes_show_all_points(tmp_path, monkeypatch):
+    """Limits that are fixed before the scale begin below 0, and the lines become one."""
+    drawn = []
+    monkeypatch.setattr('matplotlib.figure.Figure.savefig', lambda figure, *args, **kwargs: drawn.append(figure))
+    save_png(tmp_path / 'log.png', dict(panel=Lines(dict(a=((49, 400), (49, 20_000))), 'tokens', log=True)))
+    (low, high), = [axes.get_ylim() for axes in drawn[0].axes]
+    assert 10 < low < 49 and 20_000 < high < 100_000

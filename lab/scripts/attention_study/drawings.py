@@ -15,7 +15,8 @@ LOCAL = ' + local'
 SMALLEST = 1e-4  # lower end of the colour scale of a receptive field, relative to its maximum
 
 
-def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels: Sequence[str], title: str) -> Figure:
+def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels: Sequence[str], title: str,
+             spreads: Mapping[str, Mapping[str, Sequence[float | None]]] | None = None) -> Figure:
     """Draw a panel for each quantity, with a line for each model over the layer number.
 
     Args:
@@ -23,13 +24,16 @@ def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels:
             a dashed line in the colour of the model without it.
         labels: titles of the y axes, one for each quantity.
         title: title of the figure.
+        spreads: lengths of error bars, as `curves`.
     """
     figure, panels = _panels(len(curves), title)
     names = list(dict.fromkeys(name.removesuffix(LOCAL) for lines in curves.values() for name in lines))
-    for panel, label, lines in zip(panels, labels, curves.values()):
+    for panel, label, (key, lines) in zip(panels, labels, curves.items()):
         for name, values in lines.items():
-            panel.plot([np.nan if value is None else value for value in values], marker='o', markersize=4, label=name,
-                       color=f'C{names.index(name.removesuffix(LOCAL)) % 10}', linestyle='--' if LOCAL in name else '-')
+            bars = None if spreads is None else np.array(spreads[key][name], dtype=float)
+            panel.errorbar(range(len(values)), np.array(values, dtype=float), bars, marker='o', markersize=4,
+                           label=name, capsize=2, linestyle='--' if LOCAL in name else '-',
+                           color=f'C{names.index(name.removesuffix(LOCAL)) % 10}')
         panel.set(xlabel='layer', ylabel=label)
         panel.xaxis.get_major_locator().set_params(integer=True)
         panel.grid(alpha=.3)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from attention_study.measures import (
     distribution,
     focusing,
     has_focus,
+    mean_and_spread,
     ranks,
 )
 from attention_study.receptive_field import receptive_field
@@ -68,13 +70,16 @@ def draw_matrices(studies: list[Study], options: Options) -> dict:
 
 
 def draw_rank(studies: list[Study], options: Options) -> dict:
-    models = {study.label: study.measure(ranks) for study in studies}
-    curves = {key: {label + mark: [record.get(part, {}).get(key) for record in records]
-                    for label, records in models.items() for mark, part in (('', 'attention'), (drawings.LOCAL, 'both'))
-                    if any(part in record for record in records)}
-              for key in ('rank', 'share_rank', 'effective_rank')}
+    models = {study.label: study.measure(ranks, reduce=mean_and_spread) for study in studies}
+    curves, spreads = ({key: {label + mark: [pick(record).get(part, {}).get(key) for record in records]
+                              for label, records in models.items()
+                              for mark, part in (('', 'attention'), (drawings.LOCAL, 'both'))
+                              if any(part in record for record in records)}
+                        for key in ('rank', 'share_rank', 'effective_rank')}
+                       for pick in (dict, itemgetter('spread')))
     labels = 'rank (tolerance of matrix_rank)', f'singular values > {SHARE} of the largest', 'effective rank'
-    save(options, 'rank', drawings.by_layer(curves, labels, 'Rank of the attention matrix, mean over heads and images'))
+    save(options, 'rank', drawings.by_layer(
+        curves, labels, 'Rank of the attention matrix, mean over heads; bars: standard deviation over images', spreads))
     return dict(share=SHARE, models=models)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,13 +100,22 @@ def has_focus(layer: AttentionLayer) -> bool:
     return all(getattr(mixer, 'focusing_factor', None) for mixer in layer.mixers)
 
 
-def mean(records: Sequence[Any]) -> Any:
-    """Average the records of several images: numbers are averaged, also in lists and dicts; strings stay."""
+def mean(records: Sequence[Any], statistic: Callable = np.mean) -> Any:
+    """Average the records of several images: numbers are averaged, also in lists and dicts; strings stay.
+
+    Args:
+        statistic: of the images, in place of the mean.
+    """
     first = records[0]
     if isinstance(first, dict):
-        return {key: mean([record[key] for record in records]) for key in first}
+        return {key: mean([record[key] for record in records], statistic) for key in first}
     if isinstance(first, list):
-        return [mean(values) for values in zip(*records, strict=True)]
-    if isinstance(first, str) or all(record == first for record in records):
+        return [mean(values, statistic) for values in zip(*records, strict=True)]
+    if isinstance(first, str) or statistic is np.mean and all(record == first for record in records):
         return first
-    return float(np.mean(records))
+    return float(statistic(records))
+
+
+def mean_and_spread(records: Sequence[dict]) -> dict:
+    """Average the records of several images, with their standard deviation as `spread`."""
+    return dict(mean(records), spread=mean(records, np.std))

@@ -61,11 +61,11 @@ class Study:
         """Layers recorded on the first image."""
         return self.probes[0].layers
 
-    def measure(self, measure_layer: Callable[[AttentionLayer], dict], when: Callable = lambda layer: True
-                ) -> list[dict]:
-        """Measure the layers for which `when` is true; returns a record per layer, the mean over the images."""
+    def measure(self, measure_layer: Callable[[AttentionLayer], dict], when: Callable = lambda layer: True,
+                reduce: Callable = mean) -> list[dict]:
+        """Measure the layers for which `when` is true; returns a record per layer, reduced over the images."""
         return [dict(number=number, layer=layer.name, kind=layer.kind, heads=layer.num_heads, map=list(layer.hw),
-                     keys=list(layer.kv_hw), **mean([measure_layer(probe.layers[number]) for probe in self.probes]))
+                     keys=list(layer.kv_hw), **reduce([measure_layer(probe.layers[number]) for probe in self.probes]))
                 for number, layer in enumerate(self.layers) if when(layer)]
 
     def at(self, number: int, image: int = 0) -> AttentionLayer:
