@@ -7,7 +7,8 @@ into crops of 112 x 112 without labels, are what `mmflatten linearize` learns fr
 
 - cosine: between a token of the map and the teacher's, after the last norm, over crops of five other photographs;
 - probe: top-1 of a logistic regression on the mean token of 500 images of Fashion-MNIST, on 500 others;
-- mask AP, of the first seed: Mask R-CNN on the frozen map, trained on 500 garment scenes twice (`--detector`).
+- mask AP, of the first seed behind both steps: Mask R-CNN on the frozen map, trained on 500 garment scenes twice
+  (`--detector`).
 
 Prints a table with the mean and the standard deviation over seeds. Results that are there are not computed again.
 """
@@ -155,7 +156,8 @@ def main() -> None:
                                 '--cfg-options', 'default_hooks.checkpoint.interval=1000'], check=True)
             for step, name in STEPS.items():
                 rows.setdefault((attention, name), []).append(measure(
-                    out / 'linearized.py', out / f'{step}.pth', images, expected, args.detector and seed == 0))
+                    out / 'linearized.py', out / f'{step}.pth', images, expected,
+                    args.detector and seed == 0 and step == 'linearized'))
     names = ['cosine', 'probe', *['mask AP'] * args.detector]
     cells = [[*key, *(f'{np.mean(values):.3g}' + f' ± {np.std(values, ddof=1):.2g}' * (len(values) > 1)
                       for name in names if (values := [item[name] for item in items if name in item]))]

@@ -49,6 +49,10 @@ MISTAKES = [
     ('batch-norm', SEGMENTOR, {'model.decode_head.norm_cfg': dict(type='BN'), 'train_dataloader.batch_size': 1,
                                'optim_wrapper.accumulative_counts': 8}),
     ('larger-images', MALA, {'test_dataloader.dataset.pipeline.2.crop_size': 448}),
+    ('larger-images', 'agent/agent-cswin-s_8xb128_in1k.py', {'test_dataloader.dataset.pipeline.2.crop_size': 448}),
+    ('larger-images', MALA, {
+        'train_dataloader.dataset.pipeline.1': dict(type='RandomChoiceResize', scales=[(96, 400), (112, 400)]),
+        'test_dataloader.dataset.pipeline.2.crop_size': 224}),
 ]
 SHIPPED = [CLASSIFIER, DETECTOR, SEGMENTOR, 'digits/psmnet-tiny_digits-stereo.py',
            'factorized/mask-rcnn_r101_fpn_32xb1-24e_coco.py', 'flatten_cswin/flatten-cswin-t_8xb256_in1k.py',

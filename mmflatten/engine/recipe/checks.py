@@ -12,6 +12,7 @@ from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.datasets import leaves, read_metainfo
 from mmflatten.engine.recipe.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
 from mmflatten.engine.recipe.training import Training
+from mmflatten.models.attention import AgentAttention
 from mmflatten.models.attention.gated import RotaryMixer
 
 
@@ -108,20 +109,22 @@ def _single_samples(training: Training) -> Iterator[str]:
 
 
 def _larger_images(training: Training) -> Iterator[str]:
-    names = [name for name, part in training.model.named_modules() if isinstance(part, RotaryMixer) and part.rotary]
+    names = [name for name, part in training.model.named_modules() if isinstance(part, RotaryMixer) and part.rotary
+             or isinstance(part, AgentAttention) and part.dwc is None]
     trained, tested = (_pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test'))
     if names and tested >= 4 * trained > 0:
-        yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where rotary positions lose '
-               f'accuracy ({names[0]}; lab/docs/third_study.md). Train at this size, or set rotary=False.')
+        yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where rotary positions, and '
+               f'agents without a convolution, lose accuracy ({names[0]}; lab/docs/third_study.md). Train at this size; '
+               'rotary=False leaves the positions out.')
 
 
 def _pixels(loader: dict) -> int:
-    """Pixels of an image behind the last step that sets its size, at least; 0 if none does."""
+    """Pixels of an image behind the last step that sets its size, the largest of several, at least; 0 if none does."""
     found = 0
     for step in next(leaves(loader.get('dataset') or {}))[0].get('pipeline') or ():
-        size = isinstance(step, dict) and (step.get('crop_size') or step.get('scale'))
-        if sides := [int(side) for side in np.ravel(size) if side]:
-            found = min(sides) ** 2 if step.get('keep_ratio') else sides[0] * sides[-1]
+        keep = 'scales' in step or step.get('keep_ratio')  # short sides of RandomChoiceResize
+        sizes = [np.ravel(size) for size in step.get('scales') or [step.get('crop_size') or step.get('scale') or ()]]
+        found = max((int(min(size) ** 2 if keep else size[0] * size[-1]) for size in sizes if len(size)), default=found)
     return found
 
 
