@@ -180,23 +180,10 @@ def single(official: str, ours: str, option: str | None = None, layout: Layout |
     return (Key((official,), ours, option=option, layout=layout),)
 
 
-def pointwise(names: Mapping[str, str]) -> tuple[Key, ...]:
-    """Return keys for official 1x1 convolutions that are linear layers here."""
-    return tuple(key for official, ours in names.items() for key in (
-        *single(join(official, 'weight'), join(ours, 'weight'), layout=Axes(4, (2, 3))),
-        *single(join(official, 'bias'), join(ours, 'bias'))))
-
-
-def linear(names: Mapping[str, str]) -> tuple[Key, ...]:
-    """Return keys for linear layers of a family that differs from another in these alone being no convolutions."""
-    return tuple(key for official, ours in names.items() for key in (
-        *single(join(official, 'weight'), join(ours, 'weight'), layout=Axes(2)),
-        *single(join(official, 'bias'), join(ours, 'bias'))))
-
-
-def affine(names: Mapping[str, str], bias_option: str | None = None) -> tuple[Key, ...]:
-    """Return keys for `weight` and `bias` of modules: official name -> our name, '' for the part itself."""
-    return tuple(Key((join(official, leaf),), join(ours, leaf), option=bias_option if leaf == 'bias' else None)
+def affine(names: Mapping[str, str], bias_option: str | None = None, layout: Layout | None = None) -> tuple[Key, ...]:
+    """Return keys for `weight`, of a layout, and `bias` of modules: official -> our name, '' for the part itself."""
+    return tuple(Key((join(official, leaf),), join(ours, leaf), option=bias_option if leaf == 'bias' else None,
+                     layout=layout if leaf == 'weight' else None)
                  for official, ours in names.items() for leaf in ('weight', 'bias'))
 
 

@@ -9,11 +9,10 @@ from mmflatten.checkpoints.key_tables import (
     affine,
     batch_norm,
     dense,
-    linear,
-    pointwise,
     single,
 )
 
+_CONV, _LINEAR = Axes(4, (2, 3)), Axes(2)  # official 1x1 convolutions that are linear layers here, and linear layers
 _NORMS = (*affine({'norm1.norm': 'attn.norm', 'norm2.norm': 'ffn.norm', 'ffn.dwconv': 'ffn.fn.conv.conv',
                    'attn.lepe': 'attn.fn.lepe.conv'}),)
 _SCALES = (*single('gamma_1', 'attn.layer_scale', 'layer scale', Axes(4, (0, 2, 3))),
@@ -36,20 +35,20 @@ def _family(name: str, blocks: dict[str, tuple[Key, ...]], projection: tuple[Key
         Part('layers.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}', blocks),
         Part('proj', 'backbone.last_projection.0', {'projection': projection}),
         Part('norm', 'backbone.last_projection.1', {'batch norm': batch_norm('', '')}),
-        Part('head', 'head.fc', {'linear layer': pointwise({'': ''})}),
+        Part('head', 'head.fc', {'linear layer': affine({'': ''}, layout=_CONV)}),
     )
     return Family(name, parts, dense=dense(parts, 'extra_norms.{i}.norm'))
 
 
-_POINTWISE = {'block': (*_NORMS, *_SCALES, *_POSITION, *pointwise(
-    {**_FFN, 'attn.qkvo': 'attn.fn.qkv', 'attn.proj': 'attn.fn.proj'}))}
+_POINTWISE = {'block': (*_NORMS, *_SCALES, *_POSITION, *affine(
+    {**_FFN, 'attn.qkvo': 'attn.fn.qkv', 'attn.proj': 'attn.fn.proj'}, layout=_CONV))}
 RALA, MALA = (_family(name, _POINTWISE, affine({'': ''})) for name in ('rala', 'mala'))
 
-_LINEAR_LAYERS = (*_NORMS, *_SCALES, *linear(_FFN))
+_LINEAR_LAYERS = (*_NORMS, *_SCALES, *affine(_FFN, layout=_LINEAR))
 POLAFORMERPP = _family('polaformerpp', {
     'softmax block': (*_LINEAR_LAYERS, *_POSITION, *affine({'attn.qkvo': 'attn.fn.qkv', 'attn.proj': 'attn.fn.proj'})),
     'linear block': (*_LINEAR_LAYERS, *_POSITION, *affine({'attn.qkvg': 'attn.fn.qkv', 'attn.proj': 'attn.fn.proj'}),
                      Key(('attn.s1', 'attn.s2'), 'attn.fn.scales', layout=Stack()))}, affine({'': ''}))
 NALAFORMER = _family('nalaformer', {'block': (*_LINEAR_LAYERS, *_TWO, *affine(
     {'attn.qkvg': 'attn.fn.qkv', 'attn.out_proj': 'attn.fn.proj', 'attn.ln': 'attn.fn.norm'}))},
-    (*single('weight', 'weight', layout=Pointwise()), *single('bias', 'bias')))
+    affine({'': ''}, layout=Pointwise()))
