@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from mmflatten.checkpoints.families.common import FFN, QKV_BIAS, attention
+from mmflatten.checkpoints.families.common import FFN, LAST_NORM, QKV_BIAS, attention
 from mmflatten.checkpoints.families.skeletons import CLASS_TOKEN, POSITIONS
 from mmflatten.checkpoints.key_tables import Axes, Family, Key, Part, affine, join, single, stacked
 
@@ -100,10 +100,6 @@ def _embed(official: str) -> Part:
     return Part(official, 'backbone.embed.projection', {'patch embedding': affine({'': ''})})
 
 
-def _norm(official: str) -> Part:
-    return Part(official, 'backbone.norms.{last}', {'norm': affine({'': ''})})
-
-
 _HEAD = Part('head', 'head.fc', {'linear layer': affine({'': ''}), 'no head': ()})
 _LS = _scales('ls1.gamma', 'ls2.gamma')
 _GAMMA = _scales('gamma_1', 'gamma_2')
@@ -117,7 +113,7 @@ _REG_TOKENS = (Part('', 'backbone.embed', {'class token and positions': (
 
 def _timm(name: str, tokens: Sequence[Part], kinds: dict[str, Keys], entry: str = 'state_dict') -> Family:
     return Family(name, (_embed('patch_embed.proj'), *tokens, _blocks('blocks.{i}', attention('attn.fn'), kinds),
-                         _norm('norm'), _HEAD), entry=entry)
+                         LAST_NORM, _HEAD), entry=entry)
 
 
 VIT = _timm('vit', (CLASS_TOKEN, POSITIONS, _MASK_TOKEN,
@@ -136,12 +132,12 @@ DINOV3 = Family('dinov3', (
     _optional('local_cls_norm', 'local_cls_norm', 'norm of crops', affine({'': ''})),
     _blocks('blocks.{i}', (*_QKV, *_LS, Key(('attn.qkv.bias', 'attn.qkv.bias_mask'), 'attn.fn.qkv.bias',
                                             option=QKV_BIAS, layout=MaskedKeyBias())), {
-        'plain': FFN, 'gated': _gated(('mlp.w1', 'mlp.w2'), 'mlp.w3')}), _norm('norm'), _HEAD))
+        'plain': FFN, 'gated': _gated(('mlp.w1', 'mlp.w2'), 'mlp.w3')}), LAST_NORM, _HEAD))
 TIMM_DINOV3 = Family('timm_dinov3', (
     _embed('patch_embed.proj'), CLASS_TOKEN,
     Part('reg_token', 'backbone.embed.registers', {'registers': _ONE}),
     _blocks('blocks.{i}', (*_QKV, *_GAMMA, Key(('attn.q_bias', 'attn.v_bias'), 'attn.fn.qkv.bias', (1, 1), QKV_BIAS)), {
-        'plain': FFN, 'gated': _gated(('mlp.fc1_g', 'mlp.fc1_x'), 'mlp.fc2')}), _norm('norm'), _HEAD),
+        'plain': FFN, 'gated': _gated(('mlp.fc1_g', 'mlp.fc1_x'), 'mlp.fc2')}), LAST_NORM, _HEAD),
     entry='state_dict')
 
 _HF_SCALES = _scales('layer_scale1.lambda1', 'layer_scale2.lambda1')
@@ -154,7 +150,8 @@ HF_DINOV2 = Family('hf_dinov2', (
     _optional('embeddings.mask_token', 'embed.mask_token', 'mask token'),
     _optional('embeddings.register_tokens', 'embed.registers', 'registers'),
     _blocks('encoder.layer.{i}', _HF_DINOV2, {
-        'plain': FFN, 'gated': _gated(('mlp.weights_in',), 'mlp.weights_out')}), _norm('layernorm')))
+        'plain': FFN, 'gated': _gated(('mlp.weights_in',), 'mlp.weights_out')}),
+    replace(LAST_NORM, official='layernorm')))
 
 _HF_FFN = affine({'norm2': 'ffn.norm', 'mlp.up_proj': 'ffn.fn.fc1', 'mlp.down_proj': 'ffn.fn.fc2'})
 _QUERY, _KEY, _VALUE = (f'attention.{name}_proj' for name in 'qkv')
@@ -167,4 +164,4 @@ HF_DINOV3 = Family('hf_dinov3', (
         *affine({'norm1': 'attn.norm', 'attention.o_proj': 'attn.fn.proj'}), *_HF_SCALES,
         Key(tuple(join(name, 'weight') for name in (_QUERY, _KEY, _VALUE)), 'attn.fn.qkv.weight', (1, 1, 1)),
         Key((join(_QUERY, 'bias'), join(_VALUE, 'bias')), 'attn.fn.qkv.bias', (1, 1), QKV_BIAS)), {
-            'plain': _HF_FFN, 'gated': _gated(('mlp.gate_proj', 'mlp.up_proj'), 'mlp.down_proj')}), _norm('norm')))
+            'plain': _HF_FFN, 'gated': _gated(('mlp.gate_proj', 'mlp.up_proj'), 'mlp.down_proj')}), LAST_NORM))
