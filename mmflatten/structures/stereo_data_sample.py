@@ -4,6 +4,12 @@ from __future__ import annotations
 from mmengine.structures import BaseDataElement, PixelData
 
 
+def _pixels(name: str) -> property:
+    """A field of type `PixelData`, stored under this name."""
+    return property(lambda self: getattr(self, name), lambda self, value: self.set_field(value, name, dtype=PixelData),
+                    lambda self: delattr(self, name))
+
+
 class StereoDataSample(BaseDataElement):
     """Ground truth and prediction of a stereo pair, for the pixels of the left image.
 
@@ -18,26 +24,4 @@ class StereoDataSample(BaseDataElement):
     - `pred_disparity`: `data` (1, H, W) float32, of the size `img_shape`.
     """
 
-    @property
-    def gt_disparity(self) -> PixelData:
-        return self._gt_disparity
-
-    @gt_disparity.setter
-    def gt_disparity(self, value: PixelData) -> None:
-        self.set_field(value, '_gt_disparity', dtype=PixelData)
-
-    @gt_disparity.deleter
-    def gt_disparity(self) -> None:
-        del self._gt_disparity
-
-    @property
-    def pred_disparity(self) -> PixelData:
-        return self._pred_disparity
-
-    @pred_disparity.setter
-    def pred_disparity(self, value: PixelData) -> None:
-        self.set_field(value, '_pred_disparity', dtype=PixelData)
-
-    @pred_disparity.deleter
-    def pred_disparity(self) -> None:
-        del self._pred_disparity
+    gt_disparity, pred_disparity = _pixels('_gt_disparity'), _pixels('_pred_disparity')
