@@ -52,6 +52,7 @@ class MLLA(PyramidBackbone):
 
     archs = ARCHS
     attention: dict = dict(type='MambaInspiredLinearAttention')
+    residual_stem = True
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
                  attn_types: str | Sequence[str] = 'LLLL', linear_attention: dict | None = None, qkv_bias: bool = True,
@@ -67,7 +68,8 @@ class MLLA(PyramidBackbone):
                 mixer = build_mixer(mixers[letter], embed_dims=stage.embed_dims, num_heads=stage.num_heads,
                                     grid_size=stage.grid, qkv_bias=qkv_bias)
                 blocks.append(self._block(mixer, stage.embed_dims, stage.hidden_dims, rate))
-            embed = _downsample(stage.in_channels, stage.embed_dims) if stages else self._stem(stage.embed_dims)
+            embed = (_downsample(stage.in_channels, stage.embed_dims) if stages else
+                     WideStem(stage.embed_dims, self.residual_stem))
             stages.append(Stage(embed, blocks))
         super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
 
@@ -76,10 +78,6 @@ class MLLA(PyramidBackbone):
         return Block(cpe=Residual(TokenConv(dims, 3)), attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
                      cpe2=Residual(TokenConv(dims, 3)),
                      ffn=Residual(FeedForward(dims, hidden_dims), nn.LayerNorm(dims), drop_path))
-
-    @staticmethod
-    def _stem(dims: int) -> nn.Module:
-        return WideStem(dims, residual=True)
 
 
 @MODELS.register_module()
@@ -99,6 +97,7 @@ class HViTTT(MLLA):
     archs = TTT_ARCHS
     droppable_weights = (*MLLA.droppable_weights, r'pool_norm\..*')
     attention = dict(type='TTTAttention', rotary=True)
+    residual_stem = False
 
     def __init__(self, arch: str | dict = 'tiny', pooled: bool = False, **kwargs) -> None:
         super().__init__(arch, **kwargs)
@@ -115,10 +114,6 @@ class HViTTT(MLLA):
     def _block(mixer: nn.Module, dims: int, hidden_dims: int, drop_path: float) -> Block:
         return Block(cpe=Residual(TokenConv(dims, 3)), attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
                      ffn=Residual(ConvFeedForward(dims, hidden_dims, act_twice=True), nn.LayerNorm(dims), drop_path))
-
-    @staticmethod
-    def _stem(dims: int) -> nn.Module:
-        return WideStem(dims, residual=False)
 
 
 class WideStem(nn.Module):
