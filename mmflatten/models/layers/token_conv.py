@@ -82,10 +82,7 @@ class LocalConcentration(BaseModule):
         self.conv2 = depthwise(embed_dims, kernel_size)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        return on_map(self._convolve, x_BNC, hw_shape)
-
-    def _convolve(self, x_BCHW: Tensor) -> Tensor:
-        return self.conv2(self.norm(self.conv1(x_BCHW)))
+        return on_map(lambda x_BCHW: self.conv2(self.norm(self.conv1(x_BCHW))), x_BNC, hw_shape)
 
 
 class NormalizedConv(BaseModule):
@@ -106,7 +103,4 @@ class NormalizedConv(BaseModule):
         self.norm2 = nn.BatchNorm2d(embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        return F.gelu(on_map(self._normalize_and_convolve, x_BNC, hw_shape))
-
-    def _normalize_and_convolve(self, x_BCHW: Tensor) -> Tensor:
-        return self.norm2(self.conv(F.gelu(self.norm1(x_BCHW))))
+        return F.gelu(on_map(lambda x_BCHW: self.norm2(self.conv(F.gelu(self.norm1(x_BCHW)))), x_BNC, hw_shape))
