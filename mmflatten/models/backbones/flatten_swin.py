@@ -53,7 +53,9 @@ class FLattenSwin(PyramidBackbone):
         for i, stage in enumerate(plan):
             dims, blocks = stage.embed_dims, []
             for j, (letter, rate) in enumerate(stage.blocks):
-                window = _fit(softmax_window if letter == 'S' else linear_window, stage.grid)
+                side = softmax_window if letter == 'S' else linear_window
+                # At most as large as the map in pre-training, as in the official code.
+                window = None if side is None else (min(side, *stage.grid),) * 2
                 inner = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads,
                                     grid_size=window or stage.grid, qkv_bias=qkv_bias)
                 mixer = Windowed(inner, window, shift=shift and j % 2 == 1, mask_padding=mask_padding)
@@ -63,11 +65,3 @@ class FLattenSwin(PyramidBackbone):
             embed = PatchMerging(stage.in_channels, dims) if i else ConvEmbed(3, dims, 4, 4)
             stages.append(Stage(embed, blocks))
         super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
-
-
-def _fit(window: int | None, grid: tuple[int, int]) -> tuple[int, int] | None:
-    """Return the window of a stage, at most as large as its map in pre-training, as in the official code."""
-    if window is None:
-        return None
-    side = min(window, *grid)
-    return side, side
