@@ -62,16 +62,11 @@ def require_scope(scope: str) -> None:
     if importlib.util.find_spec(scope) is None:
         scopes = ', '.join(task.scope for task in tasks().values())
         raise ValueError(f'default_scope: expected an installed library, got {scope}. Use one of {scopes}.')
-    _import_quietly(scope)
-
-
-def _import_quietly(library: str) -> None:
-    """Import what a library registers. They print and warn about optional packages."""
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter('ignore')
+        warnings.simplefilter('ignore')  # libraries print and warn about optional packages
         for part in ('datasets', 'evaluation'):
-            if importlib.util.find_spec(f'{library}.{part}') is not None:
-                importlib.import_module(f'{library}.{part}')
+            if importlib.util.find_spec(f'{scope}.{part}') is not None:
+                importlib.import_module(f'{scope}.{part}')
 
 
 def build_runner(cfg: Config) -> mmengine_runner.Runner:
@@ -209,16 +204,12 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     # MMEngine starts the process group later, on a GPU.
     ranks = [os.environ[name] for name in _RANKS if name in os.environ and cfg.launcher != 'none']
-    _fuse_optimizer(cfg)
-    with only_training(cfg.work_dir) if not ranks or ranks[0] == '0' else contextlib.nullcontext():
-        _train(build_runner(cfg), cfg, command, again)
-
-
-def _fuse_optimizer(cfg: Config) -> None:
-    """Let AdamW update all weights in a few kernels on a GPU, unless the config decides. Checkpoints are the same."""
+    # AdamW updates all weights in a few kernels on a GPU, unless the config decides. Checkpoints are the same.
     optimizer = cfg.optim_wrapper.get('optimizer') or {}
     if torch.cuda.is_available() and optimizer.get('type') == 'AdamW' and not optimizer.get('foreach'):
         optimizer.setdefault('fused', True)
+    with only_training(cfg.work_dir) if not ranks or ranks[0] == '0' else contextlib.nullcontext():
+        _train(build_runner(cfg), cfg, command, again)
 
 
 def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], again: str) -> None:
