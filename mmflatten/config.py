@@ -86,7 +86,7 @@ class ConfigOptions(DictAction):
 
 
 def config_file(path: str) -> str:
-    """Return the path of a config. `path` may also be the name of a config in the package.
+    """Return the path of a config, which is named by its path here, by its path in a checkout, or by its name alone.
 
     Raises:
         ConfigError: `path` is a folder.
@@ -95,7 +95,9 @@ def config_file(path: str) -> str:
     place = Path(path)
     if place.is_dir():
         raise ConfigError(f'config {path} is a folder. {_similar(place)}')
-    found = find_config(path)
+    entry = library().get(place.stem if path.endswith('.py') else path, {})
+    places = (place, library_root() / path, library_root() / entry.get('Config', '-'))
+    found = next((file for file in places[:3 if '/' not in path else 2] if file.is_file()), None)
     if found is None:
         similar = _similar(place.parent, place.name, in_package='/' not in path)
         raise FileNotFoundError(f'config {path} does not exist. {similar}')
@@ -185,13 +187,6 @@ def library() -> dict[str, dict]:
             for model in yaml.safe_load((root / file).read_text(encoding='utf-8'))['Models']:
                 entries[model['Name']] = model
     return entries
-
-
-def find_config(name: str) -> Path | None:
-    """The file of a config that is named by its path here, by its path in a checkout, or by its name alone."""
-    entry = library().get(Path(name).stem if name.endswith('.py') else name, {})
-    places = (Path(name), library_root() / name, library_root() / entry.get('Config', '-'))
-    return next((place for place in places[:3 if '/' not in name else 2] if place.is_file()), None)
 
 
 def model_config(cfg: Config) -> dict:
