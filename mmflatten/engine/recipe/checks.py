@@ -1,7 +1,7 @@
 """Common mistakes in recipes, found before the first step."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from torch.nn import SyncBatchNorm
@@ -94,10 +94,6 @@ def _classes(training: Training) -> Iterator[str]:
     yield from wrong_heads(training.model, len(classes), 'train_dataloader.dataset', exact=True)
 
 
-def _objects(training: Training) -> Iterator[str]:
-    yield from too_few_boxes(training.cfg.model, training.most_objects)
-
-
 def _single_samples(training: Training) -> Iterator[str]:
     frozen = getattr(getattr(training.model, 'backbone', None), 'norm_eval', False)
     norms = [name for name, module in training.model.named_modules() if isinstance(module, _BatchNorm)
@@ -128,6 +124,7 @@ def _pixels(loader: dict) -> int:
     return found
 
 
-CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {
+CHECKS: dict[str, Callable[[Training], Iterable[str]]] = {
     'batch': _batch, 'schedule': _schedule, 'ema-length': _averages, 'frozen': _frozen, 'checkpoints': _checkpoints,
-    'classes': _classes, 'objects': _objects, 'batch-norm': _single_samples, 'larger-images': _larger_images}
+    'classes': _classes, 'objects': lambda training: too_few_boxes(training.cfg.model, training.most_objects),
+    'batch-norm': _single_samples, 'larger-images': _larger_images}

@@ -34,7 +34,6 @@ _KNOWN = {
     r'data/digits/? .*crops': TrainingSet('digit crops', 4_405),
     r'data/digits/? ': TrainingSet('digit scenes', 1_000),
 }
-DATA_SETS = tuple(dict.fromkeys(known.name for known in _KNOWN.values()))
 
 
 def gpus_of(cfg: Config) -> int:
