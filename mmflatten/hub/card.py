@@ -39,12 +39,8 @@ def write_card(path: Path, facts: dict[str, Any], numbers: dict[str, Any]) -> No
 
 
 def _table(header: tuple[str, ...], rows: list[tuple]) -> str:
-    return align([tuple(map(_cell, row)) for row in rows], header, range(len(header)), markdown=True)
-
-
-def _cell(value: Any) -> str:
-    text = str(value)
-    return text if _PLAIN.fullmatch(text) else _code(text)
+    cells = [[text if _PLAIN.fullmatch(text) else _code(text) for text in map(str, row)] for row in rows]
+    return align(cells, header, range(len(header)), markdown=True)
 
 
 def _code(text: str) -> str:

@@ -86,8 +86,9 @@ def _download(repository: str, revision: str) -> Path:
     except HubError:
         raise
     except Exception as error:  # of several libraries: HTTP, cache, names
-        raise HubError(f'{address}: cannot be downloaded: {_reason(error)}. Check the name and the connection; the '
-                       'next call continues.') from error
+        cause = error.__cause__ or error
+        raise HubError(f'{address}: cannot be downloaded: {type(cause).__name__}: {error_text(cause)[:200].rstrip(".")}'
+                       '. Check the name and the connection; the next call continues.') from error
 
 
 def _fetch(client: Any, url: str, path: Path, file: dict[str, Any] | None = None) -> None:
@@ -125,8 +126,3 @@ def _client() -> Any:
     except ImportError as error:
         raise HubError('huggingface_hub is required for models on the hub. Install mmflatten[hub].') from error
     return huggingface_hub
-
-
-def _reason(error: Exception) -> str:
-    cause = error.__cause__ or error
-    return f'{type(cause).__name__}: {error_text(cause)[:200].rstrip(".")}'
