@@ -5,7 +5,6 @@ import contextlib
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pycocotools import mask as coco_mask
@@ -95,19 +94,14 @@ def read_instances(results: Results) -> Instances:
     return Instances(truth, categories, image_ids, detections)
 
 
-def _corner_boxes(instances: dict[str, Any]) -> np.ndarray:
-    """Convert boxes (n, 4) from x1, y1, x2, y2 to x, y, width, height."""
-    boxes = np.asarray(instances['bboxes']).astype(np.float64).reshape(-1, 4)
-    boxes[:, 2:] -= boxes[:, :2]
-    return boxes
-
-
 def _annotations(instances: dict, image_id: int, categories: list[int] | range, masks: bool,
                  crowd: int = 0) -> list[dict]:
     """Return COCO annotations, whose area is that of the masks if these count."""
     annotations = []
+    boxes = np.asarray(instances['bboxes']).astype(np.float64).reshape(-1, 4)
+    boxes[:, 2:] -= boxes[:, :2]  # x1, y1, x2, y2 become x, y, width, height
     scores = instances.get('mask_scores', instances.get('scores')) if masks else instances.get('scores')
-    for index, (box, label) in enumerate(zip(_corner_boxes(instances).tolist(), instances['labels'])):
+    for index, (box, label) in enumerate(zip(boxes.tolist(), instances['labels'])):
         annotation = dict(image_id=image_id, category_id=categories[int(label)], bbox=box, area=box[2] * box[3],
                           iscrowd=crowd)
         if masks:
