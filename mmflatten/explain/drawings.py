@@ -51,16 +51,10 @@ def draw_attention(panel: Axes, picture: np.ndarray, weights: np.ndarray | None,
         panel.imshow(picture)
     else:
         top = max(np.percentile(np.abs(weights), 99), np.finfo(np.float32).tiny)
-        signed = weights.min() < 0
-        _draw_over(panel, picture, weights, top, cmap='bwr' if signed else 'autumn', vmin=-top if signed else 0,
-                   interpolation='nearest')
+        signed, (height, width) = weights.min() < 0, picture.shape[:2]
+        panel.imshow(picture.mean(-1), cmap='gray', vmin=0, vmax=255)
+        panel.imshow(weights, cmap='bwr' if signed else 'autumn', vmin=-top if signed else 0, vmax=top,
+                     interpolation='nearest', extent=(-.5, width - .5, height - .5, -.5),
+                     alpha=OPACITY * np.clip(np.abs(weights) / top, 0, 1))
     if query is not None:
         panel.plot(*query, marker='+', markersize=12, markeredgewidth=2, color='cyan')
-
-
-def _draw_over(panel: Axes, picture: np.ndarray, values: np.ndarray, top: float, **options: object) -> None:
-    """Draw values over the grey picture, transparent at 0 and most opaque at `top`; options are those of `imshow`."""
-    height, width = picture.shape[:2]
-    panel.imshow(picture.mean(-1), cmap='gray', vmin=0, vmax=255)
-    panel.imshow(values, vmax=top, extent=(-.5, width - .5, height - .5, -.5),
-                 alpha=OPACITY * np.clip(np.abs(values) / top, 0, 1), **options)

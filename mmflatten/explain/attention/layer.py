@@ -112,22 +112,16 @@ class AttentionLayer:
         if head is not None and not 0 <= head < self.num_heads:
             raise ValueError(f'head: expected 0 to {self.num_heads - 1} in layer {self.name}, got {head}.')
 
-    def _values(self) -> Tensor:
+    def _derivatives(self, queries: Sequence[int], local: bool) -> Tensor:
         map_attention = isinstance(self.module, MapAttention)
         channels = self.module.values.out_channels if map_attention else sum(mixer.widths[0] for mixer in self.mixers)
-        return self.x.new_zeros(1, self.num_keys, channels)
-
-    def _derivatives(self, queries: Sequence[int], local: bool) -> Tensor:
-        leaf = self._values().requires_grad_()
+        leaf = self.x.new_zeros(1, self.num_keys, channels, requires_grad=True)
         index = torch.as_tensor(list(queries), device=leaf.device)
         with torch.enable_grad():
             y_1QC = mix(self.module, self.x, self.hw, leaf, queries=index, local=local)
             rows = [torch.autograd.grad(y_C.sum(), leaf, retain_graph=True)[0][0] for y_C in y_1QC[0]]
-        return torch.stack([self._by_head(row) for row in rows])
-
-    def _by_head(self, tokens_NC: Tensor) -> Tensor:
-        """Average over the channels of each head, `(h, N)`."""
-        return tokens_NC.unflatten(1, (self.num_heads, -1)).mean(-1).T
+        # The mean over the channels of each head.
+        return torch.stack([row_NC.unflatten(1, (self.num_heads, -1)).mean(-1).T for row_NC in rows])
 
 
 def _mixers(module: nn.Module) -> list[nn.Module]:
