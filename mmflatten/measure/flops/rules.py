@@ -47,11 +47,6 @@ def _encoder_layer(src: Tensor, *args: Any, **kwargs: Any) -> Cost:
     return {**cost, OTHER: 2 * 5 * src.numel()}
 
 
-def _deformable_conv(x: Tensor, weight: Tensor, *args: Any, out: Tensor, **kwargs: Any) -> Cost:
-    """Convolution only; sampling at the offsets is elementwise."""
-    return {CONV: out.shape[0] * prod(out.shape[2:]) * weight.numel()}
-
-
 MAC_RULES: dict[str, Rule] = {
     **{packet._qualified_op_name: _from_torch(packet._qualified_op_name, formula)
        for packet, formula in flop_registry.items() if isinstance(packet, OpOverloadPacket)},
@@ -66,7 +61,9 @@ MAC_RULES: dict[str, Rule] = {
     'aten::addmv': lambda self, a, b, **kwargs: {MATMUL: a.numel()},
     'aten::addbmm': lambda self, a, b, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
     'mmflatten::linear_attention': lambda q, k, *args, **kwargs: {PRODUCT: multiply_accumulates(q.shape, k.shape)},
-    'torchvision::deform_conv2d': _deformable_conv,
+    # Sampling at the offsets is elementwise.
+    'torchvision::deform_conv2d': lambda x, weight, *args, out, **kwargs: {
+        CONV: out.numel() // out.shape[1] * weight.numel()},
 }
 MAC_RULES |= {'aten::_addmm_activation': MAC_RULES['aten::addmm'], 'aten::_int_mm': MAC_RULES['aten::mm']}
 
