@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmflatten.checkpoints.run_files import require_whole
 from mmflatten.console import quiet_libraries
 from mmflatten.custom_data.config_text import custom_config_text, default_batch, require_base
-from mmflatten.custom_data.reading import CustomData, DataError, Request
+from mmflatten.custom_data.reading import DataError, Request
 from mmflatten.engine.setup import load_config
 from mmflatten.text import shorten
 
@@ -38,20 +38,16 @@ def initialise(request: Request) -> Iterator[str]:
         written = {path: Path(folder, path.name) for path in files}
         for path, content in files.items():
             written[path].write_bytes(content)
-        _read_back(written[request.out], data)
+        with quiet_libraries(logging.ERROR):
+            read_back = load_config(str(written[request.out]))
+        if data.classes and tuple(read_back.classes) != data.classes:
+            raise DataError(f'--out {request.out.name}: the config has other classes than the data. Rename the '
+                            'classes.')
         for path, part in written.items():
             part.replace(path)
     unit = 'pairs' if request.spec.pairs else 'images'
     yield f'{images} {unit} for training, {data.counts[1]} for validation, in batches of {batch}'
     yield f'written: {", ".join(map(str, files))}; next: mmflatten check {request.out}'
-
-
-def _read_back(path: Path, data: CustomData) -> None:
-    """Raise DataError if the classes of a written config are not those of the data."""
-    with quiet_libraries(logging.ERROR):
-        cfg = load_config(str(path))
-    if data.classes and tuple(cfg.classes) != data.classes:
-        raise DataError(f'--out {path.name}: the config has other classes than the data. Rename the classes.')
 
 
 def _check_options(request: Request) -> None:
