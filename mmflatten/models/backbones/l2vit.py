@@ -106,14 +106,8 @@ class L2ViT(PyramidBackbone):
         if not isinstance(last_projection, int) or last_projection < 0:
             raise ValueError('last_projection: expected True, False or a number of channels, '
                              f'got {last_projection!r}.')
-        width = 1280 if last_projection is True else last_projection
-        self.last_projection = Linear(plan[-1].embed_dims, width) if width and self.is_whole else None
-
-    @property
-    def out_channels(self) -> tuple[int, ...]:
-        """Channels of the returned maps."""
-        channels = super().out_channels
-        return channels if self.last_projection is None else (*channels[:-1], self.last_projection.out_features)
+        self.last_channels = (1280 if last_projection is True else int(last_projection)) if self.is_whole else 0
+        self.last_projection = Linear(plan[-1].embed_dims, self.last_channels) if self.last_channels else None
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)

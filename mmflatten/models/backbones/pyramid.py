@@ -57,6 +57,8 @@ class PyramidBackbone(Backbone):
         out_indices, frozen_stages, with_cp, init_cfg, progressive_norm: as in `Backbone`.
     """
 
+    last_channels = 0  # of a projection of the last map; 0 without
+
     def __init__(self, stages: Sequence[Stage], output_norms: Sequence[nn.Module] | None,
                  out_indices: Sequence[int] = (0, 1, 2, 3), frozen_stages: int = -1, with_cp: bool = False,
                  init_cfg: dict | list | None = None, progressive_norm: int = 0) -> None:
@@ -73,7 +75,8 @@ class PyramidBackbone(Backbone):
     @property
     def out_channels(self) -> tuple[int, ...]:
         """Channels of the returned maps."""
-        return tuple(self.stages[i].embed.out_channels for i in self.out_indices)
+        channels = tuple(self.stages[i].embed.out_channels for i in self.out_indices)
+        return (*channels[:-1], self.last_channels) if self.last_channels else channels
 
     @property
     def out_strides(self) -> tuple[int, ...]:

@@ -77,12 +77,6 @@ class RAVLT(PyramidBackbone):
         self.last_projection = nn.Sequential(
             *conv_bn(plan[-1].embed_dims, last_projection, 1, bias=True), nn.SiLU()) if self.last_channels else None
 
-    @property
-    def out_channels(self) -> tuple[int, ...]:
-        """Channels of the returned maps."""
-        channels = super().out_channels
-        return (*channels[:-1], self.last_channels) if self.last_channels else channels
-
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)
         return (*maps, last if self.last_projection is None else self.last_projection(last))
