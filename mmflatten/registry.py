@@ -6,7 +6,7 @@ and then the `locations`, so a config needs no `custom_imports`.
 import logging
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 
 from mmengine import registry as _mmengine
 from mmengine.registry import Registry
@@ -46,19 +46,15 @@ class LazyRegistry(Registry):
         first = not self._imported
         super().import_from_location()
         for entry in entry_points(group=self.group) if first and self.group else ():
-            self._load(entry)
-
-    def _load(self, entry: EntryPoint) -> None:
-        """Register the class of another package, which may have registered it itself."""
-        try:
-            found = entry.load()
-            if self.module_dict.get(entry.name) is not found:
-                self.register_module(name=entry.name, module=found)
-        except Exception as error:  # whatever the code of another package raises
-            package = f'{entry.dist.name} {entry.dist.version}' if entry.dist else entry.value
-            logging.getLogger('mmflatten').warning(
-                '%s: %s cannot be loaded (%s: %s). Update the package or uninstall it.',
-                package, entry.name, type(error).__name__, ' '.join(str(error).split()))
+            try:
+                found = entry.load()
+                if self.module_dict.get(entry.name) is not found:  # the package may have registered it itself
+                    self.register_module(name=entry.name, module=found)
+            except Exception as error:  # whatever the code of another package raises
+                package = f'{entry.dist.name} {entry.dist.version}' if entry.dist else entry.value
+                logging.getLogger('mmflatten').warning(
+                    '%s: %s cannot be loaded (%s: %s). Update the package or uninstall it.',
+                    package, entry.name, type(error).__name__, ' '.join(str(error).split()))
 
 
 MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', group=MIXERS, on_demand={
