@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.config import library
+from mmflatten import config
 from mmflatten.measure.flops.model_cost import count_parameters, default_shape, read_model_config
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.models import backbones
@@ -83,9 +82,7 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
             model = timm.create_model(name, pretrained=False, img_size=size)
         return model
     if is_config(spec):
-        config = read_model_config(spec)
-        with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
-            return MODELS.build(config.model)
+        return config.build_model(read_model_config(spec))
     name, arguments = parse_spec(spec)
     if name not in backbones.__all__:
         raise ValueError(f'{spec}: expected a config, timm:NAME or one of {", ".join(backbones.__all__)}, '
@@ -101,7 +98,7 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
 
 def is_config(spec: str) -> bool:
     """Return True for a config file and for the name of a config of the package."""
-    return spec.endswith('.py') or spec in library()
+    return spec.endswith('.py') or spec in config.library()
 
 
 def default_size(specs: Sequence[str]) -> tuple[int, int]:
