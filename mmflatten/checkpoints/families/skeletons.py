@@ -98,13 +98,9 @@ def cswin(name: str, linear: Callable[[str, str], Keys], dropped: Mapping[str, s
     block = (*affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
              *affine({'qkv': 'attn.fn.qkv'}, bias_option=QKV_BIAS), *FFN)
 
-    def branches(number: int, is_linear: bool) -> Keys:
-        keys: Keys = ()
-        for k in range(number):
-            official, ours = f'attns.{k}', f'attn.fn.branches.{k}.mixer'
-            keys += affine({f'{official}.get_v': f'{ours}.lepe.conv'})
-            keys += linear(official, ours) if is_linear else ()
-        return keys
+    def branch(k: int, is_linear: bool) -> Keys:
+        official, ours = f'attns.{k}', f'attn.fn.branches.{k}.mixer'
+        return (*affine({f'{official}.get_v': f'{ours}.lepe.conv'}), *(linear(official, ours) if is_linear else ()))
 
     return Family(name, (
         Part('stage1_conv_embed', 'backbone.stages.0.embed', {
@@ -112,6 +108,7 @@ def cswin(name: str, linear: Callable[[str, str], Keys], dropped: Mapping[str, s
         Part('merge{i}', 'backbone.stages.{i}.embed',
              {'downsampling': affine({'conv': 'projection', 'norm': 'norm'})}, first_stage=1),
         Part('stage{i+1}.{j}', 'backbone.stages.{i}.blocks.{j}', {
-            f'{"linear" if is_linear else "softmax"} block of {number} branches': (*block, *branches(number, is_linear))
+            f'{"linear" if is_linear else "softmax"} block of {number} branches': (
+                *block, *(key for k in range(number) for key in branch(k, is_linear)))
             for is_linear in (True, False) for number in (1, 2)}, dropped=dropped or {}),
         LAST_NORM, HEAD), widths=WIDTHS)
