@@ -45,11 +45,8 @@ def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[
     Raises:
         ValueError: the file is unreadable, or has no weights or no such entry.
     """
-    replaced: list[str] = []
-    if Path(path).suffix == SAFETENSORS:
-        content: Any = read_safetensors(path)
-    else:
-        content, replaced = read_torch(path)
+    is_safetensors = Path(path).suffix == SAFETENSORS
+    content, replaced = (read_safetensors(path), []) if is_safetensors else read_torch(path)
     notes = [f'skipped an object of another library, without running its code: {name}' for name in replaced]
     weights, entry = _select(content, key, path, (first, *ENTRIES))
     if entry is not None:
