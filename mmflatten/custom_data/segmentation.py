@@ -40,7 +40,10 @@ def read(request: Request, base: Config) -> CustomData:
     if len(images) != len(maps):
         raise DataError(f'--ann: expected as many folders as in --images ({shorten([*map(str, images)])}), got '
                         f'{len(maps)} ({shorten([*map(str, maps)])}).')
-    names = tuple(request.classes or _class_names(maps[0]))
+    names = tuple(request.classes or listed_names(maps[0]) or listed_names(maps[0].parent))
+    if not names:
+        raise DataError(f'--classes is missing: name the label values 0, 1, ..., or write one name per line into '
+                        f'{maps[0] / NAMES_FILE}.')
     if not 2 <= len(names) <= IGNORED_LABEL:
         raise DataError(f'--classes: expected 2 to {IGNORED_LABEL} names, got {len(names)} ({shorten(names, 3)}). One '
                         'class needs a second for the rest: --classes background NAME, with values 0 and '
@@ -64,13 +67,6 @@ def read(request: Request, base: Config) -> CustomData:
     return CustomData('BaseSegDataset', **listed(request, lines, arguments), classes=names, facts=facts,
                       problems=problems_of(places, LABEL_MAP_PROBLEMS) + image_files.too_thin(pictures, base)
                       + image_files.picture_problems(pictures, *sides))
-
-
-def _class_names(maps: Path) -> list[str]:
-    if names := listed_names(maps) or listed_names(maps.parent):
-        return names
-    raise DataError(f'--classes is missing: name the label values 0, 1, ..., or write one name per line into '
-                    f'{maps / NAMES_FILE}.')
 
 
 def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path, Path]:
