@@ -61,7 +61,9 @@ def used_by_mmdet(content: Mapping[str, list[dict]], classes: Collection[str], f
 def reason_left_out(entry: Mapping[str, Any], image: Mapping[str, Any], categories: Collection,
                     masks: bool = False) -> str | None:
     """Say why an annotation with a box of four numbers is not learned; None if it is."""
-    box = entry['bbox'] if is_box(entry.get('bbox')) else [0, 0, 0, 0]
+    box = entry.get('bbox')
+    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(item, (int, float)) for item in box):
+        box = [0, 0, 0, 0]
     if entry.get('ignore'):
         return IGNORED
     if min(box[2:]) < 1 or not overlaps(box, image) or (entry.get('area') or 0) <= 0:
@@ -74,11 +76,6 @@ def reason_left_out(entry: Mapping[str, Any], image: Mapping[str, Any], categori
     drawn = isinstance(segmentation, dict) or any(
         isinstance(part, list) and len(part) >= 6 and len(part) % 2 == 0 for part in segmentation or ())
     return None if drawn or not masks else NO_MASK
-
-
-def is_box(box: Any) -> bool:
-    """Return True for a list of four numbers."""
-    return isinstance(box, list) and len(box) == 4 and all(isinstance(item, (int, float)) for item in box)
 
 
 def too_few_boxes(model: Mapping[str, Any], most: int) -> list[str]:
