@@ -57,7 +57,11 @@ def accepted(value: Any, scope: str, where: str, argument: str = 'model', depth:
             if wrong := [key for key in value if not _ARGUMENT.fullmatch(key)]:
                 raise HubError(f'{where}: expected names of arguments, got {wrong[0][:80]!r}.')
             if 'type' in value:
-                _require_listed(value['type'], scope, where, argument)
+                name, names = value['type'], types_of(scope, argument)
+                if not isinstance(name, str) or name not in names:
+                    known = shorten(sorted(names), 40) or 'no class for this argument'
+                    raise HubError(f'{where}.type: expected {known}, got {str(name)[:80]!r}. A published model holds '
+                                   'classes of our configs only.')
             return {key: item if key == 'type' else accepted(item, scope, f'{where}.{key}', key, depth - 1)
                     for key, item in value.items()}
         case list() if len(value) <= _ITEMS:
@@ -72,10 +76,3 @@ def accepted(value: Any, scope: str, where: str, argument: str = 'model', depth:
     kinds = 'a word or numbers' if argument in WORDS else 'numbers'
     raise HubError(f'{where}: expected {kinds} up to {_LARGER.get(argument, _LARGEST)}, got {str(value)[:80]!r}. '
                    'A published model has no other text.')
-
-
-def _require_listed(name: Any, scope: str, where: str, argument: str) -> None:
-    names = types_of(scope, argument)
-    if not isinstance(name, str) or name not in names:
-        raise HubError(f'{where}.type: expected {shorten(sorted(names), 40) or "no class for this argument"}, got '
-                       f'{str(name)[:80]!r}. A published model holds classes of our configs only.')
