@@ -75,13 +75,11 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
         shape = tuple(-(-max(lengths) // self.pad_divisor) * self.pad_divisor for lengths in zip(*sizes))
         for sample, size in zip(samples or (), sizes):
             sample.set_metainfo(dict(img_shape=size, batch_input_shape=shape))
-        batch = {side: torch.stack([pad_top_right(self._normalise(image), shape) for image in images[side]])
-                 for side in SIDES}
+        batch = {}
+        for side in SIDES:
+            rgb = [image.flip(0) if self.bgr_to_rgb else image for image in images[side]]
+            batch[side] = torch.stack([pad_top_right((x.float() - self.mean) / self.std, shape) for x in rgb])
         return dict(inputs=batch, data_samples=samples)
-
-    def _normalise(self, image: Tensor) -> Tensor:
-        image = image.flip(0) if self.bgr_to_rgb else image
-        return (image.float() - self.mean) / self.std
 
 
 def _sides(inputs: Any) -> dict[str, Sequence[Tensor]]:

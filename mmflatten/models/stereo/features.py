@@ -82,22 +82,19 @@ class StereoFeatures(BaseModule):
         Raises:
             ValueError: the image is smaller than the largest pool.
         """
-        self._check_size(image_B3HW)
+        height, width = image_B3HW.shape[-2:]
+        largest = max(self.pyramid.pool_sizes)
+        if min(-(-height // STRIDE), -(-width // STRIDE)) < largest:
+            least = STRIDE * largest
+            raise ValueError(f'images: expected at least {least}x{least} pixels for pool_sizes '
+                             f'{self.pyramid.pool_sizes}, got {height}x{width} including padding. Use larger images or '
+                             'crops, or smaller pool_sizes.')
         fine = self.stages[1](self.stages[0](self.stem(image_B3HW)))
         coarse = self.stages[3](self.stages[2](fine))
         if self.attention is not None:
             coarse = self.attention(coarse)
         pooled = self.pyramid(coarse)
         return self.projection(self.fusion(torch.cat((fine, coarse, *reversed(pooled)), dim=1)))
-
-    def _check_size(self, image_B3HW: Tensor) -> None:
-        height, width = image_B3HW.shape[-2:]
-        largest = max(self.pyramid.pool_sizes)
-        least = STRIDE * largest
-        if min(-(-height // STRIDE), -(-width // STRIDE)) < largest:
-            raise ValueError(f'images: expected at least {least}x{least} pixels for pool_sizes '
-                             f'{self.pyramid.pool_sizes}, got {height}x{width} including padding. Use larger images or '
-                             'crops, or smaller pool_sizes.')
 
 
 def _stage(in_channels: int, out_channels: int, depth: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
