@@ -40,7 +40,11 @@ class Classifier(nn.Module):
         super().__init__()
         self._construct = partial(backbone, out_indices=(last,), **kwargs)
         self.backbone = self._construct()
-        _set_in_channels(self.backbone, in_chans)
+        name, conv = next((name, part) for name, part in self.backbone.named_modules() if isinstance(part, nn.Conv2d))
+        if in_chans != conv.in_channels:
+            parent, _, leaf = name.rpartition('.')
+            setattr(self.backbone.get_submodule(parent), leaf, nn.Conv2d(
+                in_chans, conv.out_channels, conv.kernel_size, conv.stride, conv.padding, bias=conv.bias is not None))
         if not next(self.parameters()).is_meta:
             with quiet_libraries():  # MMEngine logs the initialisation of every parameter
                 self.backbone.init_weights()
@@ -114,12 +118,3 @@ class Classifier(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(image))
-
-
-def _set_in_channels(backbone: Backbone, in_chans: int) -> None:
-    """Replace the first convolution with one for images of `in_chans` channels."""
-    name, conv = next((name, module) for name, module in backbone.named_modules() if isinstance(module, nn.Conv2d))
-    if in_chans != conv.in_channels:
-        parent, _, leaf = name.rpartition('.')
-        setattr(backbone.get_submodule(parent), leaf, nn.Conv2d(
-            in_chans, conv.out_channels, conv.kernel_size, conv.stride, conv.padding, bias=conv.bias is not None))
