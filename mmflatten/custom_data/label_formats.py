@@ -5,8 +5,8 @@ from pathlib import Path
 from mmflatten.custom_data import labelme, voc, yolo
 from mmflatten.custom_data.coco import CocoFile, read_coco
 from mmflatten.custom_data.images import read_pictures
-from mmflatten.custom_data.labels import label_files
 from mmflatten.custom_data.reading import DataError, Request
+from mmflatten.files import images_in
 
 
 def read_labels(request: Request) -> list[CocoFile]:
@@ -44,7 +44,7 @@ def _reader(path: Path) -> tuple[Callable | None, Path]:
     if path.is_file():
         return (yolo.read if path.suffix.lower() in ('.yaml', '.yml') else None), path
     for suffix, read in (('.yaml', yolo.read), ('.xml', voc.read), ('.json', labelme.read), ('.txt', yolo.read)):
-        files = label_files(path, suffix)
+        files = images_in(path.resolve(), (suffix, ), deep=True)
         if files:
             return read, (files[0] if suffix == '.yaml' else path)
     return None, path

@@ -78,11 +78,6 @@ class Labels:
         return CocoFile(self.source, folder, content, places, self.faults, converted=True)
 
 
-def label_files(folder: Path, suffix: str) -> list[Path]:
-    """List the files below a folder with a suffix, sorted, without hidden ones."""
-    return images_in(folder.resolve(), (suffix, ), deep=True)
-
-
 def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: Callable[..., tuple]) -> list[Labels]:
     """Read folders with a label file for each image, which has the name in the file or that of the file.
 
@@ -94,7 +89,7 @@ def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: 
     for folder, root in zip(ann, images):
         labels = Labels(folder.resolve())
         names, stems = names_and_stems(root, find_images(root))
-        for file in label_files(labels.source, suffix):
+        for file in images_in(labels.source, (suffix, ), deep=True):
             try:
                 name, size, objects = parse(file, labels.faults)
             except (ValueError, RecursionError, ExpatError) as error:
