@@ -110,8 +110,8 @@ def _larger_images(training: Training) -> Iterator[str]:
     trained, tested = (_pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test'))
     if names and tested >= 4 * trained > 0:
         yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where rotary positions, and '
-               f'agents without a convolution, lose accuracy ({names[0]}; lab/docs/third_study.md). Train at this size; '
-               'rotary=False leaves the positions out.')
+               f'agents without a convolution, lose accuracy ({names[0]}; lab/docs/third_study.md). Train at this '
+               'size; rotary=False leaves the positions out.')
 
 
 def _pixels(loader: dict) -> int:
