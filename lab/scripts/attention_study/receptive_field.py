@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from attention_study.layer_maps import as_map, find_layer, input_gradients, recorded_calls
+from attention_study.layer_maps import map_of_block, stages
 from torch import Tensor, nn
 
 
@@ -13,15 +13,12 @@ class ReceptiveField:
     """Influence of each input pixel on one position of a map.
 
     Attributes:
-        values: `(H, W)`, sum 1, mean over the number of `images`.
+        values: `(H, W)`, sum 1, mean over the images.
         center: `(x, y)` in input pixels, the centre of the position's cell.
-        layer: name of the module; 'output' for the output of the model.
     """
 
     values: np.ndarray
     center: tuple[float, float]
-    layer: str
-    images: int
 
     def share(self, mass: float) -> float:
         """Return the smallest fraction of the input pixels that contains the fraction `mass` of the values."""
@@ -39,48 +36,44 @@ class ReceptiveField:
         return dict(share_50=self.share(.5), share_95=self.share(.95), radius=self.radius)
 
 
-def receptive_field(model: nn.Module, images: Iterable[Tensor], layer: str | int | None = -1) -> ReceptiveField:
+def receptive_field(model: nn.Module, images: Iterable[Tensor], stage: int = -1) -> ReceptiveField:
     """Compute the effective receptive field of Luo et al. 2016 (Understanding the Effective Receptive Field).
 
-    It is the absolute gradient of the channel sum at the central position `(H' // 2, W' // 2)` of the layer's map with
+    It is the absolute gradient of the channel sum at the central position `(H' // 2, W' // 2)` of the stage's map with
     respect to the input, summed over input channels and averaged over images. The map of a stage is that before any
     norm, because the channels after a `LayerNorm` without weights sum to a constant, whose gradient is zero.
 
     Args:
-        model: a backbone, or a model with a backbone. Only the backbone runs.
+        model: a backbone, or a model with a backbone. Only the backbone runs. It is left in evaluation mode, without
+            gradients of its weights, and without checkpointing, which would run blocks twice.
         images: images of one size, `(3, H, W)`, normalised by the data preprocessor, or noise.
-        layer: a stage or a module, as in `find_layer`. None means the (last) output of the model.
+        stage: number of a stage (-1 is the last one) as in `stages`.
 
     Raises:
-        ValueError: there are no images, they differ in size, or the layer is unknown or does not depend on them.
+        ValueError: the images differ in size, or the stage is unknown.
     """
-    network = getattr(model, 'backbone', model)
-    name, module = ('output', network) if layer is None else find_layer(model, layer)
+    backbone, names = getattr(model, 'backbone', model).eval().requires_grad_(False), stages(model)
+    if not -len(names) <= stage < len(names):
+        known = f'0 to {len(names) - 1}' if names else f'none, because the stages of {type(model).__name__} are unknown'
+        raise ValueError(f'--stage: expected {known}, got {stage}.')
+    for module in backbone.modules():
+        if hasattr(module, 'with_cp'):
+            module.with_cp = False
     total, count = torch.zeros(()), 0
-    with input_gradients(network):
-        for image in images:
-            gradient, size = _gradient(network, module, image)
-            if count and gradient.shape != total.shape:
-                sizes = ' and '.join('{} x {}'.format(*found.shape) for found in (gradient, total))
-                raise ValueError(f'images: expected one size, got {sizes}. Resize them.')
-            total, count = total + gradient, count + 1
-    if not count:
-        raise ValueError('images: expected at least one image, got none.')
-    if not total.sum() > 0:
-        raise ValueError(f'layer: the output does not depend on the images, got {name}.')
+    for image in images:
+        gradient, size = _gradient(backbone, model.get_submodule(names[stage]), image)
+        if count and gradient.shape != total.shape:
+            sizes = ' and '.join('{} x {}'.format(*found.shape) for found in (gradient, total))
+            raise ValueError(f'images: expected one size, got {sizes}. Resize them.')
+        total, count = total + gradient, count + 1
     y, x = ((side // 2 + .5) * pixels / side - .5 for side, pixels in zip(size, total.shape))
-    return ReceptiveField((total / total.sum()).cpu().numpy(), (x, y), name, count)
+    return ReceptiveField((total / total.sum()).cpu().numpy(), (x, y))
 
 
-def _gradient(network: nn.Module, layer: nn.Module, image_CHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
-    """Return the absolute gradient `(H, W)` in float64, and the shape of the layer's map."""
+def _gradient(backbone: nn.Module, block: nn.Module, image_CHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+    """Return the absolute gradient `(H, W)` in float64, and the shape of the block's map."""
     batch = image_CHW[None].detach().clone().requires_grad_()
-    with torch.enable_grad(), recorded_calls(layer) as calls:
-        network(batch)
-        if not calls:
-            raise ValueError(f'layer: {type(network).__name__} does not call it, got {type(layer).__name__}.')
-        output, hw = calls[-1]
-        features = as_map(output[-1] if layer is network and isinstance(output, (tuple, list)) else output, hw, layer)
-        height, width = features.shape[-2:]
-        gradient, = torch.autograd.grad(features[0, :, height // 2, width // 2].sum(), batch)
+    features = map_of_block(backbone, block, batch)
+    height, width = features.shape[-2:]
+    gradient, = torch.autograd.grad(features[0, :, height // 2, width // 2].sum(), batch)
     return gradient[0].abs().sum(0).double(), (height, width)
