@@ -7,7 +7,7 @@ from itertools import groupby
 
 from zoo.names import PAPERS, TASKS, place, table_name
 from zoo.readmes import render_coverage_by_attention
-from zoo.records import ZooEntry, out_of_reach, printed_results
+from zoo.records import ZooEntry, written_by_hand
 from zoo.result_tables import linked_model, render_tables, table_order
 
 from mmflatten.text import align
@@ -82,7 +82,8 @@ def render_pages(entries: Sequence[ZooEntry]) -> dict[str, str]:
     page = INTRODUCTION.format(summary=_summary(entries), table=TABLE, note=NOTE,
                                attentions=render_coverage_by_attention(entries))
     return {'model_zoo.md': '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n',
-            'model_zoo/coverage.md': render_coverage(entries, printed_results(), out_of_reach()) + f'\n\n{NOTE}\n'}
+            'model_zoo/coverage.md': render_coverage(
+                entries, written_by_hand('printed_rows'), written_by_hand('out_of_reach')) + f'\n\n{NOTE}\n'}
 
 
 def render_task_page(entries: Sequence[ZooEntry], task: str) -> str:

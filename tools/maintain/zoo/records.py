@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
+import pandas as pd
 from mmengine.config import Config
 from zoo.attentions import attentions_of
 
@@ -14,13 +15,8 @@ from mmflatten.measure.papers.costs import PaperCost, count_beside_papers
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 from mmflatten.tasks import find_task
 
-FOLDER = Path(__file__).parent
-LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'cause')
-PRINTED = ('flops_input_hw', 'params_m', 'flops_g', 'top1', 'ap_box', 'ap_mask', 'miou', 'macc', 'miou_ms', 'epe')
-COLUMNS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'attention', 'image',
-           'params', 'macs', 'flops', 'paper_flops_input_hw', 'paper_params_m', 'params_diff_percent', 'paper_flops_g',
-           'flops_diff_percent', 'agrees', 'cause', 'paper_top1', 'paper_ap_box', 'paper_ap_mask', 'paper_miou',
-           'paper_macc', 'paper_miou_ms', 'paper_epe')
+LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config')
+RESULTS = ('top1', 'ap_box', 'ap_mask', 'miou', 'macc', 'miou_ms', 'epe')
 DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.CheckedCocoDataset': 'coco',
             'ADE20KDataset': 'ade20k'}
 FLOPS_TOLERANCE = 0.02  # relative; papers differ by this much in how they count
@@ -53,12 +49,12 @@ class ZooEntry(PaperCost):
 
     def csv_cells(self) -> dict[str, object]:
         cells = self.row.cells
-        return {**{name: cells[name] for name in LABELS}, **{f'paper_{name}': cells[name] for name in PRINTED},
-                'attention': self.attention, 'image': self.image,
+        return {**{name: cells[name] for name in LABELS}, 'attention': self.attention, 'image': self.image,
                 'params': self.params, 'macs': self.macs, 'flops': self.flops,
-                'params_diff_percent': _percent(self.params, cells['params_m'], 1e6),
-                'flops_diff_percent': _percent(self.flops, cells['flops_g'], 1e9),
-                'agrees': self.agrees}
+                'paper_flops_input_hw': cells['flops_input_hw'], 'paper_params_m': cells['params_m'],
+                'params_diff_percent': _percent(self.params, cells['params_m'], 1e6), 'paper_flops_g': cells['flops_g'],
+                'flops_diff_percent': _percent(self.flops, cells['flops_g'], 1e9), 'agrees': self.agrees,
+                'cause': cells['cause'], **{f'paper_{name}': cells[name] for name in RESULTS}}
 
 
 def _agreement(value: float, printed: str, tolerance: float = 0.0) -> str:
@@ -73,35 +69,27 @@ def _percent(value: int | None, printed: str, unit: float) -> str:
 
 
 def to_csv(entries: Iterable[ZooEntry]) -> str:
-    text = StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator='\n')
-    writer.writeheader()
-    writer.writerows(entry.csv_cells() for entry in entries)
-    return text.getvalue()
+    rows = pd.DataFrame([entry.csv_cells() for entry in entries], dtype=object)
+    return rows.to_csv(index=False, lineterminator='\n')
 
 
 def from_csv(text: str) -> list[ZooEntry]:
     """Read the entries that `to_csv` wrote."""
     entries = []
     for cells in csv.DictReader(StringIO(text)):
-        row = PaperRow({name: cells[f'paper_{name}' if name in PRINTED else name] for name in paper_rows()[0].cells})
+        row = PaperRow({name: cells.get(f'paper_{name}', cells.get(name)) for name in paper_rows()[0].cells})
         numbers = (int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops'))
         entries.append(ZooEntry(row, cells['image'], *numbers, cells['attention']))
     return entries
 
 
-def printed_results() -> list[dict[str, str]]:
-    """Read the number of `results` in each `table` of each `paper`, counted by hand, with an optional `note`."""
-    return _read('printed_rows.csv')
+def written_by_hand(name: str) -> list[dict[str, str]]:
+    """Read a table of this folder.
 
-
-def out_of_reach() -> list[dict[str, str]]:
-    """Read the results without a row: `paper`, `table`, `task`, `model`, and the `reason` why there is no config."""
-    return _read('out_of_reach.csv')
-
-
-def _read(name: str) -> list[dict[str, str]]:
-    with (FOLDER / name).open(newline='', encoding='utf-8') as file:
+    `printed_rows` has the number of `results` in each `table` of each `paper`, with an optional `note`; `out_of_reach`
+    has the results without a row: `paper`, `table`, `task`, `model`, and the `reason` why there is no config.
+    """
+    with Path(__file__).with_name(f'{name}.csv').open(newline='', encoding='utf-8') as file:
         return list(csv.DictReader(file))
 
 
