@@ -15,7 +15,7 @@ from mkdocs.utils import get_relative_url
 from zoo.names import TASKS
 from zoo.page import TABLE, render_task_page
 from zoo.records import ZooEntry, from_csv
-from zoo_table import read_rows, render_table
+from zoo_table import render_table
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', 'README.md': 'overview.md',
@@ -85,7 +85,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
     if TABLE not in html:
         return html
-    return html.replace(TABLE, render_table(read_rows(ROOT / 'docs' / 'model_zoo.csv'), address))
+    return html.replace(TABLE, render_table(zoo_entries(), address))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

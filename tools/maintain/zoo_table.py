@@ -1,13 +1,10 @@
 """HTML table of the rows of docs/model_zoo.csv, with filters for docs/assets/zoo_table.js."""
-import csv
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from zoo.names import ACCURACIES, FAMILIES, TASKS, model_name, place
-
-from mmflatten.measure.papers.tables import PaperRow
-from mmflatten.text import giga
+from zoo.records import ZooEntry
 
 AGREEMENT = {'yes': 'agrees', 'unit': 'one unit off', 'near': 'within 2 %', 'no': 'differs', '': 'not printed'}
 # Title of a column -> True if its values are numbers.
@@ -17,34 +14,22 @@ COLUMNS = {'model': False, 'family': False, 'task': False, 'attention': False, "
 FILTERS = ('family', 'task', 'attention', 'agreement')
 
 
-def read_rows(file: Path) -> list[dict[str, str]]:
-    """Read the rows of the CSV, and add the cells of the table by column title."""
-    with file.open(newline='', encoding='utf-8') as stream:
-        return [{**row, **_cells(row)} for row in csv.DictReader(stream)]
+def _cells(entry: ZooEntry) -> dict[str, str]:
+    """Return the config and the cells of the table by column title, '' where others have a dash."""
+    row = entry.row.cells
+    accuracies = [f'{row[name]} {title}' for name, title in ACCURACIES.items() if row[name]]
+    numbers = (cell.strip('-') for cell in (*entry.params_cells(2)[:2], *entry.flops_cells()[:2]))
+    return {'config': row['config'], 'model': model_name(row),
+            'family': FAMILIES.get(PurePosixPath(row['config']).parent.name, ('', ''))[0],
+            'task': TASKS.get(row['task'], ''), 'attention': entry.attention or 'none',
+            "paper's table": place(row) if row['paper'] else '', 'image': entry.image,
+            **dict(zip(('params (M)', "paper's params", 'FLOPs (G)', "paper's FLOPs"), numbers)),
+            'agreement': AGREEMENT[entry.agrees], "paper's accuracy": ', '.join(accuracies)}
 
 
-def _cells(row: Mapping[str, str]) -> dict[str, str]:
-    accuracies = [f'{row[f"paper_{name}"]} {title}' for name, title in ACCURACIES.items() if row[f'paper_{name}']]
-    same_size = row['image'] == row['paper_flops_input_hw']
-    star = '' if PaperRow(dict(row)).with_products else '*'
-    return {'model': model_name(row), 'family': FAMILIES.get(PurePosixPath(row['config']).parent.name, ('', ''))[0],
-            'task': TASKS.get(row['task'], ''), 'attention': row['attention'] or 'none',
-            "paper's table": place(row) if row['paper'] else '', 'image': row['image'],
-            'params (M)': f'{int(row["params"]) / 1e6:.2f}' if row['params'] else '',
-            "paper's params": row['paper_params_m'],
-            'FLOPs (G)': giga(int(row['flops'])) + star if row['flops'] else '',
-            "paper's FLOPs": row['paper_flops_g'] if same_size else '',
-            'agreement': AGREEMENT[row['agrees']], "paper's accuracy": ', '.join(accuracies)}
-
-
-def render_table(rows: Iterable[Mapping[str, str]], address: Callable[[str], str]) -> str:
-    """Render filters and table.
-
-    Args:
-        rows: result of `read_rows`.
-        address: converts a config's path in the repository to its address in the site.
-    """
-    rows = list(rows)
+def render_table(entries: Iterable[ZooEntry], address: Callable[[str], str]) -> str:
+    """Render filters and table; `address` converts a config's path in the repository to its address in the site."""
+    rows = list(map(_cells, entries))
     head = ''.join(f'<th scope="col"{_number(title)} aria-sort="none"><button type="button">{escape(title)}</button>'
                    for title in COLUMNS)
     body = '\n'.join(_row(row, address) for row in rows)
