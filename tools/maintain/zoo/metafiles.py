@@ -14,34 +14,23 @@ INDEX = 'model-index.yml'
 HEADER = '# Written by `python tools/maintain/reproduce_tables.py`; do not edit.\n'
 RESULTS_NOTE = '# Results are copied from the papers named in "Reported By". This project has measured none of them.\n'
 
-PAPERS = {
-    'flatten': dict(Title='FLatten Transformer: Vision Transformer using Focused Linear Attention',
-                    URL='https://arxiv.org/abs/2308.00442'),
-    'l2vit': dict(Title='The Linear Attention Resurrection in Vision Transformer',
-                  URL='https://arxiv.org/abs/2501.16182'),
-    'focal': dict(Title='Focal Self-attention for Local-Global Interactions in Vision Transformers',
-                  URL='https://arxiv.org/abs/2107.00641'),
-    'factorized': dict(Title='Factorized Attention: Self-Attention with Linear Complexities',
-                       URL='https://arxiv.org/abs/1812.01243'),
-    'slab': dict(Title='SLAB: Efficient Transformers with Simplified Linear Attention and Progressive '
-                       'Re-parameterized Batch Normalization', URL='https://arxiv.org/abs/2405.11582'),
-    'agent': dict(Title='Agent Attention: On the Integration of Softmax and Linear Attention',
-                  URL='https://arxiv.org/abs/2312.08874'),
-    'inline': dict(Title='Bridging the Divide: Reconsidering Softmax and Linear Attention',
-                   URL='https://arxiv.org/abs/2412.06590'),
-    'mila': dict(Title='Demystify Mamba in Vision: A Linear Attention Perspective',
-                 URL='https://arxiv.org/abs/2405.16605'),
-    'rala': dict(Title='Breaking the Low-Rank Dilemma of Linear Attention', URL='https://arxiv.org/abs/2411.07635'),
-    'polaformer': dict(Title='PolaFormer: Polarity-aware Linear Attention for Vision Transformers',
-                       URL='https://arxiv.org/abs/2501.15061'),
-    'biformer': dict(Title='BiFormer: Vision Transformer with Bi-Level Routing Attention',
-                     URL='https://arxiv.org/abs/2303.08810'),
-    'mhla': dict(Title='MHLA: Restoring Expressivity of Linear Attention via Token-Level Multi-Head',
-                 URL='https://arxiv.org/abs/2601.07832'),
-    'vittt': dict(Title='ViT^3: Unlocking Test-Time Training in Vision', URL='https://arxiv.org/abs/2512.01643'),
-    'circulant': dict(Title='Vision Transformers are Circulant Attention Learners',
-                      URL='https://arxiv.org/abs/2512.21542'),
-}
+PAPERS = {paper: dict(Title=title, URL=f'https://arxiv.org/abs/{number}') for paper, (title, number) in {
+    'flatten': ('FLatten Transformer: Vision Transformer using Focused Linear Attention', '2308.00442'),
+    'l2vit': ('The Linear Attention Resurrection in Vision Transformer', '2501.16182'),
+    'focal': ('Focal Self-attention for Local-Global Interactions in Vision Transformers', '2107.00641'),
+    'factorized': ('Factorized Attention: Self-Attention with Linear Complexities', '1812.01243'),
+    'slab': ('SLAB: Efficient Transformers with Simplified Linear Attention and Progressive Re-parameterized Batch '
+             'Normalization', '2405.11582'),
+    'agent': ('Agent Attention: On the Integration of Softmax and Linear Attention', '2312.08874'),
+    'inline': ('Bridging the Divide: Reconsidering Softmax and Linear Attention', '2412.06590'),
+    'mila': ('Demystify Mamba in Vision: A Linear Attention Perspective', '2405.16605'),
+    'rala': ('Breaking the Low-Rank Dilemma of Linear Attention', '2411.07635'),
+    'polaformer': ('PolaFormer: Polarity-aware Linear Attention for Vision Transformers', '2501.15061'),
+    'biformer': ('BiFormer: Vision Transformer with Bi-Level Routing Attention', '2303.08810'),
+    'mhla': ('MHLA: Restoring Expressivity of Linear Attention via Token-Level Multi-Head', '2601.07832'),
+    'vittt': ('ViT^3: Unlocking Test-Time Training in Vision', '2512.01643'),
+    'circulant': ('Vision Transformers are Circulant Attention Learners', '2512.21542'),
+}.items()}
 # Column of a row -> task and metric.
 METRICS = {
     'top1': ('Image Classification', 'Top 1 Accuracy'), 'ap_box': ('Object Detection', 'box AP'),
