@@ -38,7 +38,7 @@ def test_speed_guard_needs_a_table_writes_one_and_fails_for_lower_ratios(
         load_tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     tool: ModuleType = load_tool('speed_guard')
     path, ratios, threads = tmp_path / 'ratios.csv', dict(TABLE), torch.get_num_threads()
-    monkeypatch.setattr(tool, 'measure_ratios', lambda rounds, say: ratios)
+    monkeypatch.setattr(tool, 'measure_ratios', lambda: ratios)
     monkeypatch.setattr(tool, 'read_table', lambda family: read_table(family, path))
     monkeypatch.setattr(tool, 'write_table', lambda family, found: write_table(family, found, path))
     assert tool.main([]) == 1

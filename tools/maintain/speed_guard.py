@@ -7,18 +7,18 @@ Ratios depend on the processor, so each processor family has its own rows. Times
 hardly affect.
 """
 import argparse
-import csv
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from timeit import timeit
 
+import pandas as pd
 import torch
 
-from mmflatten.cli.common import positive, tool_parser
+from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import cpuinfo, keep_freed_memory
 from mmflatten.measure.speed.models import REFERENCE, ZOO, RunSettings, model_subject
@@ -52,15 +52,15 @@ def processor_family() -> str:
     return f'{info["vendor_id"]} family {info["cpu family"]} model {info["model"]}'
 
 
-def measure_ratios(rounds: int, report: Callable[[str], None]) -> Ratios:
-    """Measure the ratio of each model, the median over the rounds."""
+def measure_ratios() -> Ratios:
+    """Measure the ratio of each model, the median over the rounds, and say on the standard error what is measured."""
     ratios = {}
     for train, models in ((False, ZOO), (True, TRAINED)):
         mode = 'training' if train else 'inference'
-        report(f'{mode}: {len(models)} models in {rounds} rounds')
+        print(f'{mode}: {len(models)} models in {ROUNDS} rounds', file=sys.stderr, flush=True)
         settings = RunSettings(BATCH, train=train)
         subjects = [model_subject(spec, settings) for spec in (REFERENCE, *models.values())]
-        reference, *times = measure(subjects, rounds=rounds, clock=cpu_clock)
+        reference, *times = measure(subjects, rounds=ROUNDS, clock=cpu_clock)
         for name, seconds in zip(models, times):
             ratios[f'{mode} {name}'] = median(swin / model for swin, model in zip(reference, seconds))
     return ratios
@@ -68,24 +68,18 @@ def measure_ratios(rounds: int, report: Callable[[str], None]) -> Ratios:
 
 def read_table(family: str, path: Path = TABLE) -> Ratios:
     """Read the ratios of a processor family; empty if there are none."""
-    return {row['what']: float(row['ratio']) for row in _rows(path) if row['family'] == family}
+    return _rows(path).query('family == @family').set_index('what').ratio.to_dict()
 
 
 def write_table(family: str, ratios: Mapping[str, float], path: Path = TABLE) -> None:
     """Replace the ratios of a processor family, and keep those of other families."""
-    rows = [row for row in _rows(path) if row['family'] != family]
-    rows += [dict(family=family, what=name, ratio=f'{ratio:.3f}') for name, ratio in ratios.items()]
-    with path.open('w', newline='', encoding='utf-8') as file:
-        writer = csv.DictWriter(file, ('family', 'what', 'ratio'), lineterminator='\n')
-        writer.writeheader()
-        writer.writerows(rows)
+    new = pd.DataFrame(dict(family=family, what=list(ratios), ratio=list(ratios.values())))
+    rows = pd.concat([_rows(path).query('family != @family'), new])
+    rows.to_csv(path, index=False, float_format='%.3f', lineterminator='\n')
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    if not path.is_file():
-        return []
-    with path.open(newline='', encoding='utf-8') as file:
-        return list(csv.DictReader(file))
+def _rows(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=['family', 'what', 'ratio'])
 
 
 def slower(measured: Mapping[str, float], table: Mapping[str, float], tolerance: float = TOLERANCE) -> list[str]:
@@ -97,7 +91,6 @@ def slower(measured: Mapping[str, float], table: Mapping[str, float], tolerance:
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--write', action='store_true', help='write the table instead of comparing with it')
-    parser.add_argument('--rounds', type=positive, default=ROUNDS, metavar='N', help='(default: %(default)s)')
     return parser.parse_args(argv)
 
 
@@ -111,7 +104,7 @@ def main(argv: Sequence[str]) -> int:
                          'that is fast enough: python tools/maintain/speed_guard.py --write')
     torch.set_num_threads(1)
     keep_freed_memory()
-    ratios = measure_ratios(arguments.rounds, lambda text: print(text, file=sys.stderr, flush=True))
+    ratios = measure_ratios()
     failed = [] if arguments.write else slower(ratios, table)
     cells = [(name, *(f'{side[name]:.3f}' if name in side else '-' for side in (ratios, table)),
               'FAILED' if name in failed else '') for name in {**table, **ratios}]
