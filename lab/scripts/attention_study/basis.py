@@ -13,6 +13,7 @@ from mmengine.dataset import pseudo_collate
 from mmengine.model import BaseModel
 from torch import Tensor
 
+from mmflatten.explain.drawings import draw_attention, panel_grid
 from mmflatten.models.attention import FactorizedAttention
 
 DEFAULT = 'neck.attentions.1'  # the module in the paper's figure
@@ -65,15 +66,12 @@ def basis_of_image(model: BaseModel, attention: FactorizedAttention, pipeline: S
     packed = Compose(steps)(dict(img_path=str(image), img_id=0))
     batch = model.data_preprocessor(pseudo_collate([packed]), False)
     inputs: list[Tensor] = []
-    hook = attention.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
-    try:
-        with torch.no_grad():
-            model.eval().extract_feat(batch['inputs'])
-            if not inputs:
-                raise ValueError('--module: extract_feat does not run this attention. Choose another one.')
-            coefficients, basis = attention.factors(inputs[0])
-    finally:
-        hook.remove()
+    with torch.no_grad(), attention.register_forward_pre_hook(lambda module, args: inputs.append(args[0])):
+        model.eval().extract_feat(batch['inputs'])
+    if not inputs:
+        raise ValueError('--module: extract_feat does not run this attention. Choose another one.')
+    with torch.no_grad():
+        coefficients, basis = attention.factors(inputs[0])
     pixels = packed['inputs']
     masks = F.interpolate(basis.flatten(1, 2).float(), batch['inputs'].shape[-2:], mode='bilinear')
     # The model pads the image on the right and at the bottom.
@@ -102,24 +100,13 @@ def draw_basis_masks(results: Sequence[BasisMasks], indices: Sequence[int], path
     Raises:
         ValueError: an index is out of range.
     """
-    from matplotlib.figure import Figure
-
-    number = len(results[0].masks)
+    number, columns = len(results[0].masks), len(indices) + 1
     if not all(0 <= index < number for index in indices):
         raise ValueError(f'--masks: expected numbers from 0 to {number - 1}, got {list(indices)}.')
-    height, width = results[0].image.shape[:2]
-    columns, rows = len(indices) + 1, len(results)
-    figure = Figure(figsize=(2.4 * columns, (2.4 * height / width + .3) * rows), layout='constrained')
-    for result, axes in zip(results, figure.subplots(rows, columns, squeeze=False)):
-        grey = result.image.mean(-1)
-        axes[0].imshow(result.image)
-        for index, panel in zip(indices, axes[1:]):
-            mask = result.masks[index]
-            signed, top = mask.min() < 0, max(np.percentile(np.abs(mask), 99), np.finfo(mask.dtype).tiny)
-            panel.imshow(grey, cmap='gray', vmin=0, vmax=255)
-            panel.imshow(mask, cmap='bwr' if signed else 'autumn', vmin=-top if signed else 0, vmax=top,
-                         alpha=.85 * np.clip(np.abs(mask) / top, 0, 1))
+    figure, panels = panel_grid(len(results) * columns, columns, 2.4, results[0].image.shape, 'Basis masks')
+    for result, (first, *others) in zip(results, np.reshape(panels, (-1, columns))):
+        draw_attention(first, result.image, None, None)
+        for index, panel in zip(indices, others):
+            draw_attention(panel, result.image, result.masks[index], None)
             panel.set_title(f'mask {index}, {result.coefficients[index]:.3f}', fontsize='small')
-        for panel in axes:
-            panel.axis('off')
     figure.savefig(path, dpi=100)
