@@ -3,7 +3,7 @@ import math
 
 import pytest
 import torch
-from attention_study.focal_levels import level_shares, pooled_biases
+from attention_study.focal_levels import is_focal, level_shares, pooled_biases
 from attention_study.measures import SHARES, concentration, distribution, focusing, mean, ranks
 from torch import nn
 
@@ -72,9 +72,9 @@ def test_biases_of_pooled_tokens_are_means_over_the_window():
 
 def test_other_attentions_have_no_levels_and_no_focus():
     other = layer('LinearAttention')
-    for ask in (level_shares, pooled_biases, focusing):
-        with pytest.raises(ValueError, match=r'layer .*LinearAttention'):
-            ask(other)
+    assert is_focal(focal()) and not is_focal(other)
+    with pytest.raises(ValueError, match=r'layer .*LinearAttention'):
+        focusing(other)
 
 
 def test_ranks_include_the_convolution():

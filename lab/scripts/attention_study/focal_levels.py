@@ -1,4 +1,4 @@
-"""Weights and biases of focal attention by level of granularity. Source: Focal Transformer, Figures 7 and 8."""
+"""Weights and biases of focal attention (`is_focal`) by level. Source: Focal Transformer, Figures 7 and 8."""
 from __future__ import annotations
 
 import torch
@@ -21,11 +21,8 @@ def level_shares(layer: AttentionLayer) -> dict[str, Tensor]:
     Returns:
         'window', 'neighbours', 'pooled 1' (whole windows), 'pooled 2' and so on, and 'prefix' if there are prefix
         tokens, each `(h,)`; they sum to 1.
-
-    Raises:
-        ValueError: the layer is not a focal attention.
     """
-    mixer, window = _focal(layer), _focal(layer).window_size
+    mixer, window = layer.module, layer.module.window_size
     rows, cols = (-(-side // window) for side in layer.hw)
     # The value of each key is a one-hot code of its level, or of the colour of its window; adjacent ones differ.
     colours = (3 * _colours(rows)[:, None] + _colours(cols)).flatten()
@@ -57,11 +54,8 @@ def pooled_biases(layer: AttentionLayer) -> list[Tensor]:
     """Return the learned biases of the pooled tokens around a window for each level, `(h, side, side)`.
 
     Means over the queries of the window.
-
-    Raises:
-        ValueError: the layer is not a focal attention.
     """
-    biases = [bias().detach().mean(1) for bias in _focal(layer).pooled_bias]
+    biases = [bias().detach().mean(1) for bias in layer.module.pooled_bias]
     return [bias.unflatten(1, (round(bias.shape[1] ** .5), -1)) for bias in biases]
 
 
@@ -69,15 +63,9 @@ def is_focal(layer: AttentionLayer) -> bool:
     return isinstance(layer.module, FocalAttention)
 
 
-def _focal(layer: AttentionLayer) -> FocalAttention:
-    if not isinstance(layer.module, FocalAttention):
-        raise ValueError(f'layer {layer.name}: expected FocalAttention, got {layer.kind}.')
-    return layer.module
-
-
 def _windows(layer: AttentionLayer, grid: tuple[int, int]) -> Tensor:
     """Return the number of the window of every query of the map, `(N,)`."""
-    mixer = _focal(layer)
+    mixer = layer.module
     y, x = (torch.arange(number, device=layer.x.device).repeat_interleave(mixer.window_size) for number in grid)
     numbers = (y[:, None] * grid[1] + x)[None, :, :, None]
     return roll_and_crop(numbers, layer.hw, mixer.distances).flatten()
