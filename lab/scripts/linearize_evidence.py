@@ -12,19 +12,18 @@ are kept. Prints a table, and before it what the teacher has with and without th
 is nearly the same, the table says nothing about attentions.
 """
 import argparse
-import csv
 import hashlib
 import itertools
 import json
 import os
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
 import torch
 from mmengine.config import Config
 from torch import Tensor
@@ -32,26 +31,19 @@ from torch import Tensor
 from mmflatten.checkpoints.loading import load_from_local
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
+from mmflatten.measure.speed.operators import OPERATORS
 from mmflatten.text import align
 from mmflatten_lab.commands.linearize import blocks
 from mmflatten_lab.linearize.step_configs import DISTIL, OPTIMIZERS, iterations, schedule
 from mmflatten_lab.linearize.swap import blocks_of
 from mmflatten_lab.studies.statistics import mean_interval
 
-ATTENTIONS = {
-    'linear': 'LinearAttention:feature_map=relu',
-    'focused': 'FocusedLinearAttention',
-    'efficient': 'EfficientAttention',
-    'agent': 'AgentAttention:num_agents=9',
-    'inline': 'InLineAttention',
-    'rala': 'RankAugmentedLinearAttention',
-    'mala': 'MagnitudeAwareLinearAttention',
-    'polaformer': 'PolarityAwareLinearAttention',
-}
+ATTENTIONS = {name: OPERATORS[name] for name in ('linear', 'focused', 'efficient', 'agent', 'inline', 'rala', 'mala',
+                                                 'polaformer')}
+ATTENTIONS.update(linear='LinearAttention:feature_map=relu', agent='AgentAttention:num_agents=9')
 # For training DeiT nano from scratch: the best after one epoch of the cell with the most similar local term and gate,
 # in lab/studies/rates.yaml and lab/studies/rates_with_parts.yaml.
-RATES = dict(softmax=4e-3, linear=4e-3, focused=2e-3, efficient=2e-3, agent=2e-3, inline=2e-3, rala=2e-3, mala=2e-3,
-             polaformer=2e-3)
+RATES = {**dict.fromkeys(ATTENTIONS, 2e-3), 'softmax': 4e-3, 'linear': 4e-3}
 TEACHER = 'softmax'
 STEPS = {'swap': (), 'align': ('align',), 'distil': ('distil',), 'both': ('align', 'distil')}
 LABELS, SCRATCH, LONG = 'labels', 'scratch', 'scratch, 4 times'
@@ -142,15 +134,11 @@ def without_attention(cfg: Config, checkpoint: Path, numbers: str | list[int]) -
     return weights
 
 
-def results_table(rows: list[dict], metric: str) -> str:
+def results_table(runs: pd.DataFrame, metric: str) -> str:
     """Mean of every arm with its 95 % interval over seeds, a row for each attention."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in rows:
-        found[row['attention'], row['arm']].append(row[metric])
-    names, attentions = [*STEPS, *TRAINED], dict.fromkeys(row['attention'] for row in rows)
-    cells = [[attention, *(mean_interval(values).text() if (values := found[attention, arm]) else '' for arm in names)]
-             for attention in attentions]
-    return align(cells, ['attention', *names], {0}, markdown=True)
+    texts = runs.groupby(['attention', 'arm'], sort=False)[metric].agg(lambda values: mean_interval(values).text())
+    table = texts.unstack(sort=False).reindex(columns=[*STEPS, *TRAINED]).fillna('').reset_index()
+    return align(table.to_numpy().tolist(), list(table), {0}, markdown=True)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -194,11 +182,9 @@ def main() -> None:
         for row in pool.map(lambda arm: run(arm, args), arms(args.seeds, args.attentions)):
             rows.append(row)
             print(row, flush=True)
-    with open(args.out / 'results.csv', 'w', newline='') as file:
-        table = csv.DictWriter(file, rows[0])
-        table.writeheader()
-        table.writerows(rows)
-    print(results_table(rows, args.metric))
+    runs = pd.DataFrame(rows)
+    runs.to_csv(args.out / 'results.csv', index=False)
+    print(results_table(runs, args.metric))
 
 
 if __name__ == '__main__':
