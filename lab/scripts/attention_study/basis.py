@@ -32,17 +32,13 @@ def find_attention(model: torch.nn.Module, name: str | None = None) -> tuple[str
     """Find a factorized attention by name; by default the one of the finest FPN level, or else the first.
 
     Raises:
-        ValueError: the model has none, or none of this name, or it works on volumes.
+        ValueError: the model has none of this name that works on maps.
     """
-    modules = {key: module for key, module in model.named_modules() if isinstance(module, FactorizedAttention)}
-    if not modules:
-        raise ValueError(f'model: expected one with FactorizedAttention, got {type(model).__name__} without it.')
-    if name is None:
-        name = DEFAULT if DEFAULT in modules else next(iter(modules))
+    modules = {key: module for key, module in model.named_modules()
+               if isinstance(module, FactorizedAttention) and module.ndim == 2}
+    name = name or next((key for key in (DEFAULT, *modules) if key in modules), None)
     if name not in modules:
-        raise ValueError(f'--module: expected one of {", ".join(modules)}, got {name}.')
-    if modules[name].ndim != 2:
-        raise ValueError(f'--module: expected attention on maps (ndim=2), got {name} on volumes (ndim=3).')
+        raise ValueError(f'--module: expected FactorizedAttention on maps ({", ".join(modules)}), got {name}.')
     return name, modules[name]
 
 

@@ -102,7 +102,5 @@ def test_find_attention_defaults_to_the_finest_fpn_level() -> None:
     assert find_attention(model, 'backbone.layer3.attention')[1] is model.backbone.layer3.attention
     with pytest.raises(ValueError, match=r'backbone.layer3.attention, neck.attentions.1.*got neck\.'):
         find_attention(model, 'neck')
-    with pytest.raises(ValueError, match='Identity'):
-        find_attention(nn.Identity())
-    with pytest.raises(ValueError, match='ndim=3'):
-        find_attention(nn.Sequential(FactorizedAttention(8, ndim=3)))
+    with pytest.raises(ValueError, match='on maps'):
+        find_attention(nn.Sequential(FactorizedAttention(8, ndim=3)), '0')
