@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import distribution
@@ -133,10 +134,8 @@ def read_results(path: Path, header: dict) -> dict[str, dict]:
     lines = path.read_text(encoding='utf-8').splitlines() if path.exists() else []
     records = []
     for line in lines:
-        try:
+        with suppress(json.JSONDecodeError):  # a killed call may have written half a line
             records.append(json.loads(line))
-        except json.JSONDecodeError:  # a killed call may have written half a line
-            continue
     if records and records[0] != header:
         raise ValueError(f'--out: {path} is of {records[0]}, this call of {header}. Name another file.')
     return {record['check']: record for record in records[1:]
@@ -151,8 +150,7 @@ class Recorder:
         self.failed: dict[str, dict] = {}
 
     def write(self, record: dict) -> None:
-        self.file.write(json.dumps(record) + '\n')
-        self.file.flush()
+        print(json.dumps(record), file=self.file, flush=True)
 
     def run(self, name: str, check: Check) -> None:
         try:

@@ -41,10 +41,9 @@ def attentions(rows: list[dict], bandwidth: float) -> str:
     cells = []
     for row in rows:
         kernels = next(other for other in rows if (other['case'], other['way']) == (row['case'], 'kernels'))
-        forward = f'{row["forward_s"] * 1e3:.3f}' if 'forward_s' in row else '-'
-        fraction = f'{row["elements"] * BYTES / row["training_s"] / bandwidth:.0%}' if 'elements' in row else '-'
-        cells.append((row['case'], row['way'], forward, f'{row["training_s"] * 1e3:.3f}',
-                      f'{row["training_s"] / kernels["training_s"]:.2f}', fraction, f'{row["peak_mib"]:.1f}'))
+        fraction = row['elements'] * BYTES / row['training_s'] / bandwidth
+        cells.append((row['case'], row['way'], f'{row["forward_s"] * 1e3:.3f}', f'{row["training_s"] * 1e3:.3f}',
+                      f'{row["training_s"] / kernels["training_s"]:.2f}', f'{fraction:.0%}', f'{row["peak_mib"]:.1f}'))
     header = ('attention', 'computed by', 'forward (ms)', 'forward + backward (ms)', 'relative to kernels',
               'bandwidth', 'peak (MiB)')
     return align(cells, header, {0, 1}, markdown=True)
