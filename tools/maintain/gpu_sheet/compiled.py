@@ -4,8 +4,6 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -49,22 +47,13 @@ class Counts(NamedTuple):
     shared: int
 
 
-@contextmanager
-def recorded() -> Iterator[list[Launch]]:
-    """Collect the launches in this block instead of running them; tensors may be on the meta device."""
-    launches: list[Launch] = []
-
-    def record(kernel: triton.JITFunction, grid: tuple[int, ...], **arguments: Any) -> None:
-        launches.append(Launch(kernel.__name__, kernel, arguments))
-
-    with mock.patch.object(launch, 'run', record):
-        yield launches
-
-
 def attention_launches(feature_map: str, heads: int, width: int, dtype: torch.dtype = torch.bfloat16,
                        tokens: int = 3136, images: int = 128,
                        masked: bool = False) -> tuple[list[Launch], list[Launch]]:
-    """Return the launches of one forward and one backward pass, with the optional tensors that models use."""
+    """Return the launches of one forward and one backward pass, with the optional tensors that models use.
+
+    Nothing is launched, and tensors are on the meta device.
+    """
     def empty(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.empty(*shape, dtype=dtype, device='meta')
 
@@ -73,11 +62,12 @@ def attention_launches(feature_map: str, heads: int, width: int, dtype: torch.dt
     inputs = (q, k, v, empty(heads, tokens, width) if focused else None, empty(heads, width) if focused else None,
               empty(4, tokens) if masked else None, None if focused else empty(heads))
     options = Options(feature_map, 3, 1e-6, 0. if focused else 100.)
-    with recorded() as forward:
+    with mock.patch.object(launch, 'run') as forward:
         y, *saved = launch_attention.forward(*inputs, q if focused else None, options)
-    with recorded() as backward:
+    with mock.patch.object(launch, 'run') as backward:
         launch_attention.backward(y, *inputs, *saved, options)
-    return forward, backward
+    return tuple([Launch(call.args[0].__name__, call.args[0], call.kwargs) for call in run.call_args_list]
+                 for run in (forward, backward))
 
 
 def compile_launch(call: Launch, capability: int = 90) -> CompiledKernel:
