@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from math import isnan
 from pathlib import PurePosixPath
 from typing import Any
 
+import pandas as pd
 import yaml
 from zoo.names import DATASETS, FAMILIES, place
 from zoo.records import ZooEntry
@@ -76,17 +78,9 @@ def _results(entry: ZooEntry) -> list[dict[str, Any]]:
     cells, by_task = entry.row.cells, {}
     for column, (task, metric) in METRICS.items():
         # The row of a classifier may include results of a detector that uses its weights.
-        value = _number(cells[column])
-        if value is not None and (cells['task'] != 'classification' or column == 'top1'):
+        value = float(pd.to_numeric(cells[column], errors='coerce'))  # NaN if empty or a word such as 'fail'
+        if not isnan(value) and (cells['task'] != 'classification' or column == 'top1'):
             by_task.setdefault(task, {})[metric] = value
     source = f'the paper ({place(cells)})'
     return [{'Task': task, 'Dataset': DATASETS[cells['dataset']], 'Metrics': metrics, 'Reported By': source}
             for task, metrics in by_task.items()]
-
-
-def _number(cell: str) -> float | None:
-    """Parse a cell; None if it is empty or a word such as 'fail'."""
-    try:
-        return float(cell)
-    except ValueError:
-        return None
