@@ -59,14 +59,11 @@ def receptive_field(model: nn.Module, images: Iterable[Tensor], stage: int = -1)
     for module in backbone.modules():
         if hasattr(module, 'with_cp'):
             module.with_cp = False
-    total, count = torch.zeros(()), 0
-    for image in images:
-        gradient, size = _gradient(backbone, model.get_submodule(names[stage]), image)
-        if count and gradient.shape != total.shape:
-            sizes = ' and '.join('{} x {}'.format(*found.shape) for found in (gradient, total))
-            raise ValueError(f'images: expected one size, got {sizes}. Resize them.')
-        total, count = total + gradient, count + 1
-    y, x = ((side // 2 + .5) * pixels / side - .5 for side, pixels in zip(size, total.shape))
+    gradients, maps = zip(*[_gradient(backbone, model.get_submodule(names[stage]), image) for image in images])
+    if len(sizes := {'{} x {}'.format(*gradient.shape) for gradient in gradients}) > 1:
+        raise ValueError(f'images: expected one size, got {" and ".join(sorted(sizes))}. Resize them.')
+    total = sum(gradients)
+    y, x = ((side // 2 + .5) * pixels / side - .5 for side, pixels in zip(maps[0], total.shape))
     return ReceptiveField((total / total.sum()).cpu().numpy(), (x, y))
 
 
