@@ -24,8 +24,7 @@ PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', '
          **{path.relative_to(ROOT).as_posix(): f'lab/{path.name}' for path in (ROOT / 'lab' / 'docs').glob('*.md')}}
 SOURCES = {page: source for source, page in PAGES.items()}
 OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the site has this link in its header
-TASK_PAGES = {task: f'model_zoo/{task}.md' for task in TASKS}
-GENERATED = {page: task for task, page in TASK_PAGES.items()}
+GENERATED = {f'model_zoo/{task}.md': task for task in TASKS}
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
 ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # makes browsers request a sitemap
 
@@ -73,7 +72,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         page.meta['search'] = {'exclude': True}  # the English page is indexed
     if TABLE in markdown:
         page.meta['hide'] = ['toc']  # to make room for the table
-        links = ', '.join(f'[{TASKS[task]}]({page})' for task, page in TASK_PAGES.items())
+        links = ', '.join(f'[{TASKS[task]}]({page})' for page, task in GENERATED.items())
         markdown = markdown.replace(TABLE, f"The papers' tables by task: {links}.\n\n{TABLE}")
     return TARGET.sub(link, OTHER_LANGUAGE.sub('', markdown))
 
