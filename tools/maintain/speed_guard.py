@@ -88,15 +88,11 @@ def slower(measured: Mapping[str, float], table: Mapping[str, float], tolerance:
             if name not in table or name not in measured or measured[name] < (1 - tolerance) * table[name]]
 
 
-def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--write', action='store_true', help='write the table instead of comparing with it')
-    return parser.parse_args(argv)
-
-
 @command_line
 def main(argv: Sequence[str]) -> int:
-    arguments = parse_arguments(argv)
+    parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--write', action='store_true', help='write the table instead of comparing with it')
+    arguments = parser.parse_args(argv)
     family = processor_family()
     table = read_table(family)
     if not arguments.write and not table:
