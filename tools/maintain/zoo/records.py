@@ -11,6 +11,7 @@ import pandas as pd
 from mmengine.config import Config
 from zoo.attentions import attentions_of
 
+from mmflatten.engine.datasets import leaves
 from mmflatten.measure.papers.costs import PaperCost, count_beside_papers
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 from mmflatten.tasks import find_task
@@ -107,9 +108,7 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
         content = Config.fromfile(path)
     except Exception:  # reported when the config is counted
         return PaperRow.of(config=config)
-    dataset = content.get('train_dataloader', {}).get('dataset', {})
-    while 'dataset' in dataset:
-        dataset = dataset['dataset']
+    dataset, _ = next(leaves(content.get('train_dataloader', {}).get('dataset', {})))
     return PaperRow.of(config=config, task=getattr(find_task(content.get('default_scope')), 'name', ''),
                        dataset=DATASETS.get(dataset.get('type'), ''))
 
