@@ -6,11 +6,12 @@ from types import ModuleType
 
 import pytest
 import yaml
-from zoo.attentions import attentions_of
 from zoo.metafiles import render_metafiles
 from zoo.page import render_coverage, render_pages, render_task_page
-from zoo.records import ZooEntry, count_rows, from_csv, to_csv, zoo_rows
+from zoo.records import ZooEntry, attentions_of, count_rows, from_csv, to_csv, zoo_rows
 
+from mmflatten.measure.flops.meta import build_on_meta
+from mmflatten.measure.flops.model_cost import read_model_config
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).parents[2]
@@ -128,9 +129,11 @@ def test_committed_zoo_files_match_counts(tool, capsys):
     ('configs/ravlt/mavit-t_8xb128_in1k.py', 'MagnitudeAwareLinear, GatedSoftmax'),
     ('configs/vittt/h-vittt-t_8xb128_in1k.py', 'TTT'),
     ('configs/resnet/resnet50_8xb32_in1k.py', ''),
+    ('configs/biformer/biformer-stl_8xb128_in1k.py', 'BiLevelRouting, Softmax'),
 ])
 def test_attentions_of_config(config, attention):
-    assert attentions_of(ROOT / config) == attention
+    model = read_model_config(ROOT / config)
+    assert attentions_of(build_on_meta(model.model, model.default_scope)) == attention
 
 
 def test_zoo_pages_list_results_by_task_and_differences():

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 from mmengine.config import Config
-from zoo.attentions import attentions_of
+from torch import nn
 
 from mmflatten.engine.datasets import leaves
 from mmflatten.measure.papers.costs import PaperCost, count_beside_papers
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
+from mmflatten.models.attention import MapAttention, TokenMixer
 from mmflatten.tasks import find_task
 
 LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config')
@@ -113,6 +114,13 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
                        dataset=DATASETS.get(dataset.get('type'), ''))
 
 
+def attentions_of(model: nn.Module) -> str:
+    """List the distinct attention classes without the suffix `Attention`, such as 'FocusedLinear, Softmax'."""
+    names = [type(module).__name__.removesuffix('Attention') for module in model.modules()
+             if isinstance(module, TokenMixer | MapAttention)]
+    return ', '.join(dict.fromkeys(names))
+
+
 def count_rows(rows: Sequence[PaperRow], root: Path, report: Callable[[int, int, str], None]
                ) -> tuple[list[ZooEntry], list[str]]:
     """Count the config of every row, each config once per image size.
@@ -128,7 +136,8 @@ def count_rows(rows: Sequence[PaperRow], root: Path, report: Callable[[int, int,
     failures = []
     for done, (config, shape) in enumerate(tasks, 1):
         try:
-            costs[config, shape] = count_beside_papers(root / config, shape), attentions_of(root / config)
+            cost = count_beside_papers(root / config, shape)
+            costs[config, shape] = cost, attentions_of(cost.model)
         except Exception as error:  # a broken config must not stop the others
             failures.append(str(error) if config in str(error) else f'config {config}: {error}')
         report(done, len(tasks), config if (config, shape) in costs else f'{config} failed')
