@@ -49,20 +49,8 @@ val_dataloader = val_cfg = val_evaluator = None
 default_hooks = dict(logger=dict(interval=1))
 randomness = dict(seed=SEED)
 """
-LOADER = 'num_workers=0, persistent_workers=False'
-DETECTOR = f"""_base_ = ['{ROOT}/lab/configs/garments/mask-rcnn_flatten-swin-nano_fpn_garments.py']
-strides = [3.5, 7, 14, 28]
-model = dict(
-    backbone=dict(_delete_=True, **BACKBONE),
-    neck=dict(_delete_=True, type='mmflatten.SimpleFeaturePyramid', in_channels=384, out_channels=48, num_outs=4),
-    rpn_head=dict(anchor_generator=dict(strides=strides)),
-    roi_head=dict(bbox_roi_extractor=dict(featmap_strides=strides), mask_roi_extractor=dict(featmap_strides=strides)))
-train_dataloader = dict({LOADER}, dataset=dict(indices=500))
-val_dataloader = dict({LOADER})
-test_dataloader = dict({LOADER})
-train_cfg = dict(max_epochs=2, val_interval=2)
-param_scheduler = dict(_delete_=True, type='CosineAnnealingLR', by_epoch=True, end=2, convert_to_iter_based=True)
-randomness = dict(seed=0)
+DETECTOR = f"""_base_ = ['{ROOT}/lab/configs/garments/mask-rcnn_dinov2-s-frozen_simple-fpn_garments.py']
+model = dict(backbone=dict(_delete_=True, **BACKBONE))
 """
 
 
@@ -75,6 +63,19 @@ def crops(path: Path, number: int) -> list[np.ndarray]:
         y, x = (random.integers(length - side + 1) for length in image.shape[:2])
         found.append(cv2.resize(image[y:y + side, x:x + side], (SIDE, SIDE), interpolation=cv2.INTER_AREA))
     return found
+
+
+def photographs(folder: Path) -> torch.Tensor:
+    """Write the crops to learn from into a folder, and return those of other photographs, `(B, 3, SIDE, SIDE)`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tested = []
+    for path in photograph_paths():
+        if path.stem in HELD_OUT:
+            tested += [(image[..., ::-1] - MEAN) / STD for image in crops(path, TESTED)]
+            continue
+        for number, image in enumerate(crops(path, CROPS)):
+            cv2.imwrite(str(folder / f'{path.stem}_{number}.png'), image)
+    return torch.tensor(np.stack(tested)).permute(0, 3, 1, 2).float()
 
 
 @torch.no_grad()
@@ -132,15 +133,7 @@ def main() -> None:
     parser.add_argument('--detector', action='store_true')
     parser.add_argument('--out', type=Path, default=Path('work_dirs/vit_evidence'))
     args = parser.parse_args()
-    folder, tested = args.out / 'crops', []
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in photograph_paths():
-        if path.stem in HELD_OUT:
-            tested += [(image[..., ::-1] - MEAN) / STD for image in crops(path, TESTED)]
-            continue
-        for number, image in enumerate(crops(path, CROPS)):
-            cv2.imwrite(str(folder / f'{path.stem}_{number}.png'), image)
-    images = torch.tensor(np.stack(tested)).permute(0, 3, 1, 2).float()
+    folder, images = args.out / 'crops', photographs(args.out / 'crops')
     rows: dict[tuple[str, str], list[dict]] = {}
     for seed in range(args.seeds):
         config = args.out / f'teacher_{seed}.py'

@@ -31,7 +31,7 @@ VALUES = {
     **dict.fromkeys(('left_BCHW', 'right_BCHW', 'score_BDHW', 'q_BCHW', 'k_BCHW', 'v_BCHW', 'x_BCHW'), grid),
     **dict.fromkeys(('q_BRnC', 'k_BRnC'), rand(B, 4, 9, C)), 'routes_BRt': torch.tensor([[[0, 1]] * 4] * B),
     **dict.fromkeys(('q_BhRnd', 'k_BhRnd', 'v_BhRnd'), rand(B, HEADS, 4, 9, D)),
-    **dict.fromkeys(('value_hdd', 'gate_hdd'), rand(HEADS, D, D)), 'weight_C1yx': rand(C, 1, 3, 3),
+    **dict.fromkeys(('value_hdd', 'gate_hdd', 'out_hdd'), rand(HEADS, D, D)), 'weight_C1yx': rand(C, 1, 3, 3),
     'mixing_bb': rand(4, 4), 'kv_shape': (H, W), 'decay_h': rand(HEADS), 'features_fd': rand(8, D),
     'table_1NC': rand(1, N, C), 'table_1hnK': rand(1, HEADS, 9, len(offsets)), 'table_Lh': rand(25, HEADS),
     'keys_WM': torch.arange(N).view(4, 9), 'keys_WK2': positions, 'positions_WK2': positions, 'offsets_K2': offsets,
