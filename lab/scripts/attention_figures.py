@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attention_study.figures import FIGURES, make_figures
-from attention_study.study import Options
 
 from mmflatten.cli.common import non_negative, tool_parser
 from mmflatten.console import command_line, prints_to_stderr
@@ -75,9 +74,8 @@ def main(argv: Sequence[str]) -> None:
     models = {label: (config, checkpoint) for label, config, checkpoint in args.models}
     if len(models) < len(args.models):
         raise ValueError(f'MODEL: expected different labels, got {", ".join(label for label, _, _ in args.models)}.')
-    options = Options(args.images, args.out, args.layer, args.query, args.stage, args.device, args.module, args.masks)
     with prints_to_stderr():
-        figures = make_figures(models, options, args.figure)
+        figures = make_figures(models, args, args.figure)
     numbers = dict(models=models, images=args.images, figures=figures)
     (args.out / 'figures.json').write_text(json.dumps(numbers, indent=1) + '\n', encoding='utf-8')
     print(f'{", ".join(figures)}: {args.out}')

@@ -7,7 +7,7 @@ Every arm has a share of the teacher's compute, a tenth by default; `scratch, 4 
 seed, and `swap` none. Arms are the steps of `linearize`, alone and both; `labels`, where the swapped model (of softmax,
 the teacher itself) is trained as from scratch, at distil's rate and without the teacher; and `scratch`. A pass counts 4
 forward passes in align and distil (the teacher's, and the student's with its backward pass) and 3 in training; of a
-detector, align and distil run the backbone alone, so their passes cost less than they are pluralize. Runs that are done
+detector, align and distil run the backbone alone, so their passes cost less than they count. Runs that are done
 are kept. Prints a table, and before it what the teacher has with and without the attention of these blocks: where that
 is nearly the same, the table says nothing about attentions.
 """

@@ -10,12 +10,14 @@ into crops of 112 x 112 without labels, are what `mmflatten linearize` learns fr
 - mask AP, of the first seed behind both steps: Mask R-CNN on the frozen map, trained on 500 garment scenes twice
   (`--detector`).
 
-Prints a table with the mean and the standard deviation over seeds. Results that are there are not computed again.
+Prints a table with the mean and the standard deviation over seeds. Finished steps in `--out` are not repeated; with
+other options they are an error of `mmflatten linearize`.
 """
 import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cv2
@@ -37,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT = ('chelsea', 'china', 'coins', 'motorcycle_left', 'rocket')
 SIDE, CROPS, TESTED, PROBED = 112, 16, 8, 500  # pixels, crops of a photograph to learn from and to measure, garments
 MIXERS = {**ATTENTIONS, 'none': 'mmflatten_lab.models.NoAttention', 'mean': 'mmflatten_lab.models.MeanAttention'}
+TEACHER, MEASURES = 'softmax', ('cosine', 'probe', 'mask AP')
 STEPS = {'swap': 'swap', 'align': 'align', 'linearized': 'align and distil'}
 CONFIG = f"""_base_ = ['{ROOT}/configs/vit/dinov2-s-frozen_linear-probe_8xb128_in1k.py']
 model = dict(head=None, backbone=dict(
@@ -110,17 +113,29 @@ def detect(config: Path, checkpoint: Path, folder: Path) -> float:
     return 100 * next(value['coco/segm_mAP'] for value in map(json.loads, records) if 'coco/segm_mAP' in value)
 
 
-def measure(config: Path, checkpoint: Path, images: torch.Tensor, expected: torch.Tensor, detector: bool) -> dict:
-    """Cosine, probe and mask AP of a model, kept beside its checkpoint."""
-    path = checkpoint.with_suffix('.json')
+def measure(config: Path, checkpoint: Path, place: Path, images: torch.Tensor, expected: torch.Tensor,
+            detector: bool) -> dict:
+    """Cosine, probe and mask AP of a model, kept in the file `place` with the suffix .json."""
+    path = place.with_suffix('.json')
     found = json.loads(path.read_text()) if path.exists() else {}
     if 'probe' not in found:
         found['cosine'] = float(torch.cosine_similarity(maps(config, checkpoint, images), expected).mean())
         found['probe'] = probe(config, checkpoint)
     if detector and 'mask AP' not in found:
-        found['mask AP'] = detect(config, checkpoint, checkpoint.with_suffix(''))
+        found['mask AP'] = detect(config, checkpoint, place)
     path.write_text(json.dumps(found))
     return found
+
+
+def table(rows: Mapping[tuple[str, str], Sequence[Mapping[str, float]]]) -> str:
+    """Mean of each measure over the seeds, with the standard deviation of several; empty if it was not taken."""
+    def text(values: list[float]) -> str:
+        spread = f' ± {np.std(values, ddof=1):.2g}' if len(values) > 1 else ''
+        return f'{np.mean(values):.3g}{spread}' if values else ''
+
+    cells = [[*key, *(text([item[name] for item in items if name in item]) for name in MEASURES)]
+             for key, items in rows.items()]
+    return align(cells, ['attention', 'after', *MEASURES], {0, 1}, markdown=True)
 
 
 def main() -> None:
@@ -140,22 +155,17 @@ def main() -> None:
         config.write_text(CONFIG.replace('SEED', str(seed)))
         expected = maps(config, args.checkpoint, images)
         if seed == 0:
-            rows['softmax', ''] = [measure(config, args.checkpoint, images, expected, args.detector)]
+            rows[TEACHER, ''] = [measure(config, args.checkpoint, args.out / TEACHER, images, expected, args.detector)]
         for attention in args.attentions:
             out = args.out / f'{attention}_{seed}'
-            if not (out / 'linearized.pth').exists():
-                subprocess.run([sys.executable, '-m', 'mmflatten', 'linearize', config, args.checkpoint, '--attention',
-                                MIXERS[attention], '--images', folder, '--epochs', args.epochs, '--out', out,
-                                '--cfg-options', 'default_hooks.checkpoint.interval=1000'], check=True)
+            subprocess.run([sys.executable, '-m', 'mmflatten', 'linearize', config, args.checkpoint, '--attention',
+                            MIXERS[attention], '--images', folder, '--epochs', args.epochs, '--out', out,
+                            '--cfg-options', 'default_hooks.checkpoint.interval=1000'], check=True)
             for step, name in STEPS.items():
                 rows.setdefault((attention, name), []).append(measure(
-                    out / 'linearized.py', out / f'{step}.pth', images, expected,
+                    out / 'linearized.py', out / f'{step}.pth', out / step, images, expected,
                     args.detector and seed == 0 and step == 'linearized'))
-    names = ['cosine', 'probe', *['mask AP'] * args.detector]
-    cells = [[*key, *(f'{np.mean(values):.3g}' + f' ± {np.std(values, ddof=1):.2g}' * (len(values) > 1)
-                      for name in names if (values := [item[name] for item in items if name in item]))]
-             for key, items in rows.items()]
-    print(align(cells, ['attention', 'after', *names], {0, 1}, markdown=True))
+    print(table(rows))
 
 
 if __name__ == '__main__':

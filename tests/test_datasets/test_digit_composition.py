@@ -151,3 +151,19 @@ def test_scene_depends_on_seed():
         sample_scene(np.random.default_rng(seed), glyphs, photographs, 96).picture for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
+
+
+def test_scenes_of_several_times_the_reference_show_more_digits_of_the_same_sizes():
+    glyphs, photographs = load_glyphs('val'), DIGITS.load_photographs('val')
+    small, large = [], []
+    for number in range(12):
+        small.append(sample_scene(np.random.default_rng(number), glyphs, photographs, 96))
+        wide = dataclasses.replace(glyphs, reference=96)
+        large.append(sample_scene(np.random.default_rng(number), wide, photographs, 192))
+    heights = [np.mean([sprite.opacity.shape[0] for scene in scenes for sprite in scene.sprites])
+               for scenes in (small, large)]
+    counts = [sum(len(scene.sprites) for scene in scenes) for scenes in (small, large)]
+    assert heights[1] == pytest.approx(heights[0], rel=.15) and 3 < counts[1] / counts[0] < 5
+    assert large[0].picture.shape == (192, 192, 3) and large[0].background == small[0].background
+    with pytest.raises(ValueError, match='size: expected a multiple of 96, got 100'):
+        sample_scene(np.random.default_rng(0), wide, photographs, 100)

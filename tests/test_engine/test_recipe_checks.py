@@ -49,7 +49,12 @@ MISTAKES = [
     ('batch-norm', SEGMENTOR, {'model.decode_head.norm_cfg': dict(type='BN'), 'train_dataloader.batch_size': 1,
                                'optim_wrapper.accumulative_counts': 8}),
     ('larger-images', MALA, {'test_dataloader.dataset.pipeline.2.crop_size': 448}),
-    ('larger-images', 'agent/agent-cswin-s_8xb128_in1k.py', {'test_dataloader.dataset.pipeline.2.crop_size': 448}),
+    ('larger-images', 'agent/agent-deit-t_8xb128_in1k.py', {
+        'model.backbone.linear_attention.kernel_size': None, 'test_dataloader.dataset.pipeline.2.crop_size': 448}),
+    ('larger-images', MALA, {
+        'train_dataloader.dataset.pipeline.1': dict(type='RandomResize', scale=[(400, 96), (400, 112)],
+                                                    keep_ratio=True),
+        'test_dataloader.dataset.pipeline.2.crop_size': 224}),
     ('larger-images', MALA, {
         'train_dataloader.dataset.pipeline.1': dict(type='RandomChoiceResize', scales=[(96, 400), (112, 400)]),
         'test_dataloader.dataset.pipeline.2.crop_size': 224}),

@@ -101,7 +101,7 @@ REFERENCES = {
 ELSEWHERE = {'FocalAttention', 'LinearAngularAttention'}  # tested below with values
 FRONTIER = {  # in test_frontier_probe.py
     'AgentAttention', 'CirculantAttention', 'ExponentialPolarityAttention', 'GatedDifferentialLinearAttention',
-    'GatedSoftmaxAttention', 'InheritingTTTAttention', 'InLineAttention',
+    'GatedSoftmaxAttention', 'TransformerToTTTAttention', 'InLineAttention',
     'MagnitudeAwareLinearAttention', 'MambaInspiredLinearAttention', 'NormAwareLinearAttention',
     'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention', 'TTTAttention', 'TokenLevelMultiHeadAttention',
     'BiLevelRoutingAttention', 'LinformerAttention', 'ManhattanAttention', 'MultiScaleLinearAttention',

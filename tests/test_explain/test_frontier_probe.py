@@ -226,7 +226,7 @@ def test_weights_equal_the_explicit_formula(name, sr_ratio, prefix):
     torch.testing.assert_close(layer.matrix(), expected, rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
-@pytest.mark.parametrize('name', ['TTTAttention', 'InheritingTTTAttention', 'GatedDifferentialLinearAttention'])
+@pytest.mark.parametrize('name', ['TTTAttention', 'TransformerToTTTAttention', 'GatedDifferentialLinearAttention'])
 def test_weights_of_nonlinear_attentions_are_derivatives_at_zero_values(name):
     """The output is not linear in the values, so the weights are its derivatives at values of 0."""
     layer = layer_of(mixer_of(name))
@@ -337,7 +337,7 @@ def ttt(mixer, q, k, v, maps):
     return torch.cat((y, torch.cat((local.new_zeros(len(y), prefix, C // HEADS), local), 1)), -1)
 
 
-def inheriting_ttt(mixer, q, k, v, maps):
+def transformer_to_ttt(mixer, q, k, v, maps):
     def on_map(x):
         return x[:, x.shape[1] - HW[0] * HW[1]:].transpose(1, 2).unflatten(-1, HW)
 
@@ -368,7 +368,7 @@ def differential(mixer, q, k, v, maps):
 FORMULAS = {
     **{name: (weighted_sum, more) for name, (_, more) in REFERENCES.items()},
     'VisualContrastAttention': (visual_contrast, dict(num_agents=4)), 'MultiScaleLinearAttention': (multi_scale, {}),
-    'TTTAttention': (ttt, {}), 'InheritingTTTAttention': (inheriting_ttt, {}),
+    'TTTAttention': (ttt, {}), 'TransformerToTTTAttention': (transformer_to_ttt, {}),
     'GatedDifferentialLinearAttention': (differential, {}),
 }
 
@@ -394,7 +394,7 @@ def test_outputs_and_gradients_equal_the_explicit_formula(name, prefix):
 
 
 @pytest.mark.parametrize('name', [name for name in FORMULAS if name not in (
-    *WHOLE_MAPS[1:], 'TTTAttention', 'InheritingTTTAttention', 'AgentAttention', 'LinformerAttention',
+    *WHOLE_MAPS[1:], 'TTTAttention', 'TransformerToTTTAttention', 'AgentAttention', 'LinformerAttention',
     'PolarityAwareLinearAttention', 'TokenLevelMultiHeadAttention')])  # these reject padding, or have tables or blocks
 def test_masked_padding_does_not_change_the_output(name):
     mixer = mixer_of(name, **{option: 1 for option in FORMULAS[name][1] if option in ('num_agents', 'num_landmarks')})

@@ -37,7 +37,7 @@ ATTENTIONS = {
     'mhla': dict(type='TokenLevelMultiHeadAttention', num_blocks=4),
     'mila': dict(type='MambaInspiredLinearAttention'),
     'ttt': dict(type='TTTAttention'),
-    'ttt-inheriting': dict(type='InheritingTTTAttention'),
+    'transformer-to-ttt': dict(type='TransformerToTTTAttention'),
     'gdla': dict(type='GatedDifferentialLinearAttention'),
     'circulant': dict(type='CirculantAttention'),
     'visual-contrast': dict(type='VisualContrastAttention', num_agents=4),
@@ -52,7 +52,7 @@ ATTENTIONS = {
 # Attentions that reject class tokens, padding in windows or reduced keys, and those that need their own projections.
 ROWS_AND_COLUMNS = ('CirculantAttention', 'ManhattanAttention', 'BiLevelRoutingAttention', 'NeighborhoodAttention')
 WHOLE_MAPS = ('MambaInspiredLinearAttention', 'GatedDifferentialLinearAttention', *ROWS_AND_COLUMNS)
-NO_PADDING = ('TTTAttention', 'InheritingTTTAttention', 'GatedDifferentialLinearAttention', *ROWS_AND_COLUMNS)
+NO_PADDING = ('TTTAttention', 'TransformerToTTTAttention', 'GatedDifferentialLinearAttention', *ROWS_AND_COLUMNS)
 OWN_PROJECTIONS = ('FocalAttention', 'MambaInspiredLinearAttention', 'MultiScaleLinearAttention',
                    'TokenLevelMultiHeadAttention', 'TTTAttention', 'GatedDifferentialLinearAttention')
 # Loss scales for outputs that grow faster than the input, as a GradScaler would find. If only the numerator is rotated,

@@ -7,7 +7,7 @@ from mmflatten.engine.setup import build_runner, load_config
 ATTENTIONS = [dict(type=name, **more) for name, more in {
     'AgentAttention': dict(num_agents=9), 'BiLevelRoutingAttention': dict(num_regions=3), 'CirculantAttention': {},
     'ExponentialPolarityAttention': {}, 'GatedDifferentialLinearAttention': {}, 'GatedSoftmaxAttention': {},
-    'InLineAttention': {}, 'InheritingTTTAttention': {}, 'LinformerAttention': {},
+    'InLineAttention': {}, 'TransformerToTTTAttention': {}, 'LinformerAttention': {},
     'MagnitudeAwareLinearAttention': {}, 'MambaInspiredLinearAttention': {}, 'ManhattanAttention': {},
     'MultiScaleLinearAttention': {}, 'NeighborhoodAttention': dict(kernel_size=3), 'NormAwareLinearAttention': {},
     'NystromAttention': dict(num_landmarks=9), 'PerformerAttention': {}, 'PolarityAwareLinearAttention': {},

@@ -1,6 +1,7 @@
 """The papers' figures of attention for given models and images. Each `draw_*` writes PNGs and returns their numbers."""
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable
 from operator import itemgetter
 
@@ -22,7 +23,7 @@ from attention_study.measures import (
     ranks,
 )
 from attention_study.receptive_field import receptive_field
-from attention_study.study import Options, Study, save, shrink
+from attention_study.study import Study, save, shrink
 from mmengine.registry import DefaultScope
 
 from mmflatten.explain.attention import AttentionLayer
@@ -35,7 +36,7 @@ def drawn_parts(layer: AttentionLayer) -> dict[str, str]:
     return {'': 'attention', drawings.LOCAL: 'both'} if layer.local else {'': 'attention'}
 
 
-def draw_distribution(studies: list[Study], options: Options) -> dict:
+def draw_distribution(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(distribution) for study in studies}
     count = max(map(len, models.values()))
     curves = {f'layer {number}': {label: records[number]['held'] for label, records in models.items()
@@ -44,7 +45,7 @@ def draw_distribution(studies: list[Study], options: Options) -> dict:
     return dict(shares_of_keys=SHARES, models=models)
 
 
-def draw_focusing(studies: list[Study], options: Options) -> dict:
+def draw_focusing(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(focusing, has_focus) for study in studies}
     curves = {f'{label}, layer {record["number"]}':
               (record['powers'], [value / record['uniform_entropy'] for value in record['entropy']])
@@ -53,7 +54,7 @@ def draw_focusing(studies: list[Study], options: Options) -> dict:
     return models
 
 
-def draw_matrices(studies: list[Study], options: Options) -> dict:
+def draw_matrices(studies: list[Study], options: Namespace) -> dict:
     layers = {study.label: study.at(options.layer) for study in studies}
     matrices = {label + mark: layer.matrix(part=part).mean(0).cpu().numpy() for label, layer in layers.items()
                 for mark, part in drawn_parts(layer).items()}
@@ -69,7 +70,7 @@ def draw_matrices(studies: list[Study], options: Options) -> dict:
                         smallest=float(matrix.min())) for label, matrix in matrices.items()}
 
 
-def draw_rank(studies: list[Study], options: Options) -> dict:
+def draw_rank(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(ranks, reduce=mean_and_spread) for study in studies}
     curves, spreads = ({key: {label + mark: [pick(record).get(part, {}).get(key) for record in records]
                               for label, records in models.items()
@@ -83,7 +84,7 @@ def draw_rank(studies: list[Study], options: Options) -> dict:
     return dict(share=SHARE, models=models)
 
 
-def draw_maps(studies: list[Study], options: Options) -> dict:
+def draw_maps(studies: list[Study], options: Namespace) -> dict:
     numbers = {}
     for number, image in enumerate(options.images):
         picture = studies[0].pictures[number]
@@ -102,7 +103,7 @@ def draw_maps(studies: list[Study], options: Options) -> dict:
     return numbers
 
 
-def draw_concentration(studies: list[Study], options: Options) -> dict:
+def draw_concentration(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(concentration) for study in studies}
     curves = {key: {label: [record[key] / record[f'uniform_{key}'] if record[f'uniform_{key}'] else None
                             for record in records] for label, records in models.items()}
@@ -113,7 +114,7 @@ def draw_concentration(studies: list[Study], options: Options) -> dict:
     return models
 
 
-def draw_receptive_field(studies: list[Study], options: Options) -> dict:
+def draw_receptive_field(studies: list[Study], options: Namespace) -> dict:
     numbers, fields = {}, {}
     for study in studies:
         model = study.predictor.model
@@ -127,7 +128,7 @@ def draw_receptive_field(studies: list[Study], options: Options) -> dict:
     return numbers
 
 
-def draw_levels(studies: list[Study], options: Options) -> dict:
+def draw_levels(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(
         lambda layer: dict(shares={level: share.mean().item() for level, share in level_shares(layer).items()}),
         is_focal) for study in studies}
@@ -138,7 +139,7 @@ def draw_levels(studies: list[Study], options: Options) -> dict:
     return models
 
 
-def draw_biases(studies: list[Study], options: Options) -> dict:
+def draw_biases(studies: list[Study], options: Namespace) -> dict:
     numbers = {}
     for study in studies:
         biases = {f'layer {number}, level {level}': heads.cpu().numpy()
@@ -151,7 +152,7 @@ def draw_biases(studies: list[Study], options: Options) -> dict:
     return numbers
 
 
-def draw_basis(studies: list[Study], options: Options) -> dict:
+def draw_basis(studies: list[Study], options: Namespace) -> dict:
     numbers = {}
     for study in studies:
         cfg, model = study.predictor.cfg, study.predictor.model
@@ -191,12 +192,12 @@ FIGURES: dict[str, tuple[Callable, Callable | None, str]] = {
 }
 
 
-def make_figures(models: dict[str, tuple[str, str]], options: Options, names: list[str] | None = None) -> dict:
+def make_figures(models: dict[str, tuple[str, str]], options: Namespace, names: list[str] | None = None) -> dict:
     """Draw figures into `options.out`.
 
     Args:
         models: label -> config and checkpoint.
-        options: settings of the figures.
+        options: arguments of attention_figures.py.
         names: names of `FIGURES`; None for all that apply to one of the models.
 
     Returns:

@@ -1,6 +1,7 @@
 """A model run on images, with its attention layers, for the figures."""
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,31 +16,6 @@ from mmflatten.explain.maps import probe_image
 from mmflatten.predict.predictor import Predictor
 
 
-@dataclass(frozen=True)
-class Options:
-    """Settings of the figures.
-
-    Attributes:
-        images: image files.
-        out: folder for the PNGs.
-        layer: number of the layer in maps and matrices.
-        query: query of the maps, `(x, y)` in pixels of the picture as the network sees it; None for its centre.
-        stage: stage whose receptive field is drawn, from 0; -1 is the last.
-        device: device of the models; None takes a GPU if there is one.
-        module: name of the factorized attention whose basis masks are drawn; None for the one after fpn1.
-        masks: basis masks to draw; None for the six with the largest coefficients.
-    """
-
-    images: list[str]
-    out: Path
-    layer: int = 0
-    query: tuple[int, int] | None = None
-    stage: int = 0
-    device: str | None = None
-    module: str | None = None
-    masks: list[int] | None = None
-
-
 @dataclass
 class Study:
     """A model, and its attention layers recorded on every image."""
@@ -50,7 +26,7 @@ class Study:
     pictures: list[np.ndarray]
 
     @classmethod
-    def of(cls, label: str, config: str, checkpoint: str, options: Options) -> Study:
+    def of(cls, label: str, config: str, checkpoint: str, options: Namespace) -> Study:
         """Run a model on the images. Raises the errors of `probe_image`."""
         predictor = Predictor(config, checkpoint, options.device)
         probes, pictures = zip(*[probe_image(predictor, image) for image in options.images])
@@ -77,7 +53,7 @@ class Study:
         return layers[number]
 
 
-def save(options: Options, name: str, figure: Figure) -> None:
+def save(options: Namespace, name: str, figure: Figure) -> None:
     """Write a figure as a PNG."""
     path = options.out / f'{name}.png'
     figure.savefig(path, dpi=80)

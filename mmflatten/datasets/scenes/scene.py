@@ -1,4 +1,4 @@
-"""Random scenes of one to eight objects with random scale, rotation and colour that may overlap."""
+"""Random scenes of one to eight objects, more in larger ones, with random scale, rotation and colour."""
 import colorsys
 import dataclasses
 from collections.abc import Sequence
@@ -45,11 +45,17 @@ def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photog
     """Sample a square scene of `size` pixels. Every object lies inside and at least 85 % of it is visible.
 
     Objects that do not fit are left out, except for the first, which always fits.
+
+    Raises:
+        ValueError: `size` is no multiple of the objects' `reference`.
     """
-    background, source = photographs.crop(rng, size, size)
-    canvas, sprites = Canvas(background * rng.uniform(*BACKGROUND_GAIN)), []
     reference = objects.reference or size
-    for _ in range(rng.integers(1, MAX_OBJECTS * (size // reference)**2 + 1)):
+    if size % reference:
+        raise ValueError(f'size: expected a multiple of {reference}, got {size}.')
+    background, source = photographs.crop(rng, reference, reference)
+    background = np.pad(background, ((0, size - reference), (0, size - reference), (0, 0)), mode='symmetric')
+    canvas, sprites = Canvas(background * rng.uniform(*BACKGROUND_GAIN)), []
+    for _ in range(sum(int(rng.integers(1, MAX_OBJECTS + 1)) for _ in range((size // reference) ** 2))):
         sprite = _place(rng, canvas, objects.sample(rng, reference))
         if sprite is not None:
             sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite, sprites))

@@ -22,7 +22,8 @@ class Objects:
         labels: (n,), 0 to 9.
         numbers: (n,), unique numbers over both splits.
         render: samples opacity and shade, (h, w) and (h, w, 3) in [0, 1], of an image for a scene of a size in pixels.
-        reference: side of the scenes whose sizes and numbers of objects per area larger ones have; None for their own.
+        reference: side of scenes in pixels. A scene of several times this side has objects as large, about as many per
+            area, and a photograph as large, mirrored at its borders. None scales all of it with the side.
     """
 
     images: np.ndarray

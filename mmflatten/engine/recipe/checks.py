@@ -105,22 +105,29 @@ def _single_samples(training: Training) -> Iterator[str]:
 
 
 def _larger_images(training: Training) -> Iterator[str]:
-    names = [name for name, part in training.model.named_modules() if isinstance(part, RotaryMixer) and part.rotary
-             or isinstance(part, AgentAttention) and part.dwc is None]
+    falls = {name: isinstance(part, RotaryMixer) for name, part in training.model.named_modules()
+             if isinstance(part, RotaryMixer) and part.rotary
+             or isinstance(part, AgentAttention) and not part.local_terms()}
     trained, tested = (_pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test'))
-    if names and tested >= 4 * trained > 0:
-        yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where rotary positions, and '
-               f'agents without a convolution, lose accuracy ({names[0]}; lab/docs/third_study.md). Train at this '
-               'size; rotary=False leaves the positions out.')
+    if falls and tested >= 4 * trained > 0:
+        name, rotary = next(iter(falls.items()))
+        what, fix = ('rotary positions lose', ', or set rotary=False') if rotary else (
+            'agents without a convolution lose', '')
+        yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where {what} accuracy ({name}; '
+               f'lab/docs/third_study.md). Train at this size{fix}.')
 
 
 def _pixels(loader: dict) -> int:
-    """Pixels of an image behind the last step that sets its size, the largest of several, at least; 0 if none does."""
+    """Pixels of an image behind the last step that sets its size, of the largest size if there are several.
+
+    A size that keeps the ratio counts as the square of its shorter side; 0 if no step sets one.
+    """
     found = 0
     for step in next(leaves(loader.get('dataset') or {}))[0].get('pipeline') or ():
-        keep = 'scales' in step or step.get('keep_ratio')  # short sides of RandomChoiceResize
-        sizes = [np.ravel(size) for size in step.get('scales') or [step.get('crop_size') or step.get('scale') or ()]]
-        found = max((int(min(size) ** 2 if keep else size[0] * size[-1]) for size in sizes if len(size)), default=found)
+        sizes = np.array(step.get('scales') or step.get('crop_size') or step.get('scale') or (), float)  # None is NaN
+        sides = [[int(side) for side in size if side > 0] for size in np.atleast_2d(sizes)]
+        keep = step.get('keep_ratio', 'scales' in step)  # RandomChoiceResize keeps it
+        found = max((min(pair) ** 2 if keep else pair[0] * pair[-1] for pair in sides if pair), default=found)
     return found
 
 

@@ -44,7 +44,7 @@ OPERATORS = {
     'nala': 'NormAwareLinearAttention',
     'mala': 'MagnitudeAwareLinearAttention',
     'visual-contrast': 'VisualContrastAttention', 'circulant': 'CirculantAttention',
-    'mhla': 'TokenLevelMultiHeadAttention', 'ttt': 'TTTAttention', 'ttt-inheriting': 'InheritingTTTAttention',
+    'mhla': 'TokenLevelMultiHeadAttention', 'ttt': 'TTTAttention', 'transformer-to-ttt': 'TransformerToTTTAttention',
     'gdla': 'GatedDifferentialLinearAttention',
 }
 

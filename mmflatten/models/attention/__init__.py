@@ -38,7 +38,7 @@ from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, rea
 from mmflatten.models.attention.multi_scale import MultiScaleLinearAttention
 from mmflatten.models.attention.polarity_aware import ExponentialPolarityAttention, PolarityAwareLinearAttention
 from mmflatten.models.attention.softmax import SoftmaxAttention
-from mmflatten.models.attention.ttt import InheritingTTTAttention, TTTAttention
+from mmflatten.models.attention.ttt import TransformerToTTTAttention, TTTAttention
 from mmflatten.models.attention.whole_map import (
     BiLevelRoutingAttention,
     CirculantAttention,
@@ -52,7 +52,7 @@ __all__ = [
     'ConventionalAttention', 'CosFormerAttention', 'CrossCovarianceAttention', 'CrossShapedAttention',
     'EfficientAttention', 'EnhancedLinearAttention', 'ExponentialPolarityAttention', 'FactorizedAttention',
     'FocalAttention', 'FocusedLinearAttention', 'GatedDifferentialLinearAttention', 'GatedMixer',
-    'GatedSoftmaxAttention', 'HydraAttention', 'InLineAttention', 'InheritingTTTAttention',
+    'GatedSoftmaxAttention', 'HydraAttention', 'InLineAttention', 'TransformerToTTTAttention',
     'LinearAngularAttention', 'LinearAttention', 'LinformerAttention', 'LocalTerm', 'MagnitudeAwareLinearAttention',
     'MambaInspiredLinearAttention', 'ManhattanAttention', 'MapAttention', 'Maps', 'MultiScaleLinearAttention',
     'NeighborhoodAttention', 'NormAwareLinearAttention', 'NystromAttention', 'PerformerAttention',

@@ -88,7 +88,7 @@ class TTTAttention(TestTimeTraining):
 
 
 @MODELS.register_module()
-class InheritingTTTAttention(TestTimeTraining):
+class TransformerToTTTAttention(TestTimeTraining):
     """A SwiGLU network per head that learns `k -> v` by one step of gradient descent and is then applied to `q`.
 
     Its projections are those of softmax attention, whose weights it is meant to take over. Keys are normalised over the
