@@ -26,8 +26,11 @@ ITERATION = 'train_cfg = dict(max_iters=1, val_interval=1)'
 def short_waits():
     """Format no configs, which is half of a small training, and wait 0.2 s for stopped loader workers, not 5 s.
 
-    Garbage is collected after 50,000 new objects, not 700, which takes a seventh of the time of building models.
+    Garbage is collected after 50,000 new objects, not 700, which takes a seventh of the time of building models, and
+    freed memory is kept.
     """
+    from mmflatten.measure.speed.machine import keep_freed_memory
+    keep_freed_memory()
     gc.set_threshold(50_000, 10, 10)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yapf_api, 'FormatCode', lambda text, **style: (text, True))

@@ -18,26 +18,35 @@ PARTS = ('fashion.py', 'five_epochs.py')  # of configs/nano
 def data(tmp_path_factory, fashion_files) -> Path:
     root = tmp_path_factory.mktemp('data')
     build_scenes(root / 'garments', SceneOptions(train=2, val=2, size=96, seed=0), garments(fashion_files))
+    for name in ('digits', 'digits-320', 'digits-640', 'digits-choice'):
+        build_scenes(root / name, SceneOptions(train=2, val=2, size=96, seed=0))
     build_stereo_scenes(root / 'garments_stereo', StereoSceneOptions(train=2, val=2, size=96), garments(fashion_files))
     return root
+
+
+def redirect(node, data: Path) -> None:
+    """Replace the folder `data/` in all paths of a part of a config."""
+    for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
+        if isinstance(value, str) and value.startswith('data/'):
+            node[key] = f'{data}/{value.removeprefix("data/")}'
+        elif isinstance(value, (dict, list)):
+            redirect(value, data)
 
 
 @pytest.mark.parametrize('path', [path for path in CONFIGS if path.name not in PARTS], ids=lambda path: path.stem)
 def test_config_trains_and_validates(path, data, fashion_files, tmp_path):
     config = load_config(str(path), work_dir=str(tmp_path))
-    config.setdefault('val_dataloader', config.test_dataloader)
-    config.setdefault('val_evaluator', config.test_evaluator)
-    config.setdefault('val_cfg', dict(type='ValLoop'))
+    config.val_dataloader = config.get('val_dataloader') or config.test_dataloader
+    config.val_evaluator = config.get('val_evaluator') or config.test_evaluator
+    config.val_cfg = config.get('val_cfg') or dict(type='ValLoop')
     for split in ('train', 'val', 'test'):
         loader = config[f'{split}_dataloader']
         loader.update(batch_size=2, num_workers=0, persistent_workers=False)
-        if 'data_root' in loader.dataset:
-            loader.dataset.data_root = str(data / Path(loader.dataset.data_root).name)
-        else:
+        if 'data_root' not in loader.dataset and 'datasets' not in loader.dataset:
             loader.dataset.update(folder=str(fashion_files), indices=4)
+        redirect(loader, data)
     for split in ('val', 'test'):
-        if 'ann_file' in config[f'{split}_evaluator']:
-            config[f'{split}_evaluator'].ann_file = str(data / 'garments/annotations/instances_val.json')
+        redirect(config[f'{split}_evaluator'], data)
     if 'score_thr' in config.model.get('test_cfg', {}):
         config.model.test_cfg.score_thr = 0.  # random weights find nothing
     loop = dict(max_iters=1) if 'max_iters' in config.train_cfg else dict(max_epochs=1)
