@@ -12,6 +12,7 @@ import pytest
 import torch
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import DefaultScope
+from mmengine.runner import loops
 from mmengine.visualization import Visualizer
 from torch.utils.data import _utils as loader_utils
 from yapf.yapflib import yapf_api
@@ -24,7 +25,8 @@ ITERATION = 'train_cfg = dict(max_iters=1, val_interval=1)'
 
 @pytest.fixture(autouse=True, scope='session')
 def short_waits():
-    """Format no configs, which is half of a small training, and wait 0.2 s for stopped loader workers, not 5 s.
+    """Format no configs, which is half of a small training, and wait 0.2 s for stopped loader workers, not 5 s, and not
+    2 s when a training by iterations begins another pass.
 
     Garbage is collected after 50,000 new objects, not 700, which takes a seventh of the time of building models, and
     freed memory is kept.
@@ -35,6 +37,7 @@ def short_waits():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yapf_api, 'FormatCode', lambda text, **style: (text, True))
         patch.setattr(loader_utils, 'MP_STATUS_CHECK_INTERVAL', .2)
+        patch.setattr(loops, 'time', SimpleNamespace(sleep=lambda seconds: None))
         yield
     gc.unfreeze()
 
