@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2] / 'configs'
 CONFIGS = sorted(path for path in ROOT.glob('*/*.py') if path.parent.name != '_base_')
 NAMES = [path.relative_to(ROOT).as_posix() for path in CONFIGS]
 
+LARGER = re.compile(r'-[smbl][_-]|b[2-5][_-]|101|152|384|22k')  # sizes of models that have a smaller one
+
 # Counted on the official classes (the classifiers) or with the libraries' own Swin (the baselines of dense tasks).
 # FLatten-PVT's official class has a norm of 2 x 512 behind its last stage that it never calls.
 PARAMETERS = {
@@ -49,7 +51,10 @@ PARAMETERS = {
 }
 PRINTED = {row.config: row.cells['params_m'] for row in paper_rows() if not row.cells['cause']}  # in millions
 
-@pytest.mark.parametrize('name', NAMES)
+
+@pytest.mark.parametrize('name', [
+    pytest.param(name, marks=[pytest.mark.full] if LARGER.search(Path(name).stem) and Path(name).stem not in PARAMETERS
+                 else []) for name in NAMES])
 def test_config_builds_a_model_with_the_papers_parameters_and_its_channels(name, read_config):
     config = read_config(name)
     model = build_on_meta(config.model, config.default_scope)
