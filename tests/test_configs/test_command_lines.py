@@ -28,16 +28,15 @@ def redirected(node, data_root: Path, place: str) -> dict[str, str]:
 
 
 def options_of(config, data_root: Path) -> dict[str, object]:
-    """Options for two steps on small data; a classifier sees more steps, one for two of its images."""
+    """Options for two steps on small data, or for two passes; batch norms of one pixel need two images."""
     options: dict[str, object] = {'load_from': None}
     for split in ('train', 'val', 'test'):
         for part in ('dataloader', 'evaluator'):
             options |= redirected(config.get(f'{split}_{part}'), data_root, f'{split}_{part}')
         options |= {f'{split}_dataloader.num_workers': 0, f'{split}_dataloader.persistent_workers': False,
-                    f'{split}_dataloader.batch_size': 2 if config.default_scope == 'mmpretrain' else 1}
+                    f'{split}_dataloader.batch_size': 2}
     length = 'max_epochs' if 'max_epochs' in config.train_cfg else 'max_iters'
-    options[f'train_cfg.{length}'] = 1 if length == 'max_epochs' else 2
-    options |= {'train_cfg.val_interval': options[f'train_cfg.{length}'], 'default_hooks.checkpoint.interval': 1}
+    options |= {f'train_cfg.{length}': 2, 'train_cfg.val_interval': 2, 'default_hooks.checkpoint.interval': 1}
     if config.model.backbone.get('init_cfg'):
         options['model.backbone.init_cfg'] = None
     if config.default_scope == 'mmdet':  # two steps teach no detector to be sure
@@ -60,4 +59,7 @@ def test_published_config_trains_and_tests_from_the_command_line(path, read_conf
 
     run('train.py', '--work-dir', tmp_path / 'run')
     checkpoint = (tmp_path / 'run' / 'last_checkpoint').read_text()
-    assert METRICS[config.default_scope] in run('test.py', checkpoint, '--work-dir', tmp_path / 'test')
+    tested = run('test.py', checkpoint, '--work-dir', tmp_path / 'test')
+    # After two steps a detector may find nothing, which `test` says.
+    assert METRICS[config.default_scope] in tested or (
+        config.default_scope == 'mmdet' and 'so there is no AP yet' in tested)
