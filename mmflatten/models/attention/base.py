@@ -70,6 +70,13 @@ class TokenMixer(BaseModule):
         self.lepe = None
         self.proj: nn.Module = FullRangeLinear(embed_dims, embed_dims)  # products in `finish` can exceed float16
 
+    def init_weights(self) -> None:
+        super().init_weights()
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights that a subclass initialises itself; called by its constructor, and by `init_weights`."""
+
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         """Mix the tokens of a map.
 

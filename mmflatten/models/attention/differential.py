@@ -41,10 +41,6 @@ class GatedDifferentialLinearAttention(TokenMixer):
         self.proj = FullRangeLinear(2 * embed_dims, embed_dims)
         self.reset_parameters()
 
-    def init_weights(self) -> None:
-        super().init_weights()
-        self.reset_parameters()
-
     def reset_parameters(self) -> None:
         """Draw the factors from a normal distribution with standard deviation 0.1."""
         for factor in (self.factor, self.local_factor):

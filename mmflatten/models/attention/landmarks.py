@@ -84,10 +84,6 @@ class VisualContrastAttention(TokenMixer):
         self.dwc = ValueConv(embed_dims, kernel_size, bilinear=True)
         self.reset_parameters()
 
-    def init_weights(self) -> None:
-        super().init_weights()
-        self.reset_parameters()
-
     def reset_parameters(self) -> None:
         """Draw the agents' offsets and the vectors of `l` from normal distributions."""
         nn.init.trunc_normal_(self.agents, std=.02)

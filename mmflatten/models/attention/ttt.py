@@ -31,10 +31,6 @@ class TestTimeTraining(TokenMixer):
     inner: tuple[str, ...] = ()
     """Names of the inner weights."""
 
-    def init_weights(self) -> None:
-        super().init_weights()
-        self.reset_parameters()
-
     def reset_parameters(self) -> None:
         """Draw the inner weights from a truncated normal distribution with standard deviation 0.02."""
         for name in self.inner:
