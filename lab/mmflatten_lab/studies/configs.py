@@ -103,11 +103,11 @@ def _count_images(dataset: str) -> int:
 def metric_names(cfg: Config) -> list[str] | None:
     """Names of the test metrics of a config, found by testing an untrained model on two images; None if that fails."""
     with contextlib.suppress(Exception), DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
-        part = copy.deepcopy(cfg.test_dataloader)
-        part.update(num_workers=0, persistent_workers=False, batch_size=2)
-        part.dataset.indices = 2
+        cfg = copy.deepcopy(cfg)  # evaluators and models take their settings out of it
+        cfg.test_dataloader.update(num_workers=0, persistent_workers=False, batch_size=2)
+        cfg.test_dataloader.dataset.indices = 2
         model = MODELS.build({'data_preprocessor': cfg.get('data_preprocessor'), **cfg.model}).eval()
-        loader, evaluator = Runner.build_dataloader(part), Evaluator(cfg.test_evaluator)
+        loader, evaluator = Runner.build_dataloader(cfg.test_dataloader), Evaluator(cfg.test_evaluator)
         evaluator.dataset_meta = getattr(loader.dataset, 'metainfo', None)
         with torch.no_grad():
             for batch in loader:

@@ -274,6 +274,18 @@ def test_warm_up_keeps_its_share_of_the_steps(plain):
         (number, pytest.approx(.1, abs=.05), pytest.approx(.1)) for number in (80, 20, 40)]
 
 
+def test_hash_of_a_config_does_not_depend_on_the_order_of_the_runs(plain):
+    levels = {name: {'model.backbone.linear_attention': dict(_delete_=True, type=f'{name}Attention')}
+              for name in ('Softmax', 'Linear')}
+    hashes = []
+    for names in (levels, reversed(levels)):
+        study = read_study(plain(factors=dict(attention={name: levels[name] for name in names})))
+        runs = expand(study)
+        check_runs(study, runs)
+        hashes.append({run.name: run.config_hash for run in runs})
+    assert hashes[0] == hashes[1]
+
+
 def test_positions_inside_an_attention_are_told_from_its_local_term(plain):
     wrapped = dict(mixer=dict(type='SoftmaxAttention'), local_kernel=5, gate='silu')
     options = dict(WithLocalTermAndGate=wrapped, FocusedLinearAttention=dict(kernel_size=None),
