@@ -57,11 +57,11 @@ class CellHead(BaseModule):
         self.fc = Linear(in_channels, num_classes)
 
     def loss(self, feats: tuple[Tensor, ...], data_samples: list[Any], **kwargs: Any) -> dict[str, Tensor]:
-        labels_BN = torch.stack([sample.cell_labels for sample in data_samples])
+        labels_BN = torch.stack([sample.cell_labels for sample in data_samples]).to(feats[-1].device)
         return dict(loss=F.cross_entropy(self(feats).transpose(1, 2), labels_BN, ignore_index=NO_LABEL))
 
     def predict(self, feats: tuple[Tensor, ...], data_samples: list[Any], **kwargs: Any) -> list[Any]:
-        for sample, classes in zip(data_samples, self(feats).argmax(-1)):
+        for sample, classes in zip(data_samples, self(feats).argmax(-1).cpu()):
             sample.set_data(dict(cell_classes=classes))
         return data_samples
 

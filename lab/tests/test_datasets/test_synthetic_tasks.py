@@ -109,3 +109,10 @@ def test_head_classifies_every_token_and_the_metric_counts_those_that_are_asked(
     evaluator = Evaluator(CellAccuracy())
     evaluator.process(data_samples=samples, data_batch=None)
     assert evaluator.evaluate(2) == {'cells/accuracy': pytest.approx(100 * right / 5)}
+
+
+def test_head_brings_the_labels_to_the_device_of_the_scores():
+    sample = DataSample()
+    sample.set_field(torch.zeros(4, dtype=torch.long), 'cell_labels')
+    loss = CellHead(4, 3).to('meta').loss((torch.randn(1, 4, 2, 2, device='meta'),), [sample])['loss']
+    assert loss.device.type == 'meta'
