@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from mmcv.transforms import Compose
-from mmengine.dataset import pseudo_collate
-from mmengine.model import BaseModel
 from torch import Tensor
 
 from mmflatten.explain.drawings import draw_attention, panel_grid
+from mmflatten.explain.maps import network_picture
 from mmflatten.models.attention import FactorizedAttention
+from mmflatten.predict.predictor import Image, Predictor
 
 DEFAULT = 'neck.attentions.1'  # the module in the paper's figure
 
@@ -42,38 +41,22 @@ def find_attention(model: torch.nn.Module, name: str | None = None) -> tuple[str
     return name, modules[name]
 
 
-def basis_of_image(model: BaseModel, attention: FactorizedAttention, pipeline: Sequence[dict],
-                   image: str | Path) -> BasisMasks:
-    """Run an OpenMMLab model on an image and record the masks that `attention` computes.
-
-    Args:
-        model: a model with `extract_feat`, on the CPU or a GPU.
-        attention: a module of the model.
-        pipeline: test pipeline of the config; steps that load annotations are skipped.
-        image: an image file.
+def basis_of_image(predictor: Predictor, attention: FactorizedAttention, image: Image) -> BasisMasks:
+    """Predict on an image and record the masks that `attention`, a module of the model, computes first.
 
     Raises:
-        ValueError: `extract_feat` is missing or does not run `attention`.
+        PredictionError: the image cannot be read or used.
+        ValueError: predictions do not run `attention`.
     """
-    if not hasattr(model, 'extract_feat'):
-        raise ValueError('model: expected a classifier, detector or segmentor with extract_feat, '
-                         f'got {type(model).__name__}.')
-    steps = [step for step in pipeline if 'Annotations' not in step['type']]
-    packed = Compose(steps)(dict(img_path=str(image), img_id=0))
-    batch = model.data_preprocessor(pseudo_collate([packed]), False)
     inputs: list[Tensor] = []
-    with torch.no_grad(), attention.register_forward_pre_hook(lambda module, args: inputs.append(args[0])):
-        model.eval().extract_feat(batch['inputs'])
+    with attention.register_forward_pre_hook(lambda module, args: inputs.append(args[0][:1])):
+        picture = network_picture(predictor, image)
     if not inputs:
-        raise ValueError('--module: extract_feat does not run this attention. Choose another one.')
+        raise ValueError('--module: predictions do not run this attention. Choose another one.')
     with torch.no_grad():
         coefficients, basis = attention.factors(inputs[0])
-    pixels = packed['inputs']
-    masks = F.interpolate(basis.flatten(1, 2).float(), batch['inputs'].shape[-2:], mode='bilinear')
-    # The model pads the image on the right and at the bottom.
-    masks = masks[0, :, :pixels.shape[-2], :pixels.shape[-1]]
-    return BasisMasks(pixels.flip(0).permute(1, 2, 0).numpy(), masks.cpu().numpy(),
-                      coefficients.flatten(3).mean(-1).flatten().cpu().numpy())
+    masks = F.interpolate(basis.flatten(1, 2).float(), picture.shape[:2], mode='bilinear')[0]
+    return BasisMasks(picture, masks.cpu().numpy(), coefficients.flatten(3).mean(-1).flatten().cpu().numpy())
 
 
 def most_used(results: Sequence[BasisMasks], number: int) -> list[int]:

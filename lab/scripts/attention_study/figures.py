@@ -24,7 +24,6 @@ from attention_study.measures import (
 )
 from attention_study.receptive_field import receptive_field
 from attention_study.study import Study, save, shrink
-from mmengine.registry import DefaultScope
 
 from mmflatten.explain.attention import AttentionLayer
 from mmflatten.explain.drawings import attention_figure
@@ -155,11 +154,8 @@ def draw_biases(studies: list[Study], options: Namespace) -> dict:
 def draw_basis(studies: list[Study], options: Namespace) -> dict:
     numbers = {}
     for study in studies:
-        cfg, model = study.predictor.cfg, study.predictor.model
-        name, attention = find_attention(model, options.module)
-        with DefaultScope.overwrite_default_scope(study.predictor.scope):
-            results = [basis_of_image(model, attention, cfg.test_dataloader.dataset.pipeline, image)
-                       for image in options.images]
+        name, attention = find_attention(study.predictor.model, options.module)
+        results = [basis_of_image(study.predictor, attention, image) for image in options.images]
         masks = options.masks or most_used(results, 6)
         path = options.out / f'basis_{study.label}.png'
         draw_basis_masks(results, masks, path)
