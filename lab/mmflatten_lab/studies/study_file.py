@@ -55,9 +55,9 @@ def _resized(content: dict, changes: dict) -> dict:
     """Apply a size: factors keep the listed levels, parts in `MERGED` take new fields, all else is replaced."""
     factors = _mapping(content.get('factors'), 'factors')
     for name, kept in _mapping(changes.pop('factors', None), 'sizes.factors').items():
-        if isinstance(factors.get(name), dict) and isinstance(kept, (list, tuple)):
-            levels, names = text_keys(factors[name]), list(map(str, kept))
-            for level in names:
+        if isinstance(factors.get(name), dict) and not isinstance(kept, dict):
+            levels = text_keys(factors[name])
+            for level in (names := list(map(str, kept if isinstance(kept, (list, tuple)) else [kept]))):
                 check_name(f'sizes.factors.{name}', level, levels)
             kept = {level: options for level, options in levels.items() if level in names}
         elif name not in factors:

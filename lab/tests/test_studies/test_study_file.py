@@ -328,6 +328,7 @@ def test_fields_and_levels_of_the_command_line(plain):
     assert [claim.text for claim in study.claims] == ['third > softmax'] and study.interim == [1, 2]
     assert list(study.factors['attention']) == ['softmax', 'third'] and study.seeds == [0, 2]
     assert study.budget.epochs == 2 and study.options == {'train_dataloader.batch_size': 4}
+    assert list(read_study(path, fields={'factors.attention': 'third'}).factors['attention']) == ['third']
     for wrong in ({'factors.attention': ['fourth']}, {'factors.colour': ['red']}):
         with pytest.raises(StudyError, match=str(next(iter(wrong.values()))[0]) + '|colour'):
             read_study(path, fields=wrong)
