@@ -1,4 +1,4 @@
-"""Tests of the third study: Welch's test against each reference, and the sizes of both kinds of tables."""
+"""Tests of the third study: Welch's test against each reference, for each combination of the other factors."""
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,24 +12,25 @@ def test_compare_has_the_interval_and_holms_correction():
     table = third_study.compare(values, 'none')
     assert table.index.tolist() == ['mala', 'relu'] and table.difference['mala'] == pytest.approx(-8)
     single = stats.ttest_ind(values['mala'], values['none'], equal_var=False).pvalue
-    assert table.p['mala'] == pytest.approx(2 * single) and table.p['relu'] > .5
-    variance = values['mala'].var() / 3 + values['none'].var() / 3
-    freedom = variance ** 2 / ((values['mala'].var() / 3) ** 2 / 2 + (values['none'].var() / 3) ** 2 / 2)
-    half = stats.t.ppf(.975, freedom) * variance ** .5
+    assert table.p_holm['mala'] == pytest.approx(2 * single) and table.p_holm['relu'] > .5
+    parts = [values[name].var() / 3 for name in ('mala', 'none')]
+    freedom = sum(parts) ** 2 / sum(part ** 2 / 2 for part in parts)
+    half = stats.t.ppf(.975, freedom) * sum(parts) ** .5
     assert [table.low['mala'], table.high['mala']] == pytest.approx([-8 - half, -8 + half])
 
 
-@pytest.mark.parametrize('names, tasks', [
-    ([f'cells/accuracy_{size}' for size in (49, 196, 784, 3136)], ['local', 'far']),
-    ([f'{size}x/coco/segm_mAP' for size in (1, 4, 16)], None)])
-def test_tables_of_tokens_and_of_detectors(names, tasks, tmp_path, capsys):
-    rows = [{'state': 'finished', 'levels.attention': level, 'value': value + seed,
-             **({'levels.task': task} if task else {}),
-             **{f'metrics.{name}': float(np.log(number + value + seed)) for number, name in enumerate(names)}}
-            for task in tasks or [None] for level, value in (('softmax', 80), ('none', 70), ('mala', 60))
+@pytest.mark.parametrize('names, others', [
+    ([f'cells/accuracy_{size}' for size in (49, 196, 784, 3136)], [{'levels.task': 'local'}, {'levels.task': 'far'}]),
+    ([f'{size}x/coco/segm_mAP' for size in (1, 4, 16)], [{'levels.rate': '4e-3'}])])
+def test_each_combination_of_other_factors_has_its_tests_and_panel(names, others, tmp_path, capsys):
+    rows = [{'state': 'finished', 'mode': 'recipe', 'levels.attention': level, **other,
+             'value': value + seed + 5 * number,
+             **{f'metrics.{name}': float(np.log(value + seed)) for name in names}}
+            for number, other in enumerate(others) for level, value in (('softmax', 80), ('none', 70), ('mala', 60))
             for seed in range(3)]
     pd.DataFrame([*rows, {**rows[0], 'state': 'failed', 'value': np.nan}]).to_csv(tmp_path / 'runs.csv', index=False)
     third_study.main(str(tmp_path / 'runs.csv'), str(tmp_path / 'runs.png'))
     printed = capsys.readouterr().out
-    assert all(f'{task}, against softmax' in printed for task in tasks or ['detector']) and 'mala' in printed
-    assert (tmp_path / 'runs.png').stat().st_size > 1000
+    titles = ['local', 'far'] if len(others) > 1 else ['recipe']
+    assert all(f'{title}, against {reference}' in printed for title in titles for reference in ('none', 'softmax'))
+    assert printed.count('-20.0') == len(titles) and (tmp_path / 'runs.png').stat().st_size > 1000

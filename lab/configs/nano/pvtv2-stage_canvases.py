@@ -1,13 +1,13 @@
-"""One stage of PVT, of the size of DeiT nano, that labels the tokens of canvases of garments.
+"""One stage of PVTv2, of the size of DeiT nano, that labels the tokens of canvases of garments.
 
-A table of positions, which is resized; softmax attention with keys reduced twice, letter S, or another one of all keys.
+An attention of all keys, or the softmax attention of the family with keys reduced twice, letter S.
 """
 _base_ = ['./deit-nano_canvases.py']
 
 model = dict(
     backbone=dict(
         _delete_=True,
-        type='mmflatten.FLattenPVT',
+        type='mmflatten.FLattenPVTv2',
         arch=dict(embed_dims=(64,), depths=(4,), num_heads=(2,), mlp_ratios=(4,)),
         attn_types='L',
         linear_attention=dict(type='SoftmaxAttention'),
