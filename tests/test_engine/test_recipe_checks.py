@@ -52,6 +52,9 @@ MISTAKES = [
     ('larger-images', 'agent/agent-deit-t_8xb128_in1k.py', {
         'model.backbone.linear_attention.kernel_size': None, 'test_dataloader.dataset.pipeline.2.crop_size': 448}),
     ('larger-images', MALA, {
+        'model.backbone.linear_attention.gated': False, 'model.backbone.linear_attention.rotary': False,
+        'test_dataloader.dataset.pipeline.2.crop_size': 448}),
+    ('larger-images', MALA, {
         'train_dataloader.dataset.pipeline.1': dict(type='RandomResize', scale=[(400, 96), (400, 112)],
                                                     keep_ratio=True),
         'test_dataloader.dataset.pipeline.2.crop_size': 224}),
@@ -84,6 +87,11 @@ def training(name: str, options: dict[str, Any] | None = None, **kwargs: Any) ->
 @pytest.mark.parametrize('name, config, options', MISTAKES)
 def test_check_warns_of_the_mistake_alone(name, config, options):
     assert {check for check, _ in warnings_of(training(config, options))} == {name}
+
+
+def test_check_takes_larger_images_without_positions_beside_a_local_term():
+    assert warnings_of(training(MALA, {'model.backbone.linear_attention.rotary': False,
+                                       'test_dataloader.dataset.pipeline.2.crop_size': 448})) == []
 
 
 def test_check_names_limits_below_the_objects_of_an_image():

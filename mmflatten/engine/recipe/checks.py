@@ -12,7 +12,7 @@ from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.datasets import leaves, read_metainfo
 from mmflatten.engine.recipe.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
 from mmflatten.engine.recipe.training import Training
-from mmflatten.models.attention import AgentAttention
+from mmflatten.models.attention import AgentAttention, MagnitudeAwareLinearAttention
 from mmflatten.models.attention.gated import RotaryMixer
 
 
@@ -105,14 +105,15 @@ def _single_samples(training: Training) -> Iterator[str]:
 
 
 def _larger_images(training: Training) -> Iterator[str]:
-    falls = {name: isinstance(part, RotaryMixer) for name, part in training.model.named_modules()
-             if isinstance(part, RotaryMixer) and part.rotary
-             or isinstance(part, AgentAttention) and not part.local_terms()}
+    bare = {name for name, part in training.model.named_modules()
+            if isinstance(part, (AgentAttention, MagnitudeAwareLinearAttention)) and not part.local_terms()}
+    falls = {name: name not in bare for name, part in training.model.named_modules()
+             if name in bare or isinstance(part, RotaryMixer) and part.rotary}
     trained, tested = (_pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test'))
     if falls and tested >= 4 * trained > 0:
         name, rotary = next(iter(falls.items()))
         what, fix = ('rotary positions lose', ', or set rotary=False') if rotary else (
-            'agents without a convolution lose', '')
+            'agents and MALA without a convolution lose', '')
         yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where {what} accuracy ({name}; '
                f'lab/docs/third_study.md). Train at this size{fix}.')
 
