@@ -48,7 +48,7 @@ LIBRARIES: dict[str, Library] = {library.name: library for library in (
     Library('mmdet', 'onedl-mmdetection', '>=3.5.1', '3.5.1', 'detection', ('mmdet',), '3.6'),
     Library('mmseg', 'onedl-mmsegmentation', '>=1.4.2', '1.4.2', 'segmentation', ('mmsegmentation',), '1.5'),
 )}
-INSTALL_LAB = 'pip install mmflatten-lab, or in a checkout: pip install -e lab'
+INSTALL_LAB = 'pip install -e lab in a checkout; else make wheels, then pip install --find-links dist mmflatten-lab'
 MIXERS = 'mmflatten.mixers'  # group of entry points: installed packages name their attentions there
 CORE = ('torch', 'torchvision', 'numpy', 'einops', 'mmengine')  # every task needs mmcv too
 
