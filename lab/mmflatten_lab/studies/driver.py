@@ -10,7 +10,7 @@ from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.costs import check_runs
 from mmflatten_lab.studies.executors import Executor
 from mmflatten_lab.studies.folder import PROGRESS, RESULT, RUN, StudyFolder, read_file, write_json
-from mmflatten_lab.studies.runs import ENDED, FAILED, StudyRun, expand
+from mmflatten_lab.studies.runs import ENDED, FAILED, FINISHED, StudyRun, expand
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import StudyError, pluralize
 from mmflatten_lab.studies.worker import LOG, NO_SPACE
@@ -32,7 +32,7 @@ class Driver:
     def __init__(self, study: Study, folder: StudyFolder, executor: Executor, log: Callable[[str], None],
                  published: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self.study, self.folder, self.executor, self.log = study, folder, executor, log
-        self.published = published or {}
+        self.published = {name: run for name, run in (published or {}).items() if run.get('state') == FINISHED}
         self.start = time.monotonic()
         self.runs: dict[str, StudyRun] = {}
         self.attempts: Counter[str] = Counter()

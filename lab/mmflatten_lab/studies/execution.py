@@ -86,7 +86,7 @@ def execute_run(folder: Path) -> None:
     versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     machine = {**{name: version for name, version in versions.items() if version}, **describe_machine(device)}
-    run = StudyRun('').with_result(content['result'])
+    run = StudyRun(folder.name).with_result(content['result'])
     run.state, run.machine, run.git_commit = FINISHED, machine, git_commit()
     checkpoint = train_run(folder, config, hook)
     metrics = test(load_config(str(config), work_dir=str(folder / 'test')), checkpoint)

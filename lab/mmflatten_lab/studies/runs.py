@@ -64,8 +64,8 @@ class StudyRun:
         return {key: value for key, value in vars(self).items() if key not in PLANNED}
 
     def with_result(self, result: Mapping[str, Any]) -> StudyRun:
-        """Return this run with the fields of a result. Fields of another version of mmflatten are ignored."""
-        return replace(self, **{key: value for key, value in result.items() if key in self.result()})
+        """Return this run, which keeps its name, with the fields of a result that this version of mmflatten has."""
+        return replace(self, **{key: value for key, value in result.items() if key in self.result() and key != 'name'})
 
 
 def expand(study: Study) -> list[StudyRun]:

@@ -198,6 +198,10 @@ def test_published_runs_are_reused_where_their_config_is_the_same(study_file, dr
                                         if value not in ({}, '', None)}
     own = study_file(factors=dict(yaml.safe_load(path.read_text())['factors'], seed=3))
     executor = fake_executor(lambda run: 70.)
+    unfinished = {first[0].name: {**published[first[0].name], 'state': 'running'}}  # of a report on the results so far
+    again = drive(own, executor, out='half', published={**published, **unfinished})
+    assert sorted(executor.submitted) == sorted([first[0].name, *(run.name for run in again if run.seed == 2)])
+    executor = fake_executor(lambda run: 70.)
     again = drive(own, executor, out='new', published=published)
     assert sorted(executor.submitted) == sorted(run.name for run in again if run.seed == 2)
     assert [run.value for run in again if run.seed < 2] == [run.value for run in first]

@@ -56,8 +56,8 @@ def test_folders_links_and_large_files_are_named(tmp_path):
 
 def test_unknown_fields_are_ignored(tmp_path):
     (tmp_path / RESULT).write_text(json.dumps({**CONTENT[RESULT], 'energy': 5, 'disk': 7}))
-    run = StudyRun('r').with_result(read_file(tmp_path / RESULT))
-    assert run.value == .5 and run.disk == 0 and not hasattr(run, 'energy')
+    run = StudyRun('r').with_result({**read_file(tmp_path / RESULT), 'name': '/elsewhere'})
+    assert run.name == 'r' and run.value == .5 and run.disk == 0 and not hasattr(run, 'energy')
 
 
 def test_study_goes_on_beside_damaged_files(study_file, drive, fake_executor, tmp_path, capsys):
