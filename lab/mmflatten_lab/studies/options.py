@@ -7,6 +7,7 @@ import mmengine.registry
 from mmengine.registry import Registry
 
 from mmflatten.engine.setup import require_scope
+from mmflatten.hub.allowed_classes import WORDS
 from mmflatten.registry import SCOPE
 from mmflatten.tasks import tasks
 from mmflatten.text import clip
@@ -21,7 +22,7 @@ DATA_FIELDS = frozenset((
     'ann_file split folder size padding flip number seed task pairs symbols density topk metric canvases').split())
 REGISTRIES = ('model', 'task util', 'weight initializer', 'optimizer', 'optim_wrapper', 'optimizer wrapper constructor',
               'parameter scheduler', 'dataset', 'data sampler', 'metric', 'evaluator', 'loop')
-# Classes of other libraries, besides all of mmflatten. None of them imports code that an argument names.
+# Classes of other libraries, besides all of mmflatten.
 TYPES = frozenset((
     'BN SyncBN GN LN ReLU GELU SiLU TruncNormal Constant Normal Kaiming Xavier ImageClassifier GlobalAveragePooling '
     'ResNet LinearNeck LinearClsHead CrossEntropyLoss LabelSmoothLoss FocalLoss QualityFocalLoss GIoULoss L1Loss '
@@ -32,8 +33,10 @@ TYPES = frozenset((
     'ConstantLR LinearLR CosineAnnealingLR MultiStepLR PolyLR EpochBasedTrainLoop IterBasedTrainLoop ValLoop TestLoop '
     'DefaultSampler InfiniteSampler RepeatDataset ConcatDataset CustomDataset Accuracy CocoMetric IoUMetric').split())
 PLAIN = (type(None), bool, int, float, str, dict, list, tuple)
-# Without brackets and quotes: OpenMMLab evaluates some texts as expressions, and MMEngine replaces {{names}}.
-WORDS = re.compile(r'[\w .,:;/+@~=^<>#&!?-]*')
+# Fields that hold text. Others could be evaluated, imported, or unpickled from an address, such as `class_weight`.
+TEXT = {**dict.fromkeys(WORDS | {'dtype', 'gate', 'metric', 'split', 'task', 'loss_scale'}, r'[\w-]*'),
+        **dict.fromkeys(('data_root', 'folder', 'load_from'), PLACE := r'[\w .,:;/+@~=^<>#&!?-]*'),
+        'ann_file': r'([\w .,/+@~=-]*\.(json|txt))?', 'type': r'[\w.+-]*', '_scope_': r'\w*'}
 UNREGISTERED = {'nms': ('nms', 'soft_nms'), 'roi_layer': ('RoIAlign', 'RoIPool'), 'clip_grad': ('norm', 'value')}
 ELSEWHERE = 'Set it in the base config, which is a program.'
 
@@ -58,9 +61,11 @@ def _not_a_data_field(path: str, name: str) -> ValueError:
 
 
 def _check_value(path: str, value: Any) -> None:
-    name = path.rpartition('.')[2]
-    if not isinstance(value, PLAIN) or not WORDS.fullmatch(path + (value if isinstance(value, str) else '')):
-        raise ValueError(f'{clip(path)}: expected numbers, and words without brackets and quotes. {ELSEWHERE}')
+    name = next(name for name in reversed(path.split('.')) if not name.isdecimal())
+    pattern = TEXT.get(name, 'none') if isinstance(value, str) else ''
+    if not isinstance(value, PLAIN) or not re.fullmatch(PLACE, path) or pattern and not re.fullmatch(pattern, value):
+        raise ValueError(f'{clip(path)}: expected numbers, or a word in a field of {", ".join(sorted(TEXT))}, got '
+                         f'{clip(str(value))}. {ELSEWHERE}')
     scope = value if name == '_scope_' else str(value).rpartition('.')[0] if name == 'type' else ''
     if scope and scope not in scopes():
         raise ValueError(f'{clip(path)}: expected a type of {", ".join(scopes())}, got {clip(str(value))}. {ELSEWHERE}')
