@@ -59,8 +59,21 @@ def test_old_best_is_kept_until_the_new_best_is_complete(tiny, tools, fails, mon
     assert checkpoints(tiny) == ['best_error_epoch_1.pth', 'epoch_1.pth', 'epoch_2.pth']
 
     monkeypatch.setattr(os, 'replace', replace)
-    assert tools.train([tiny.config, '--resume', *best]) == 0
+    # What a checkpoint names in another place stays there: it may be of a copied run, or from somebody else.
+    content = torch.load(tiny.work_dir / 'epoch_2.pth', weights_only=False)
+    state = content['message_hub']['runtime_info']
+    other = tiny.folder / 'other' / 'best_error_epoch_1.pth'
+    other.parent.mkdir()
+    other.touch()
+    for elsewhere in (other, other.parent):
+        state['best_ckpt'] = str(elsewhere)
+        torch.save(content, tiny.work_dir / 'epoch_2.pth')
+        assert tools.train([tiny.config, '--resume', tiny.work_dir / 'epoch_2.pth', *best]) == 0
+        assert other.exists()
     assert checkpoints(tiny) == ['best_error_epoch_3.pth', 'epoch_1.pth', 'epoch_2.pth', 'epoch_3.pth']
+    state['keep_ckpt_ids'] = ['/../../other/best_error_epoch_1']
+    torch.save(content, tiny.work_dir / 'epoch_2.pth')
+    assert 'keep_ckpt_ids' in fails('train', tiny.config, '--resume', tiny.work_dir / 'epoch_2.pth', *best)
 
 
 def test_checkpoint_loads_without_pickle(trained):

@@ -2,6 +2,7 @@
 import contextlib
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from mmengine.dist import all_gather_object, get_rank, is_main_process
 from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmflatten.checkpoints.run_files import CheckpointWriteError, remove_leftovers
+from mmflatten.checkpoints.run_files import CheckpointError, CheckpointWriteError, remove_leftovers
 from mmflatten.engine.hooks.training import NonFiniteError
 from mmflatten.registry import HOOKS
 from mmflatten.text import shorten
@@ -52,6 +53,10 @@ class CheckpointHook(_CheckpointHook):
         self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
         if self._requested['interval'] is None:
             self.interval = runner.train_loop.val_interval
+        ids = runner.message_hub.runtime_info.get('keep_ckpt_ids', [])  # a resumed file deletes those of its names
+        if not isinstance(ids, list) or not all(type(number) is int for number in ids):
+            raise CheckpointError(f'checkpoint {runner._load_from}: keep_ckpt_ids: expected numbers, got '
+                                  f'{str(ids)[:80]}. To start from its weights: --cfg-options load_from=FILE')
         super().before_train(runner)
         if is_main_process() and '://' not in str(self.out_dir):
             remove_leftovers(self.out_dir)
@@ -130,8 +135,13 @@ class CheckpointHook(_CheckpointHook):
             yield
             return
         previous, backend, outdated = self.last_ckpt, self.file_backend, set()
-        self.file_backend = SimpleNamespace(isfile=backend.isfile, isdir=backend.isdir, join_path=backend.join_path,
-                                            remove=outdated.add, rmtree=outdated.add)
+
+        def here(path: str) -> str:  # a resumed file names the best one, and the run may have moved
+            return backend.join_path(self.out_dir, Path(path).name)
+
+        self.file_backend = SimpleNamespace(
+            isfile=lambda path: backend.isfile(here(path)), isdir=lambda path: False, join_path=backend.join_path,
+            remove=lambda path: outdated.add(here(path)))
         try:
             yield
         except BaseException as error:
@@ -144,8 +154,8 @@ class CheckpointHook(_CheckpointHook):
         finally:
             self.file_backend = backend
         best = getattr(self, 'best_ckpt_path_dict', {})
-        for path in outdated - {getattr(self, 'best_ckpt_path', None), *best.values()}:
-            (backend.rmtree if backend.isdir(path) else backend.remove)(path)
+        for path in outdated - {here(path) for path in (getattr(self, 'best_ckpt_path', None), *best.values()) if path}:
+            backend.remove(path)
 
 
 def _train_sampler(runner: Runner) -> Any:
