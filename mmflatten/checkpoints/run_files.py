@@ -14,7 +14,7 @@ from pathlib import Path
 from mmengine.logging import print_log
 
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.torch_file import MAX_BYTES, is_zip, whole_archive
+from mmflatten.checkpoints.torch_file import MAX_BYTES, ZIP, whole_archive
 from mmflatten.console import OUT_OF_SPACE, space_hint
 from mmflatten.files import problem_of
 
@@ -137,13 +137,12 @@ def what_is_wrong(path: str | Path) -> str | None:
         return None
     try:
         with open(path, 'rb') as file:
-            if is_zip(path):
+            if (start := file.read(len(ZIP))) == ZIP:
                 with whole_archive(file):
                     return None
-            start = file.read(1)
     except Exception as error:  # headers that lie
         return f'it is damaged: {str(error)[:200]}'
-    return None if start == b'\x80' else 'it is not a PyTorch checkpoint' if start else 'it is empty'
+    return None if start.startswith(b'\x80') else 'it is not a PyTorch checkpoint' if start else 'it is empty'
 
 
 def require_whole(path: str | Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-import pickletools
+import struct
 import sys
 import threading
 import warnings
@@ -30,18 +30,15 @@ from torch.serialization import (
 )
 from torch.utils._pytree import tree_leaves
 
+from mmflatten.checkpoints.pickle_size import require_small
 from mmflatten.checkpoints.placeholders import NUMPY, Inert, InertDict, as_list
 from mmflatten.files import problem_of
 
 MAX_BYTES = 2**42
-_ZIP = b'PK\x03\x04'
+ZIP = b'PK\x03\x04'  # the format of PyTorch since 1.6
+_END = 98  # bytes behind the list of members, which PyTorch writes as zip64
 _LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'  # PyTorch's magic number
 _LEGACY_PICKLES = 4  # that number, version, machine and content, before the storages
-_MARKS, _NAME = 1000, 1000  # nested containers under construction, and characters of a class
-_INSTRUCTIONS = frozenset(  # of a pickle, that PyTorch knows
-    'PROTO STOP MARK GLOBAL NEWOBJ REDUCE BUILD APPEND APPENDS SETITEM SETITEMS TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_TUPLE '
-    'EMPTY_LIST EMPTY_DICT EMPTY_SET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 BINFLOAT LONG1 BINUNICODE '
-    'SHORT_BINSTRING BINPERSID BINGET LONG_BINGET BINPUT LONG_BINPUT'.split())
 _LOCK = threading.RLock()
 
 
@@ -81,12 +78,6 @@ def read_torch(path: str | Path, map_location: Any = 'cpu',
         raise ValueError(f'{path}: is not a complete file of torch.save: {reason}{kind}.') from error
 
 
-def is_zip(path: str | Path) -> bool:
-    """Return True for the format of PyTorch since 1.6, False for the older one and for other files."""
-    with open(path, 'rb') as file:
-        return file.read(len(_ZIP)) == _ZIP
-
-
 @contextlib.contextmanager
 def whole_archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
     """Open an archive of PyTorch after a check of its members, whose checksums PyTorch itself does not compare.
@@ -110,7 +101,18 @@ def whole_archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
             raise ValueError(f'its parts have {total} bytes, and the file has {size}')
         if (damaged := archive.testzip()) is not None:
             raise ValueError(f'its part {damaged[:80]} is damaged')
+        if not _ends_as_written(file, size) or len({*map(str.lower, archive.namelist())}) < len(archive.namelist()):
+            raise ValueError('it is not an archive as PyTorch writes it, and could be read in another way than checked')
         yield archive
+
+
+def _ends_as_written(file: BinaryIO, size: int) -> bool:
+    """Return True if the list of members ends where Python looks for it, and is where the file says, as for PyTorch."""
+    file.seek(-min(size, _END), io.SEEK_END)
+    record, length, start, locator, place, end, comment = struct.unpack(
+        '<4s36x2Q4s4xQ4x4s16xH', file.read().rjust(_END, b'\0'))
+    marks = (record, locator, end) == (b'PK\x06\x06', b'PK\x06\x07', b'PK\x05\x06')
+    return marks and place == start + length == size - _END and not comment
 
 
 def _read(file: BinaryIO, map_location: Any, known: Mapping[str, Any]) -> tuple[Any, list[str]]:
@@ -118,21 +120,22 @@ def _read(file: BinaryIO, map_location: Any, known: Mapping[str, Any]) -> tuple[
     file.seek(0)
     start = file.read(len(_LEGACY))
     file.seek(0)
-    if start.startswith(_ZIP):
+    if start.startswith(ZIP):
         with whole_archive(file) as archive:
             name, = (name for name in archive.namelist() if name.rpartition('/')[2] == 'data.pkl')
             pickled = archive.read(name)
-        _require_small(io.BytesIO(pickled), size)
+        require_small(io.BytesIO(pickled), size)
     elif start == _LEGACY:
         for _ in range(_LEGACY_PICKLES):
             begin = file.tell()
-            _require_small(file, size)
+            require_small(file, size)
         end = file.tell()
+        require_small(file, size)  # the names of the storages
         file.seek(begin)
         pickled = file.read(end - begin)
     else:
         pickled = file.read()
-        _require_small(io.BytesIO(pickled), size)
+        require_small(io.BytesIO(pickled), size)
         file = _zipped(pickled)
     content, replaced = _load(file, pickled, map_location, known)
     _require_own_memory(content, size)
@@ -147,46 +150,6 @@ def _zipped(pickled: bytes) -> BinaryIO:
             archive.writestr(f'archive/{name}', data)
     file.seek(0)
     return file
-
-
-def _require_small(file: BinaryIO, size: int) -> None:
-    """Read the instructions of one pickle, and raise ValueError if it would become much more than it is.
-
-    Tuples that hold another tuple twice, again and again, unfold to any size, and Python would hash all of it. The
-    stack holds the unfolded size of each tuple and text; calls may double it, other objects count as one.
-    """
-    stack: list[int] = []
-    marks: list[int] = []
-    memo: dict[int, int] = {}
-    containers, limit = 0, 10**6 + 4 * size
-    argument: Any
-    for opcode, argument, _ in pickletools.genops(file):
-        name = opcode.name
-        if name not in _INSTRUCTIONS or name == 'PROTO' and argument != 2:
-            raise ValueError(f'it is a pickle with {name} {argument or ""}, and PyTorch reads those of protocol 2')
-        if name == 'GLOBAL' and (argument.split()[-1] == 'bytearray' or len(argument) > _NAME):
-            raise ValueError('it names a bytearray, which takes any memory, or an endless name')
-        if name == 'MARK':
-            marks.append(len(stack))
-        elif 'GET' in name:
-            stack.append(memo[argument])
-        elif 'PUT' in name:
-            memo[argument] = stack[-1]
-        else:
-            taken: list[int] = []
-            if pickletools.markobject in opcode.stack_before:
-                taken = stack[(start := marks.pop()):]
-                del stack[start:]
-            for _ in range(len(opcode.stack_before) - 2 * (pickletools.markobject in opcode.stack_before)):
-                taken.append(stack.pop())
-            unfolded = (1 + sum(taken) if name.startswith('TUPLE') else 2 * taken[0] if name == 'REDUCE' else
-                        len(argument) if isinstance(argument, (str, bytes)) else 1)
-            stack += [unfolded] * len(opcode.stack_after)
-            containers += name.startswith(('EMPTY', 'TUPLE', 'REDUCE', 'NEWOBJ'))
-            if unfolded > limit or containers > 10**5 + size // 8:
-                raise ValueError(f'it would unfold to far more than its {size} bytes')
-        if len(marks) > _MARKS:
-            raise ValueError(f'it nests more than {_MARKS} containers')
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@ import argparse
 import ast
 import os
 import pickle
+import re
 import shutil
 import struct
 import sys
@@ -158,9 +159,9 @@ def call(function: bytes, *arguments: bytes) -> bytes:
 
 
 def zipped(path: Path, pickled: bytes) -> Path:
-    with zipfile.ZipFile(path, 'w') as archive:
-        for name, data in (('data.pkl', pickled), ('byteorder', 'little'), ('version', '3')):
-            archive.writestr(f'a/{name}', data)
+    writer = torch._C.PyTorchFileWriter(str(path))
+    writer.write_record('data.pkl', pickled, len(pickled))
+    writer.write_end_of_file()
     return path
 
 
@@ -225,15 +226,21 @@ def doubled(codec: str, times: int) -> bytes:
     return first + times * (b'q\x01h\x00h\x01' + text(codec) + b'\x86R')
 
 
+def encoded(codec: str, letters: str, times: int) -> bytes:
+    return b'](c_codecs\nencode\nq\x00' + text(letters) + text(codec) + b'\x86q\x01R' + times * b'h\x00h\x01R' + b'e'
+
+
 @pytest.mark.parametrize('pickled', [
     b'}' + nested_tuples(60) + b'Ks', named('builtins', 'set') + b'](' + nested_tuples(60) + b'e\x85R',
     call(named('__builtin__', 'bytearray'), b'\x8a\x05' + (6 * 10**9).to_bytes(5, 'little')), b'(' * 10**6,
-    b'(' + b']' * 10**6 + b't', doubled('hex', 33), b']' * 10**5 + b'a' * (10**5 - 1),
+    b'(' + b']' * 10**6 + b't', doubled('hex', 33), encoded('utf-32', 'a' * 1000, 1),
+    encoded('latin1', 'a' * 10**5, 50), b']' * 10**5 + b'a' * (10**5 - 1),
     b'(S"x"\nios\nsystem\n', b'\x8c\x02os\x8c\x06system\x93', b'\x82\x01', b'J\xff\xff\xff\x7fQ', b'Nr\xff\xff\xff\x10',
     named('torch', 'FloatStorage') + b'N}' + text('x') + b'Ks\x86b',
     b'cos\nsystem\n',
     named('x', 'y' * 2000) + b')R', b'N' + b'2' * 100], ids=[
-        'tuples', 'set of tuples', 'bytearray', 'marks', 'lists', 'codec', 'nested lists', 'INST', 'STACK_GLOBAL',
+        'tuples', 'set of tuples', 'bytearray', 'marks', 'lists', 'codec', 'growing codec', 'repeated text',
+        'nested lists', 'INST', 'STACK_GLOBAL',
         'EXT', 'persistent id', 'memo', 'attributes of a class', 'os.system', 'long name', 'DUP'])
 @pytest.mark.parametrize('kind', ['zip', 'pickle'])
 def test_hostile_pickle_ends_with_an_error(tmp_path, pickled, kind):
@@ -252,6 +259,42 @@ def test_state_of_a_numpy_type_makes_no_pointers(tmp_path):
              + b'K\x00tsK\x08K\x01K\x00tb')
     content, replaced = read_torch(zipped(tmp_path / 'a.pth', b'\x80\x02' + dtype + state + b'.'))
     assert isinstance(content, Inert) and replaced == ['numpy.dtype']
+
+
+def test_names_of_storages_in_the_older_format_stay_small(tmp_path):
+    path = tmp_path / 'older.pth'
+    torch.save({}, path, _use_new_zipfile_serialization=False)
+    whole = path.read_bytes()
+    end = whole.rindex(b'\x80\x02')
+    path.write_bytes(whole[:end] + b'\x80\x02}' + nested_tuples(40) + b'Ks.')
+    with pytest.raises(ValueError, match=r'older\.pth.*unfold'):
+        read_torch(path)
+
+
+def test_archive_with_two_lists_of_members_is_refused(tmp_path):
+    """Python reads the list before the end, and PyTorch the one where the end says that it is."""
+    path = zipped(tmp_path / 'two.pth', b'\x80\x02' + text('a' * 1000) + b'.')
+    assert read_torch(path)[0] == 'a' * 1000
+    whole = path.read_bytes()
+    start, end = whole.index(b'PK\x01\x02'), whole.rindex(b'PK\x05\x06')
+    lists = [bytearray(whole[start:end]), bytearray(whole[start:end])]
+    size = len(lists[0])
+    for part in lists:
+        struct.pack_into('<Q', part, size - 76 + 48, 2 * start)  # the first one, behind two copies of the members
+    struct.pack_into('<Q', lists[1], size - 20 + 8, 2 * start + size - 76)
+    for entry in (place.start() for place in re.finditer(rb'PK\x01\x02', lists[1])):
+        offset, = struct.unpack_from('<L', lists[1], entry + 42)
+        struct.pack_into('<L', lists[1], entry + 42, offset + start - size)  # the second copy, for Python
+    path.write_bytes(2 * whole[:start] + lists[0] + lists[1] + whole[end:])
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None and archive.infolist()[0].header_offset == start
+    assert torch.load(path, weights_only=True) == 'a' * 1000
+    with pytest.raises(ValueError, match=r'two\.pth.*another way'):
+        read_torch(path)
+    torch.save({'a': torch.ones(2)}, path)
+    path.write_bytes(path.read_bytes() + b'a comment')
+    with pytest.raises(ValueError, match=r'two\.pth'):
+        read_torch(path)
 
 
 def test_parts_that_share_their_bytes_are_refused(tmp_path):

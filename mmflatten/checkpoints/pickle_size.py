@@ -1,0 +1,69 @@
+"""What a pickle would become, from its instructions, without running them."""
+import pickletools
+from typing import Any, BinaryIO
+
+_MARKS, _NAME = 1000, 1000  # nested containers under construction, and characters of a class
+_INSTRUCTIONS = frozenset(  # of a pickle, that PyTorch knows
+    'PROTO STOP MARK GLOBAL NEWOBJ REDUCE BUILD APPEND APPENDS SETITEM SETITEMS TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_TUPLE '
+    'EMPTY_LIST EMPTY_DICT EMPTY_SET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 BINFLOAT LONG1 BINUNICODE '
+    'SHORT_BINSTRING BINPERSID BINGET LONG_BINGET BINPUT LONG_BINPUT'.split())
+
+
+class _Latin1(int):
+    """Size of `_codecs.encode`, which PyTorch always calls, of 'latin1', or of a pair ending with it."""
+
+
+_ENCODE, _LATIN1 = _Latin1(1), _Latin1(6)
+
+
+def _unfolded(name: str, argument: Any, taken: list[int]) -> int:
+    """Return the size of what an instruction makes of the values that it takes, the last of them first."""
+    if name == 'REDUCE':
+        if taken[1] is _ENCODE and not isinstance(taken[0], _Latin1):
+            raise ValueError('it encodes text in another way than NumPy, which may take any time and memory')
+        return 2 * taken[0]
+    if name.startswith('TUPLE'):
+        return (_Latin1 if name == 'TUPLE2' and taken[0] is _LATIN1 else int)(1 + sum(taken))
+    if argument in ('_codecs encode', 'latin1'):
+        return _LATIN1 if argument == 'latin1' else _ENCODE
+    return len(argument) if isinstance(argument, (str, bytes)) else 1
+
+
+def require_small(file: BinaryIO, size: int) -> None:
+    """Read the instructions of one pickle, and raise ValueError if it would become much more than it is.
+
+    Tuples that hold another tuple twice, again and again, unfold to any size, and Python would hash all of it. The
+    stack holds the unfolded size of each tuple and text; calls may double it, all together, other objects count as one.
+    """
+    stack: list[int] = []
+    marks: list[int] = []
+    memo: dict[int, int] = {}
+    containers, called, limit = 0, 0, 10**6 + 4 * size
+    argument: Any
+    for opcode, argument, _ in pickletools.genops(file):
+        name = opcode.name
+        if name not in _INSTRUCTIONS or name == 'PROTO' and argument != 2:
+            raise ValueError(f'it is a pickle with {name} {argument or ""}, and PyTorch reads those of protocol 2')
+        if name == 'GLOBAL' and (argument.split()[-1] == 'bytearray' or len(argument) > _NAME):
+            raise ValueError('it names a bytearray, which takes any memory, or an endless name')
+        if name == 'MARK':
+            marks.append(len(stack))
+        elif 'GET' in name:
+            stack.append(memo[argument])
+        elif 'PUT' in name:
+            memo[argument] = stack[-1]
+        else:
+            taken: list[int] = []
+            if pickletools.markobject in opcode.stack_before:
+                taken = stack[(start := marks.pop()):]
+                del stack[start:]
+            for _ in range(len(opcode.stack_before) - 2 * (pickletools.markobject in opcode.stack_before)):
+                taken.append(stack.pop())
+            unfolded = _unfolded(name, argument, taken)
+            stack += [unfolded] * len(opcode.stack_after)
+            containers += name.startswith(('EMPTY', 'TUPLE', 'REDUCE', 'NEWOBJ'))
+            called += unfolded if name == 'REDUCE' else 0
+            if max(unfolded, called) > limit or containers > 10**5 + size // 8:
+                raise ValueError(f'it would unfold to far more than its {size} bytes')
+        if len(marks) > _MARKS:
+            raise ValueError(f'it nests more than {_MARKS} containers')
