@@ -11,7 +11,8 @@ _ARGUMENT = re.compile(r'[A-Za-z]\w{0,63}', re.ASCII)
 _WORD = re.compile(r'[\w-]{1,64}', re.ASCII)
 _TRAINING = ('init_cfg', 'pretrained', 'loss', 'data_preprocessor')  # not needed, or written in another way
 _DEPTH, _ITEMS = 60, 4096
-_LARGEST, _LARGER = 2**14, dict(num_classes=2**20, progressive_norm=2**40)  # classes, and steps of a training
+_LARGEST, _LIMITS = 2**14, dict(  # classes, steps of a training, and sides of maps that a forward pass makes
+    num_classes=2**20, progressive_norm=2**40, pool_scales=2**6, output_size=2**6, sampling_ratio=2**6)
 
 
 class HubError(ValueError):
@@ -71,8 +72,8 @@ def accepted(value: Any, scope: str, where: str, argument: str = 'model', depth:
             return value
         case None | bool():
             return value
-        case int() | float() if abs(value) <= _LARGER.get(argument, _LARGEST):
+        case int() | float() if abs(value) <= _LIMITS.get(argument, _LARGEST):
             return value
     kinds = 'a word or numbers' if argument in WORDS else 'numbers'
-    raise HubError(f'{where}: expected {kinds} up to {_LARGER.get(argument, _LARGEST)}, got {str(value)[:80]!r}. '
+    raise HubError(f'{where}: expected {kinds} up to {_LIMITS.get(argument, _LARGEST)}, got {str(value)[:80]!r}. '
                    'A published model has no other text.')

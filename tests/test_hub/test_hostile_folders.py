@@ -13,7 +13,7 @@ import torch
 
 from mmflatten.apis import from_pretrained
 from mmflatten.hub import allowed_classes
-from mmflatten.hub.config_data import HubError
+from mmflatten.hub.config_data import HubError, accepted
 from mmflatten.hub.folder import CONFIG, FACTS, LIMITS, WEIGHTS, facts_of, read_published, shipped
 from mmflatten.hub.remote import locate
 from mmflatten.models.attention import SoftmaxAttention
@@ -115,6 +115,12 @@ MODEL = {
     'number of many digits': in_backbone(img_size=10**4000),
     'not a dictionary': lambda model: model.clear(),
 }
+
+
+def test_maps_that_a_forward_pass_makes_stay_small():
+    assert accepted(dict(pool_scales=[1, 64]), 'mmseg', 'model') == dict(pool_scales=[1, 64])
+    with pytest.raises(HubError, match=r'pool_scales\[1\].*up to 64, got 16384'):
+        accepted(dict(pool_scales=[1, 2**14]), 'mmseg', 'model')
 
 
 @pytest.fixture
