@@ -124,6 +124,7 @@ def read_config(path: str) -> ReadableConfig:
         FileNotFoundError: there is no such config.
         ConfigError: the config, or a file that it inherits from, cannot be read. The message names the file.
     """
+    from mmflatten.checkpoints import loading  # noqa: F401 registers the safe reading of weights; needs OpenCV
     path = config_file(path)
     try:
         with importable(Path(path).parent, Path()):
@@ -199,6 +200,7 @@ def model_config(cfg: Config) -> dict:
 
 def build_model(cfg: Config) -> nn.Module:
     """Build the config's model in the scope of its library."""
+    from mmflatten.checkpoints import loading  # noqa: F401 registers the safe reading of weights
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
         return MODELS.build(model_config(cfg))
 

@@ -1,11 +1,10 @@
 """Read checkpoints without running code from them, and load weights into a model; errors name the first keys."""
-import contextlib
+import hashlib
 import logging
 import os
 import re
-import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,6 @@ from mmflatten.text import shorten
 
 _TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
 _NAMED_MODELS = {'torchvision': get_torchvision_models, 'open-mmlab': get_external_models}  # name -> address
-_lock = threading.Lock()
-_replaced: list[dict] = []  # MMEngine's table, once for each context
 
 
 class _History(HistoryBuffer):
@@ -54,27 +51,11 @@ class _History(HistoryBuffer):
 _KNOWN = {'mmengine.logging.history_buffer.HistoryBuffer': _History, 'builtins.getattr': type('getattr', (Inert,), {})}
 
 
-@contextlib.contextmanager
-def safe_reading() -> Iterator[None]:
-    """Make MMEngine read all checkpoints with `load_from_local` inside this context.
-
-    MMEngine 0.10 unpickles a file that `weights_only=True` rejects, which runs code from the file. Models of any
-    library load their `init_cfg` through its table of loaders, and replacing the table is the only way in.
-    """
-    with _lock:
-        _replaced.append(CheckpointLoader._schemes)
-        CheckpointLoader._schemes = {'': load_from_local}
-    try:
-        yield
-    finally:
-        with _lock:  # the last context to end restores the table of the first
-            table = _replaced.pop()
-            if not _replaced:
-                CheckpointLoader._schemes = table
-
-
+@CheckpointLoader.register_scheme([*CheckpointLoader._schemes], force=True)
 def load_from_local(filename: str | Path, map_location: Any = 'cpu') -> Any:
     """Read a checkpoint. Objects of foreign classes become inert placeholders, and a warning names them.
+
+    It is registered for all addresses that MMEngine knows, whose own reading would run code from a file.
 
     Args:
         filename: a file, or an address: `https://`, or a name after `torchvision://` or `open-mmlab://`. It is
@@ -106,7 +87,9 @@ def _download(address: str) -> Path:
     if not address.startswith(('http://', 'https://')):
         raise CheckpointError(f'checkpoint {address}: expected a file, https://, torchvision://NAME or '
                               'open-mmlab://NAME. Download the file and name it.')
-    path = Path(get_dir(), 'checkpoints', address.partition('?')[0].rpartition('/')[2])
+    # By the whole address: files of other addresses have the same name, and others load `checkpoints` less carefully.
+    folder = hashlib.sha256(address.encode()).hexdigest()[:16]
+    path = Path(get_dir(), 'mmflatten', folder, address.partition('?')[0].rpartition('/')[2])
     for here in (is_main_process(), True):  # other machines may have another disk
         if here and not path.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from mmengine.dist import is_main_process
 from mmengine.evaluator import Evaluator
 from mmengine.logging import MMLogger
 from mmengine.optim import BaseOptimWrapper, OptimWrapper
-from mmengine.runner import BaseLoop, CheckpointLoader
+from mmengine.runner import BaseLoop
 from mmengine.visualization import Visualizer
 from torch import nn
 from torch.utils.data import DataLoader
@@ -75,8 +75,7 @@ class Runner(mmengine.runner.Runner):
     _configured: Configured | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        with loading.safe_reading():  # constructors of models may load checkpoints
-            super().__init__(*args, **kwargs)
+        super().__init__(*args, **kwargs)
         require_matching_channels(self.model)
 
     def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
@@ -137,8 +136,7 @@ class Runner(mmengine.runner.Runner):
         if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
         try:
-            with loading.safe_reading():  # `init_weights` loads checkpoints of `init_cfg`
-                return super().train()
+            return super().train()
         except CheckpointError as error:
             checkpoint = ((self.cfg.get('model', {}).get('backbone') or {}).get('init_cfg') or {}).get('checkpoint')
             if checkpoint is None or '://' in checkpoint or Path(checkpoint).exists():
@@ -180,8 +178,7 @@ class Runner(mmengine.runner.Runner):
         Raises:
             CheckpointError: the checkpoint is missing, damaged, of another model, or cannot be resumed.
         """
-        with loading.safe_reading():
-            checkpoint = CheckpointLoader.load_checkpoint(filename, map_location)
+        checkpoint = loading.load_from_local(filename, map_location)
         loading.require_dict(checkpoint, filename)
         if self._resume:
             loading.require_training_state(checkpoint, filename)

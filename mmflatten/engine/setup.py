@@ -129,12 +129,6 @@ def _require_graphs(cfg: Config) -> None:
             raise ValueError(f'--compile graphs: requires {need}. Use --compile.')
 
 
-def set_deterministic(cfg: Config) -> None:
-    """Use deterministic algorithms only. An operator that has none raises RuntimeError at the first step."""
-    os.environ.setdefault('CUBLAS_WORKSPACE_CONFIG', ':4096:8')  # read by cuBLAS when it starts
-    cfg.randomness = {**cfg.get('randomness', {}), 'deterministic': True}
-
-
 def set_auto_scale_lr(cfg: Config) -> None:
     """Scale the learning rate with the total batch, relative to the config's `auto_scale_lr.base_batch_size`."""
     if not (cfg.get('auto_scale_lr') or {}).get('base_batch_size'):

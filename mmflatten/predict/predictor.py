@@ -11,7 +11,7 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 
-from mmflatten.checkpoints.loading import load_from_local, load_weights, safe_reading
+from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.config import require_parts
 from mmflatten.console import error_text, quiet_decoders, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
@@ -61,7 +61,7 @@ class Predictor:
         require_same(trained_classes(content), metainfo.get('classes'), f'checkpoint {checkpoint}', 'the config',
                      'Use the config of the training.')
         # Otherwise the scope of an earlier predictor for another library remains.
-        with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
+        with quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), None, self.device)
         self.model = self._inferencer.model
         load_weights(self.model, content, str(checkpoint))

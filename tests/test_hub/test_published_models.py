@@ -56,14 +56,12 @@ def test_folder_states_metrics_seed_classes_and_hashes(published):
 
 def test_backbone_loads_through_init_cfg(published):
     from mmengine.registry import MODELS, DefaultScope
-
-    from mmflatten.checkpoints.loading import safe_reading
     run = published(DETECTOR)
     file = str(run.folder / 'model.safetensors')
     weights = load_file(file)
     options = dict(arch=dict(embed_dims=16, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)), attn_types='LLSS',
                    img_size=160, softmax_window=5)
-    with DefaultScope.overwrite_default_scope('mmdet'), safe_reading():
+    with DefaultScope.overwrite_default_scope('mmdet'):
         backbone = MODELS.build(dict(type='mmflatten.FLattenSwin', out_indices=(1, 2, 3), **options, init_cfg=dict(
             type='Pretrained', checkpoint=file, prefix='backbone.')))
         backbone.init_weights()

@@ -4,8 +4,8 @@ A module imports only from its own layer and the layers below. `tests/test_insta
 """
 LAYERS = (
     ('version', 'requirements', 'text', 'files', 'data_folders', 'ops', 'structures'),
-    ('registry', 'config'),
-    ('models', 'evaluation', 'console', 'checkpoints'),
+    ('registry', 'config', 'console', 'checkpoints'),
+    ('models', 'evaluation'),
     ('datasets', 'timm'),
     ('tasks',),
     ('measure',),

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.evaluator import Evaluator
-from mmengine.registry import MODELS, DefaultScope
+from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 
-from mmflatten.config import require_parts
+from mmflatten.config import build_model, require_parts
 from mmflatten.engine.datasets import DatasetError, build_dataset
 from mmflatten.engine.recipe.settings import schedulers, training_length, training_set
 from mmflatten.engine.setup import load_config
@@ -106,7 +106,7 @@ def metric_names(cfg: Config) -> list[str] | None:
         cfg = copy.deepcopy(cfg)  # evaluators and models take their settings out of it
         cfg.test_dataloader.update(num_workers=0, persistent_workers=False, batch_size=2)
         cfg.test_dataloader.dataset.indices = 2
-        model = MODELS.build({'data_preprocessor': cfg.get('data_preprocessor'), **cfg.model}).eval()
+        model = build_model(cfg).eval()
         loader, evaluator = Runner.build_dataloader(cfg.test_dataloader), Evaluator(cfg.test_evaluator)
         evaluator.dataset_meta = getattr(loader.dataset, 'metainfo', None)
         with torch.no_grad():

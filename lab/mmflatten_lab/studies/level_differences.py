@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 
+from mmflatten.config import build_model
 from mmflatten.console import quiet_libraries
 from mmflatten.measure.flops.model_cost import image_shape
 from mmflatten.models.attention import TokenMixer
@@ -58,8 +58,7 @@ class Level:
 def inspect_level(cfg: Config) -> Level:
     """Build the model of a config and inspect it."""
     torch.manual_seed(0)
-    with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
-        model = MODELS.build(cfg.model)
+    model = build_model(cfg)
     mixers = [module for module in model.modules() if isinstance(module, TokenMixer)]
     return Level(*_sees_order(getattr(model, 'backbone', None), image_shape(cfg)),
                  ', '.join(sorted(gates_of(model))),

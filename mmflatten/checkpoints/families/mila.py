@@ -1,14 +1,9 @@
 """MILA (LeapLabTHU/MLLA), ViT^3 and H-ViT^3 (LeapLabTHU/ViTTT), and circulant attention on DeiT."""
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM
 from mmflatten.checkpoints.families.skeletons import vit
-from mmflatten.checkpoints.key_tables import Axes, Family, Key, Part, affine, batch_norm, dense, single
+from mmflatten.checkpoints.key_tables import Axes, Family, Part, affine, batch_norm, dense, single
 
 ROTATIONS = 'angles determined by the map size'
-
-
-def _conv_bn(official: str, ours: str, norm: str) -> tuple[Key, ...]:
-    """Return the keys of a convolution without bias and its batch norm."""
-    return *single(f'{official}.conv.weight', f'{ours}.weight'), *batch_norm(f'{official}.norm', norm)
 
 
 def _stem(*official: str) -> Part:
@@ -16,7 +11,8 @@ def _stem(*official: str) -> Part:
     places = (('conv1.0', 'conv1.1'), ('pair.0', 'pair.1'), ('pair.3', 'pair.4'), ('conv2.0', 'conv2.1'),
               ('conv2.3', 'conv2.4'))
     return Part('patch_embed', 'backbone.stages.0.embed', {
-        'stem': tuple(key for name, place in zip(official, places) for key in _conv_bn(name, *place))})
+        'stem': tuple(key for name, (conv, norm) in zip(official, places) for key in (
+            *single(f'{name}.conv.weight', f'{conv}.weight'), *batch_norm(f'{name}.norm', norm)))})
 
 
 _DOWNSAMPLING = Part('layers.{i-1}.downsample', 'backbone.stages.{i}.embed', {'downsampling': (

@@ -135,7 +135,7 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
-        if not rules.is_known(func):
+        if not (rules.operator_name(func) in rules.MAC_RULES or rules.is_free(func) or rules.is_elementwise(func)):
             with self:
                 out = func.decompose(*args, **kwargs)
             if out is not NotImplemented:

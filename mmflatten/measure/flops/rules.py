@@ -76,11 +76,6 @@ def _resize(factor: int) -> Rule:
     return lambda *args, out, **kwargs: {OTHER: factor * out.numel()}
 
 
-def _mean(x: Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Cost:
-    # nn.AdaptiveAvgPool2d(1) is dispatched as this mean.
-    return {OTHER: x.numel()} if x.dim() == 4 and list(dim or ()) == [-1, -2] else {}
-
-
 # Elementwise arithmetic that `mmengine.analysis` counts, with its factors.
 OPENMMLAB_RULES: dict[str, Rule] = {
     'aten::native_layer_norm': _norm(2, 5, 4),
@@ -91,7 +86,8 @@ OPENMMLAB_RULES: dict[str, Rule] = {
     'aten::upsample_bilinear2d': _resize(4),
     'aten::grid_sampler_2d': _resize(4),
     'aten::_adaptive_avg_pool2d': lambda x, *args, **kwargs: {OTHER: x.numel()},
-    'aten::mean': _mean,
+    'aten::mean': lambda x, dim=None, *args, **kwargs: {  # nn.AdaptiveAvgPool2d(1) is dispatched as this one
+        OTHER: x.numel()} if x.dim() == 4 and list(dim or ()) == [-1, -2] else {},
 }
 
 # Elementwise operators that PyTorch tags neither as pointwise nor as a reduction.
@@ -132,8 +128,3 @@ def is_elementwise(func: OpOverload) -> bool:
     """Return True for elementwise operators (activations, norms, pooling, resizing, sums), without MACs."""
     tagged = torch.Tag.pointwise in func.tags or getattr(torch.Tag, 'reduction', None) in func.tags
     return tagged or operator_name(func).removeprefix('aten::') in _ELEMENTWISE
-
-
-def is_known(func: OpOverload) -> bool:
-    """Return True if an operator has a rule or needs none."""
-    return operator_name(func) in MAC_RULES or is_free(func) or is_elementwise(func)

@@ -34,16 +34,11 @@ def tile_of(kernel: str, width: int) -> Tile:
         kernel: name of the kernel.
         width: channels of a head, or of all heads for 'norms'.
     """
-    DP = max(16, power_of_2(width))
+    DP = max(16, 1 << (width - 1).bit_length())  # the next power of two
     if kernel == 'norms':
         return Tile(DP, max(1, 1024 // DP), 1)
     masked = DP > width  # the masks of padded channels take registers
     return Tile(DP, BLOCK, 8 if masked and kernel == 'key_backward' else 4)
-
-
-def power_of_2(number: int) -> int:
-    """Return the smallest power of two that is not smaller than `number`."""
-    return 1 << (number - 1).bit_length()
 
 
 def is_cheaper(tokens: int, width: int, feature_map: str) -> bool:
