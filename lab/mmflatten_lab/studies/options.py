@@ -35,7 +35,7 @@ TYPES = frozenset((
 PLAIN = (type(None), bool, int, float, str, dict, list, tuple)
 # Fields that hold text. Others could be evaluated, imported, or unpickled from an address, such as `class_weight`.
 TEXT = {**dict.fromkeys(WORDS | {'dtype', 'gate', 'metric', 'split', 'task', 'loss_scale'}, r'[\w-]*'),
-        **dict.fromkeys(('data_root', 'folder', 'load_from'), PLACE := r'[\w .,:;/+@~=^<>#&!?-]*'),
+        **dict.fromkeys(('data_root', 'folder'), r'[\w .,/+@~=-]*'), 'load_from': (PLACE := r'[\w .,:;/+@~=^<>#&!?-]*'),
         'ann_file': r'([\w .,/+@~=-]*\.(json|txt))?', 'type': r'[\w.+-]*', '_scope_': r'\w*'}
 UNREGISTERED = {'nms': ('nms', 'soft_nms'), 'roi_layer': ('RoIAlign', 'RoIPool'), 'clip_grad': ('norm', 'value')}
 ELSEWHERE = 'Set it in the base config, which is a program.'
