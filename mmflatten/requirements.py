@@ -37,8 +37,8 @@ class Library:
 
 
 LIBRARIES: dict[str, Library] = {library.name: library for library in (
-    Library('torch', 'torch', '>=2.6', '2.15.0', 'everything', untested='2.16'),
-    Library('torchvision', 'torchvision', '>=0.21', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
+    Library('torch', 'torch', '>=2.10', '2.15.0', 'everything', untested='2.16'),
+    Library('torchvision', 'torchvision', '>=0.25', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
     Library('numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything except mmflatten.ops', untested='3'),
     Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
     Library('mmengine', 'onedl-mmengine', '>=0.10.12', '0.10.12', 'models, training',

@@ -11,11 +11,8 @@ from torch import Tensor
 
 
 def is_exporting() -> bool:
-    """Return True while `torch.export` or the ONNX exporter traces, False while `torch.compile` does.
-
-    PyTorch 2.6 has no such flag; there, an export with `strict=True` is not recognised.
-    """
-    return getattr(torch.compiler, 'is_exporting', torch.compiler.is_compiling)()
+    """Return True while `torch.export` or the ONNX exporter traces, False while `torch.compile` does."""
+    return torch.compiler.is_exporting()
 
 
 # As `torch.compiler.assume_constant_result` does, which imports the compiler: Dynamo calls the function instead of

@@ -98,11 +98,9 @@ def curve(key: str, runs: Mapping[str, Sequence[dict]]) -> Lines:
         points = [(record['step'], record[key]) for record in records if key in record
                   and is_training(record) == of_training and not is_undefined(key, record[key])]
         lines[name] = tuple(zip(*points)) if points else ((), ())
-    by_epoch = not of_training and all(map(_counts_epochs, runs.values()))
+    # MMEngine logs the steps of validations as epochs in training by epoch.
+    by_epoch = not of_training and all(
+        max((record['step'] for record in records if not is_training(record)), default=0)
+        <= max((record.get('epoch', 0) for record in records if is_training(record)), default=0)
+        for records in runs.values())
     return Lines(lines, 'epoch' if by_epoch else 'iteration', markers=not of_training)
-
-
-def _counts_epochs(records: Sequence[dict]) -> bool:
-    """Return True if the steps of validations are epochs, as MMEngine logs them in training by epoch."""
-    last = max((record['step'] for record in records if not is_training(record)), default=0)
-    return last <= max((record.get('epoch', 0) for record in records if is_training(record)), default=0)

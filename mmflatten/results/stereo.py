@@ -1,8 +1,6 @@
 """Analysis of stereo models: errors of disparity by distance, and the worst pairs."""
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -20,7 +18,10 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     limit = results.setting('max_disp', MAX_DISPARITY)
     metric = StereoMetric(limit)
     metric.process(None, results.entries)
-    pairs = [_evaluated(entry, limit) for entry in results.entries]
+    pairs = []
+    for truth, predicted in ((entry['gt_disparity'], entry['pred_disparity']) for entry in results.entries):
+        mask = truth['valid'] if limit is None else truth['valid'] & (truth['data'] < limit)
+        pairs.append((truth['data'][mask].float(), predicted['data'][mask].float()))
     true, predicted = (torch.cat(values) for values in zip(*pairs))
     if not len(true):
         raise ResultsError(f'max_disp: no pixel of {results.path} has a true disparity below the limit, got {limit}.')
@@ -30,13 +31,6 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
         'stereo', len(pairs), metric.compute_metrics(metric.results), 'end-point error in pixels',
         [(int(index), float(epes[index])) for index in order],
         dict(distances=_distance_table(true, predicted)))
-
-
-def _evaluated(entry: dict[str, Any], limit: float | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return true and predicted disparities (n,) of the evaluated pixels."""
-    truth = entry['gt_disparity']
-    mask = truth['valid'] if limit is None else truth['valid'] & (truth['data'] < limit)
-    return truth['data'][mask].float(), entry['pred_disparity']['data'][mask].float()
 
 
 def _distance_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:

@@ -45,7 +45,7 @@ def test_check_task_warns_once_of_untested_versions(check_task):
     assert 'torch 2.16.0' in output and 'onedl-mmdetection 4.0' in output and 'numpy' not in output
 
 
-@pytest.mark.parametrize('version', ['2.6', '2.6.0+cpu', '2.10.0', '2.15.1+cu132'])
+@pytest.mark.parametrize('version', ['2.10', '2.10.0+cpu', '2.11.0', '2.15.1+cu132'])
 def test_check_task_compares_release_numbers(check_task, version):
     assert check_task({**TESTED, 'torch': version}) == (0, '')
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
 from mmflatten.datasets.storage import read_rgb
@@ -63,15 +62,10 @@ def _draw(run: TrainedRun, index: int, score: float, budget: int) -> str:
         draw_sample(run.task.visualizer(metainfo_of(run.results)), image, run.task.restore(entry), file, score=score)
         pixels = read_rgb(file)
     while True:
-        url = _data_url(pixels, min(1, side / max(pixels.shape[:2])))
+        picture, file = Image.fromarray(pixels), io.BytesIO()
+        size = [max(1, round(length * min(1, side / max(picture.size)))) for length in picture.size]
+        picture.resize(size, Image.Resampling.LANCZOS).save(file, 'WEBP', quality=80, method=2)
+        url = 'data:image/webp;base64,' + base64.b64encode(file.getvalue()).decode()
         if len(url) <= budget or side == MIN_SIDE:
             return url
         side = max(MIN_SIDE, int(0.9 * side * (budget / len(url)) ** 0.5))
-
-
-def _data_url(pixels: np.ndarray, scale: float) -> str:
-    """Scale RGB pixels and encode them as a WebP data URL."""
-    picture, file = Image.fromarray(pixels), io.BytesIO()
-    size = [max(1, round(scale * side)) for side in picture.size]
-    picture.resize(size, Image.Resampling.LANCZOS).save(file, 'WEBP', quality=80, method=2)
-    return 'data:image/webp;base64,' + base64.b64encode(file.getvalue()).decode()

@@ -32,8 +32,7 @@ def test_only_exports_are_exports():
     x = torch.zeros(1)
     assert torch.compile(Asks(), backend='eager', fullgraph=True)(x) == 0 == Asks()(x)
     assert torch.export.export(Asks(), (x,), strict=False).module()(x) == 1
-    if hasattr(torch.compiler, 'is_exporting'):  # PyTorch 2.6 cannot tell
-        assert torch.export.export(Asks(), (x,), strict=True).module()(x) == 1
+    assert torch.export.export(Asks(), (x,), strict=True).module()(x) == 1
 
 
 
