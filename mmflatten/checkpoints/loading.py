@@ -20,11 +20,10 @@ from mmengine.runner.checkpoint import (
 )
 from torch import Tensor, nn
 from torch.hub import download_url_to_file, get_dir
-from torch.utils._pytree import tree_leaves
 
 from mmflatten.checkpoints.convert import BACKBONE, unwrapped
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.placeholders import Inert
+from mmflatten.checkpoints.placeholders import Inert, leaves
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.text import shorten
@@ -201,4 +200,4 @@ def require_training_state(checkpoint: dict, filename: str) -> None:
 
 def has_placeholders(content: Any) -> bool:
     """Return True if nested containers hold a placeholder."""
-    return any(isinstance(leaf, Inert) for leaf in tree_leaves(content))
+    return any(isinstance(leaf, Inert) for leaf in leaves(content))

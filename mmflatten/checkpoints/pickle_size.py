@@ -1,7 +1,9 @@
 """What a pickle would become, from its instructions, without running them."""
 import pickletools
+import re
 from typing import Any, BinaryIO
 
+_TENSORS = re.compile(r'torch\S* \w*(Tensor|Storage)')
 _MARKS, _NAME = 1000, 1000  # nested containers under construction, and characters of a class
 _INSTRUCTIONS = frozenset(  # of a pickle, that PyTorch knows
     'PROTO STOP MARK GLOBAL NEWOBJ REDUCE BUILD APPEND APPENDS SETITEM SETITEMS TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_TUPLE '
@@ -9,24 +11,29 @@ _INSTRUCTIONS = frozenset(  # of a pickle, that PyTorch knows
     'SHORT_BINSTRING BINPERSID BINGET LONG_BINGET BINPUT LONG_BINPUT'.split())
 
 
-class _Latin1(int):
-    """Size of `_codecs.encode`, which PyTorch always calls, of 'latin1', or of a pair ending with it."""
+class _Special(int):
+    """Size of a value that `_unfolded` knows by its identity, or of a pair of any text and 'latin1'."""
 
 
-_ENCODE, _LATIN1 = _Latin1(1), _Latin1(6)
+_ENCODE, _TENSOR, _LATIN1 = _Special(1), _Special(1), _Special(6)
 
 
 def _unfolded(name: str, argument: Any, taken: list[int]) -> int:
-    """Return the size of what an instruction makes of the values that it takes, the last of them first."""
-    if name == 'REDUCE':
-        if taken[1] is _ENCODE and not isinstance(taken[0], _Latin1):
-            raise ValueError('it encodes text in another way than NumPy, which may take any time and memory')
-        return 2 * taken[0]
+    """Return the size of what an instruction makes of the values that it takes.
+
+    PyTorch calls `encode`, and classes of tensors and storages, whatever its list says, directly or as the first
+    argument of `_rebuild_from_type_v2`. In a file of `torch.save` the former decodes arrays, and the latter are types.
+    """
+    if name == 'REDUCE' and taken[0] is _ENCODE and isinstance(taken[1], _Special):
+        return 2 * taken[1]
+    if any(value is _ENCODE or value is _TENSOR for value in taken[:1 if name.startswith('TUPLE') else None]):
+        raise ValueError('it makes a tensor of any size, or encodes text in another way than NumPy')
     if name.startswith('TUPLE'):
-        return (_Latin1 if name == 'TUPLE2' and taken[0] is _LATIN1 else int)(1 + sum(taken))
-    if argument in ('_codecs encode', 'latin1'):
-        return _LATIN1 if argument == 'latin1' else _ENCODE
-    return len(argument) if isinstance(argument, (str, bytes)) else 1
+        return (_Special if len(taken) == 2 and taken[1] is _LATIN1 else int)(1 + sum(taken))
+    if name == 'GLOBAL':
+        return _ENCODE if argument == '_codecs encode' else _TENSOR if _TENSORS.fullmatch(argument) else 1
+    return 2 * taken[1] if name == 'REDUCE' else _LATIN1 if argument == 'latin1' else len(argument) if isinstance(
+        argument, (str, bytes)) else 1
 
 
 def require_small(file: BinaryIO, size: int) -> None:
@@ -53,12 +60,10 @@ def require_small(file: BinaryIO, size: int) -> None:
         elif 'PUT' in name:
             memo[argument] = stack[-1]
         else:
-            taken: list[int] = []
-            if pickletools.markobject in opcode.stack_before:
-                taken = stack[(start := marks.pop()):]
-                del stack[start:]
-            for _ in range(len(opcode.stack_before) - 2 * (pickletools.markobject in opcode.stack_before)):
-                taken.append(stack.pop())
+            marked = pickletools.markobject in opcode.stack_before
+            start = (marks.pop() if marked else len(stack)) - len(opcode.stack_before) + 2 * marked
+            taken = stack[start:]
+            del stack[start:]
             unfolded = _unfolded(name, argument, taken)
             stack += [unfolded] * len(opcode.stack_after)
             containers += name.startswith(('EMPTY', 'TUPLE', 'REDUCE', 'NEWOBJ'))

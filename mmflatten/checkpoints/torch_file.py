@@ -28,10 +28,9 @@ from torch.serialization import (
     get_unsafe_globals_in_checkpoint,
     safe_globals,
 )
-from torch.utils._pytree import tree_leaves
 
 from mmflatten.checkpoints.pickle_size import require_small
-from mmflatten.checkpoints.placeholders import NUMPY, Inert, InertDict, as_list
+from mmflatten.checkpoints.placeholders import NUMPY, Inert, InertDict, as_list, leaves
 from mmflatten.files import problem_of
 
 MAX_BYTES = 2**42
@@ -183,14 +182,14 @@ def _load(file: BinaryIO, pickled: bytes, map_location: Any, known: Mapping[str,
             warnings.simplefilter('ignore', UserWarning)  # about formats; relevant problems raise an error
             try:
                 return torch.load(file, map_location=map_location, weights_only=True), foreign
-            except (pickle.UnpicklingError, TypeError, ValueError) as error:  # TypeError in PyTorch 2.6
+            except (pickle.UnpicklingError, ValueError) as error:
                 failure = error
     raise failure
 
 
 def _require_own_memory(content: Any, size: int) -> None:
     """Raise ValueError for tensors with more bytes than the file: memory of this process, or one value repeated."""
-    tensors = [leaf for leaf in tree_leaves(content)
+    tensors = [leaf for leaf in leaves(content)
                if isinstance(leaf, Tensor) and leaf.device.type != 'meta' and leaf.layout == torch.strided]
     storages = {leaf.untyped_storage().data_ptr(): leaf.untyped_storage().nbytes() for leaf in tensors}
     if sum(storages.values()) > size:

@@ -10,7 +10,7 @@ import sys
 import threading
 import types
 import zipfile
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +228,44 @@ def doubled(codec: str, times: int) -> bytes:
 
 def encoded(codec: str, letters: str, times: int) -> bytes:
     return b'](c_codecs\nencode\nq\x00' + text(letters) + text(codec) + b'\x86q\x01R' + times * b'h\x00h\x01R' + b'e'
+
+
+def rebuilt(function: bytes, arguments: bytes) -> bytes:
+    """Call a function through one of PyTorch's."""
+    return call(named('torch._tensor', '_rebuild_from_type_v2'), function, named('torch', 'Tensor'), arguments, b'}')
+
+
+ENCODE = named('_codecs', 'encode')
+
+
+@pytest.mark.parametrize('pickled', [
+    call(named('torch', 'Tensor'), b'K\x09'), named('torch', 'FloatTensor') + b'K\x09\x85\x81',
+    call(named('torch.storage', 'UntypedStorage'), b'K\x09'), rebuilt(named('torch', 'Tensor'), b'K\x09\x85'),
+    rebuilt(ENCODE, text('a') + text('hex') + b'\x86'),
+    rebuilt(named('torch._tensor', '_rebuild_from_type_v2'), b'](' + ENCODE + named('torch', 'Tensor')
+            + text('a') + text('hex') + b'\x86}e')], ids=[
+                'call', 'new', 'storage', 'first argument', 'codec as first argument', 'codec in a list'])
+def test_file_makes_no_tensor_without_values(tmp_path, pickled):
+    with pytest.raises(ValueError, match=r'free\.pth.*tensor of any size'):
+        read_torch(zipped(tmp_path / 'free.pth', b'\x80\x02' + pickled + b'.'))
+
+
+def test_tensor_with_attributes_is_read(tmp_path):
+    tensor = torch.arange(3.)
+    tensor.note = 'a'
+    torch.save(tensor, tmp_path / 'a.pth')
+    assert read_torch(tmp_path / 'a.pth')[0].note == 'a'
+
+
+def test_shared_containers_are_walked_once_and_counters_too(tmp_path):
+    shared = []
+    for _ in range(60):
+        shared = [shared, shared]
+    torch.save(shared, tmp_path / 'shared.pth')
+    assert len(read_torch(tmp_path / 'shared.pth')[0]) == 2
+    torch.save(Counter(a=torch.zeros(1).expand(10**9)), tmp_path / 'counter.pth')
+    with pytest.raises(ValueError, match='larger than its storage'):
+        read_torch(tmp_path / 'counter.pth')
 
 
 @pytest.mark.parametrize('pickled', [
