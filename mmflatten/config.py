@@ -18,6 +18,7 @@ import torch
 import yaml
 from mmengine.config import Config, DictAction
 from mmengine.registry import MODELS, DefaultScope
+from PIL import EpsImagePlugin
 from torch import Tensor, nn
 
 from mmflatten.text import shorten
@@ -125,6 +126,7 @@ def read_config(path: str) -> ReadableConfig:
         ConfigError: the config, or a file that it inherits from, cannot be read. The message names the file.
     """
     from mmflatten.checkpoints import loading  # noqa: F401 registers the safe reading of weights; needs OpenCV
+    EpsImagePlugin.gs_binary = False  # Pillow would run a picture of a data set that is PostScript
     path = config_file(path)
     try:
         with importable(Path(path).parent, Path()):

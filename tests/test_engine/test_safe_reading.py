@@ -11,6 +11,7 @@ import torch
 from mmengine.logging import HistoryBuffer
 from mmengine.runner import CheckpointLoader
 from mmengine.runner import checkpoint as mmengine_checkpoint
+from PIL import EpsImagePlugin
 from safetensors.torch import save_file
 
 from mmflatten.checkpoints.loading import has_placeholders, load_from_local
@@ -57,6 +58,12 @@ def test_model_that_is_built_alone_reads_its_weights_in_the_same_way(tiny, check
     model.init_weights()
     assert torch.equal(next(model.parameters()), next(iter(checkpoint['state_dict'].values())))
     assert not (tiny.folder / 'marker').exists()
+
+
+def test_label_map_of_a_data_set_is_not_given_to_ghostscript(tiny, monkeypatch):
+    monkeypatch.setattr(EpsImagePlugin, 'gs_binary', None)  # Pillow's setting at its start
+    load_config(str(tiny.config))
+    assert not EpsImagePlugin.has_ghostscript() and EpsImagePlugin.gs_binary is False
 
 
 def test_address_is_read_in_the_same_way_and_downloaded_once(tiny, checkpoint, monkeypatch):
