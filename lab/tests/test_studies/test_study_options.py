@@ -42,7 +42,8 @@ COMMAND = 'open("canary", "w")'
     ('train_dataloader.dataset', dict(dataset=dict(file_client_args=dict(backend='memcached')))),
     ('model.head.loss.class_weight', 'evil.pkl'), ('model.head.loss', dict(class_weight='http://127.0.0.1/evil.pkl')),
     ('optim_wrapper.constructor', 'evil.Evil'), ('optim_wrapper', dict(constructor='evil')),
-    ('train_dataloader.dataset.ann_file', 'evil.pkl'), ('train_dataloader.dataset.data_root', 'http://127.0.0.1'), ('model.backbone.init_cfg.checkpoint', 'evil.pth'),
+    ('train_dataloader.dataset.ann_file', 'evil.pkl'),
+    ('train_dataloader.dataset.data_root', 'http://127.0.0.1'), ('model.backbone.init_cfg.checkpoint', 'evil.pth'),
 ])
 @pytest.mark.parametrize('place', ['options', 'level', 'override'])
 def test_option_that_could_run_code_is_refused(study_file, canary, capsys, path, value, place):
