@@ -112,8 +112,8 @@ def _larger_images(training: Training) -> Iterator[str]:
     trained, tested = (_pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test'))
     if falls and tested >= 4 * trained > 0:
         name, rotary = next(iter(falls.items()))
-        what, fix = ('rotary positions lose', ', or set rotary=False') if rotary else (
-            'agents and MALA without a convolution lose', '')
+        what, fix = ('rotary positions can lose', ', or set rotary=False') if rotary else (
+            'agents and MALA without a convolution can lose', '')
         yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where {what} accuracy ({name}; '
                f'lab/docs/third_study.md). Train at this size{fix}.')
 
