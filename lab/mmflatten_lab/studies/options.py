@@ -62,7 +62,7 @@ def _not_a_data_field(path: str, name: str) -> ValueError:
 
 def _check_value(path: str, value: Any) -> None:
     name = next(name for name in reversed(path.split('.')) if not name.isdecimal())
-    pattern = TEXT.get(name, 'none') if isinstance(value, str) else ''
+    pattern = TEXT.get(name, '(?!)') if isinstance(value, str) else ''
     if not isinstance(value, PLAIN) or not re.fullmatch(PLACE, path) or pattern and not re.fullmatch(pattern, value):
         raise ValueError(f'{clip(path)}: expected numbers, or a word in a field of {", ".join(sorted(TEXT))}, got '
                          f'{clip(str(value))}. {ELSEWHERE}')

@@ -41,7 +41,8 @@ COMMAND = 'open("canary", "w")'
     ('test_evaluator', dict(type='CocoMetric', backend_args=dict(backend='x'))),
     ('train_dataloader.dataset', dict(dataset=dict(file_client_args=dict(backend='memcached')))),
     ('model.head.loss.class_weight', 'evil.pkl'), ('model.head.loss', dict(class_weight='http://127.0.0.1/evil.pkl')),
-    ('optim_wrapper.constructor', 'evil.Evil'), ('optim_wrapper', dict(constructor='evil')),
+    ('optim_wrapper.constructor', 'evil.Evil'), ('model.head.loss.class_weight', 'none'),
+    ('optim_wrapper', dict(constructor='evil')),
     ('train_dataloader.dataset.ann_file', 'evil.pkl'),
     ('train_dataloader.dataset.data_root', 'http://127.0.0.1'), ('model.backbone.init_cfg.checkpoint', 'evil.pth'),
 ])
