@@ -10,6 +10,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS
 
+from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.models.layers import GridTable
 
@@ -89,7 +90,7 @@ def test_missing_pretrained_weights_are_named(load_config):
     config = load_config('flatten_swin/mask-rcnn_flatten-swin-t_fpn_1x_coco.py')
     config.model.backbone.init_cfg.checkpoint = 'nowhere/weights.pth'
     backbone = MODELS.build(config.model.backbone)
-    with pytest.raises(FileNotFoundError, match='nowhere/weights.pth'):
+    with pytest.raises(CheckpointError, match='nowhere/weights.pth'):
         backbone.init_weights()
 
 
