@@ -40,7 +40,7 @@ def require_small(file: BinaryIO, size: int) -> None:
     """Read the instructions of one pickle, and raise ValueError if it would become much more than it is.
 
     Tuples that hold another tuple twice, again and again, unfold to any size, and Python would hash all of it. The
-    stack holds the unfolded size of each tuple and text; calls may double it, in tensors of a plain pickle twice.
+    stack holds the unfolded size of each tuple and text; calls double it, thrice for a tensor in a plain pickle.
     """
     stack: list[int] = []
     marks: list[int] = []
@@ -68,7 +68,7 @@ def require_small(file: BinaryIO, size: int) -> None:
             stack += [unfolded] * len(opcode.stack_after)
             containers += name.startswith(('EMPTY', 'TUPLE', 'REDUCE', 'NEWOBJ'))
             called += unfolded if name == 'REDUCE' else 0
-            if max(unfolded, called / 2) > limit or containers > 10**5 + size // 8:
+            if max(unfolded, called / 4) > limit or containers > 10**5 + size // 8:
                 raise ValueError(f'it would unfold to far more than its {size} bytes')
         if len(marks) > _MARKS:
             raise ValueError(f'it nests more than {_MARKS} containers')
