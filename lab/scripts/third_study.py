@@ -31,10 +31,10 @@ def main(table: str, picture: str | None = None) -> None:
     runs = pd.read_csv(table)
     runs = runs[runs.state == 'finished'].rename(columns={'levels.attention': 'attention'})
     name, (sizes, *labels) = next(item for item in KINDS.items() if f'metrics.{item[0].format(item[1][0][0])}' in runs)
-    others = [column for column in runs if column.startswith('levels.') and runs[column].nunique() > 1]
-    runs, panels = runs.groupby(['attention', *others], sort=False).filter(lambda part: len(part) > 1), {}
-    titles = runs[others].astype(str).agg(', '.join, axis=1) if others else runs['mode']
-    for title, rows in runs.groupby(titles, sort=False):
+    others = [column for column in runs if column.startswith('levels.') and runs[column].nunique() > 1] or ['mode']
+    runs = runs.groupby(['attention', *others], sort=False).filter(lambda part: len(part) > 1)
+    panels = {}
+    for title, rows in runs.groupby(runs[others].astype(str).agg(', '.join, axis=1), sort=False):
         levels = dict(list(rows.groupby('attention', sort=False)))
         for reference in ('none', 'softmax'):
             print(f'\n{title}, against {reference}\n',
