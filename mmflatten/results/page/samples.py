@@ -60,12 +60,12 @@ def _draw(run: TrainedRun, index: int, score: float, budget: int) -> str:
     with TemporaryDirectory() as folder:
         file = str(Path(folder, 'drawing.png'))
         draw_sample(run.task.visualizer(metainfo_of(run.results)), image, run.task.restore(entry), file, score=score)
-        pixels = read_rgb(file)
+        picture = Image.fromarray(read_rgb(file))
     while True:
-        picture, file = Image.fromarray(pixels), io.BytesIO()
+        encoded = io.BytesIO()
         size = [max(1, round(length * min(1, side / max(picture.size)))) for length in picture.size]
-        picture.resize(size, Image.Resampling.LANCZOS).save(file, 'WEBP', quality=80, method=2)
-        url = 'data:image/webp;base64,' + base64.b64encode(file.getvalue()).decode()
+        picture.resize(size, Image.Resampling.LANCZOS).save(encoded, 'WEBP', quality=80, method=2)
+        url = 'data:image/webp;base64,' + base64.b64encode(encoded.getvalue()).decode()
         if len(url) <= budget or side == MIN_SIDE:
             return url
         side = max(MIN_SIDE, int(0.9 * side * (budget / len(url)) ** 0.5))
