@@ -23,9 +23,9 @@ from torch.hub import download_url_to_file, get_dir
 
 from mmflatten.checkpoints.convert import BACKBONE, unwrapped
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.placeholders import Inert, leaves
+from mmflatten.checkpoints.placeholders import Inert
 from mmflatten.checkpoints.run_files import CheckpointError
-from mmflatten.checkpoints.torch_file import read_torch
+from mmflatten.checkpoints.torch_file import leaves, read_torch
 from mmflatten.text import shorten
 
 _TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')

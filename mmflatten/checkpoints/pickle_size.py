@@ -1,4 +1,4 @@
-"""What a pickle would become, from its instructions, without running them."""
+"""Check by the instructions of a pickle how large its content would be, without running them."""
 import pickletools
 import re
 from typing import Any, BinaryIO
@@ -24,16 +24,19 @@ def _unfolded(name: str, argument: Any, taken: list[int]) -> int:
     PyTorch calls `encode`, and classes of tensors and storages, whatever its list says, directly or as the first
     argument of `_rebuild_from_type_v2`. In a file of `torch.save` the former decodes arrays, and the latter are types.
     """
-    if name == 'REDUCE' and taken[0] is _ENCODE and isinstance(taken[1], _Special):
-        return 2 * taken[1]
-    if any(value is _ENCODE or value is _TENSOR for value in taken[:1 if name.startswith('TUPLE') else None]):
+    decodes = name == 'REDUCE' and taken[0] is _ENCODE and isinstance(taken[1], _Special)
+    called = taken[:1] if name.startswith('TUPLE') else taken
+    if not decodes and any(value is _ENCODE or value is _TENSOR for value in called):
         raise ValueError('it makes a tensor of any size, or encodes text in another way than NumPy')
+    if name == 'REDUCE':
+        return 2 * taken[1]
     if name.startswith('TUPLE'):
         return (_Special if len(taken) == 2 and taken[1] is _LATIN1 else int)(1 + sum(taken))
     if name == 'GLOBAL':
         return _ENCODE if argument == '_codecs encode' else _TENSOR if _TENSORS.fullmatch(argument) else 1
-    return 2 * taken[1] if name == 'REDUCE' else _LATIN1 if argument == 'latin1' else len(argument) if isinstance(
-        argument, (str, bytes)) else 1
+    if argument == 'latin1':
+        return _LATIN1
+    return len(argument) if isinstance(argument, (str, bytes)) else 1
 
 
 def require_small(file: BinaryIO, size: int) -> None:

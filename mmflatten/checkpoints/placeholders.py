@@ -61,24 +61,6 @@ def as_list(*_: Any) -> list:
     return []
 
 
-def leaves(content: Any) -> list:
-    """Return what nested dictionaries, lists and tuples hold, also a Counter, each of them walked once.
-
-    Raises ValueError if they are nested too deeply for Python's own functions.
-    """
-    found, waiting, seen = [], [(content, 0)], set()
-    while waiting:
-        part, depth = waiting.pop()
-        if depth > 500:
-            raise ValueError('it nests more than 500 containers')
-        if not isinstance(part, (dict, list, tuple, set)):
-            found.append(part)
-        elif id(part) not in seen:
-            seen.add(id(part))
-            waiting += [(item, depth + 1) for item in (part.values() if isinstance(part, dict) else part)]
-    return found
-
-
 NUMPY = {'numpy.ndarray': _Array, 'numpy.dtype': _DType,
          **{f'numpy.{core}.multiarray.{name}': stand_in for core in ('core', '_core')
             for name, stand_in in (('_reconstruct', _Array),

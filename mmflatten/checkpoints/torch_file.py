@@ -30,7 +30,7 @@ from torch.serialization import (
 )
 
 from mmflatten.checkpoints.pickle_size import require_small
-from mmflatten.checkpoints.placeholders import NUMPY, Inert, InertDict, as_list, leaves
+from mmflatten.checkpoints.placeholders import NUMPY, Inert, InertDict, as_list
 from mmflatten.files import problem_of
 
 MAX_BYTES = 2**42
@@ -185,6 +185,21 @@ def _load(file: BinaryIO, pickled: bytes, map_location: Any, known: Mapping[str,
             except (pickle.UnpicklingError, ValueError) as error:
                 failure = error
     raise failure
+
+
+def leaves(content: Any) -> list:
+    """Return what nested containers hold, each walked once. Raises ValueError for more than 500 in each other."""
+    found, waiting, seen = [], [(content, 0)], set()
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > 500:
+            raise ValueError('it nests more than 500 containers')
+        if not isinstance(part, (dict, list, tuple, set)):
+            found.append(part)
+        elif id(part) not in seen:
+            seen.add(id(part))
+            waiting += [(item, depth + 1) for item in (part.values() if isinstance(part, dict) else part)]
+    return found
 
 
 def _require_own_memory(content: Any, size: int) -> None:
