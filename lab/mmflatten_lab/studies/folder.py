@@ -4,7 +4,6 @@ import fcntl
 import json
 import logging
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,13 +73,14 @@ class StudyFolder:
     def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
         """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files.
 
-        Without `run.json` the settings of other files are unknown, so they are deleted.
+        Without `run.json` the settings of other files are unknown, so the next training does not use them.
         """
         folder = self.run(name)
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / RUN).exists():
             (folder / PROGRESS).unlink(missing_ok=True)
-            shutil.rmtree(folder / TRAIN, ignore_errors=True)
+            if (folder / TRAIN).exists():
+                (folder / TRAIN).rename(folder / f'{TRAIN}_{time.time_ns()}.bad')
             with atomic_write(folder / CONFIG) as aside:
                 aside.write_text(config.pretty_text, encoding='utf-8')
             write_json(folder / RUN, content)

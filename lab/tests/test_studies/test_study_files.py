@@ -75,4 +75,4 @@ def test_study_goes_on_beside_damaged_files(study_file, drive, fake_executor, tm
     after = drive(path, executor)
     assert sorted(executor.submitted) == sorted([before[0].name, before[2].name])
     assert [run.value for run in after] == [run.value for run in before] and {run.state for run in after} == {FINISHED}
-    assert not (damaged[2] / 'train').exists()
+    assert not (damaged[2] / 'train').exists() and len(list(damaged[2].glob('train_*.bad/epoch_1.pth'))) == 1
