@@ -52,6 +52,9 @@ MISTAKES = [
     ('larger-images', 'agent/agent-deit-t_8xb128_in1k.py', {
         'model.backbone.linear_attention.kernel_size': None, 'test_dataloader.dataset.pipeline.2.crop_size': 448}),
     ('larger-images', MALA, {
+        'model.backbone.linear_attention': dict(_delete_=True, type='InLineAttention', image_conv=False),
+        'test_dataloader.dataset.pipeline.2.crop_size': 448}),
+    ('larger-images', MALA, {
         'model.backbone.linear_attention.gated': False, 'model.backbone.linear_attention.rotary': False,
         'test_dataloader.dataset.pipeline.2.crop_size': 448}),
     ('larger-images', MALA, {

@@ -12,7 +12,7 @@ from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.datasets import leaves, read_metainfo
 from mmflatten.engine.recipe.settings import base_batch, ema_hooks, ema_momentum, schedulers, training_length
 from mmflatten.engine.recipe.training import Training
-from mmflatten.models.attention import AgentAttention, MagnitudeAwareLinearAttention
+from mmflatten.models.attention import AgentAttention, InLineAttention, MagnitudeAwareLinearAttention
 from mmflatten.models.attention.gated import RotaryMixer
 
 
@@ -105,15 +105,15 @@ def _single_samples(training: Training) -> Iterator[str]:
 
 
 def _larger_images(training: Training) -> Iterator[str]:
-    bare = {name for name, part in training.model.named_modules()
-            if isinstance(part, (AgentAttention, MagnitudeAwareLinearAttention)) and not part.local_terms()}
+    bare = {name for name, part in training.model.named_modules() if isinstance(
+        part, (AgentAttention, InLineAttention, MagnitudeAwareLinearAttention)) and not part.local_terms()}
     falls = {name: name not in bare for name, part in training.model.named_modules()
              if name in bare or isinstance(part, RotaryMixer) and part.rotary}
     trained, tested = (_pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test'))
     if falls and tested >= 4 * trained > 0:
         name, rotary = next(iter(falls.items()))
         what, fix = ('rotary positions can lose', ', or set rotary=False') if rotary else (
-            'agents and MALA without a convolution can lose', '')
+            'agents, InLine and MALA without a convolution can lose', '')
         yield (f'test_dataloader: {tested / trained:.1f} times the pixels of training, where {what} accuracy ({name}; '
                f'lab/docs/third_study.md). Train at this size{fix}.')
 
