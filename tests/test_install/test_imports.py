@@ -1,4 +1,4 @@
-"""Directions of imports, size of the package, and parts of the package without the libraries that they do not need."""
+"""Directions of imports, and parts of the package without the libraries that they do not need."""
 import ast
 import re
 import subprocess
@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from layout import FILE, FUNCTION, LAYERS, LINES, MODEL_LAYERS
+from layout import LAYERS, MODEL_LAYERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
@@ -82,31 +82,6 @@ def test_package_has_no_import_cycle(package):
 
 def sources(*folders: str) -> list[Path]:
     return [file for folder in folders for file in (ROOT / folder).rglob('*') if file.suffix in ('.py', '.js', '.html')]
-
-
-@pytest.mark.parametrize('distribution', LINES)
-def test_distribution_stays_within_its_lines(distribution):
-    folders, maximum = LINES[distribution]
-    assert sum(len(file.read_text(encoding='utf-8').splitlines()) for file in sources(*folders)) <= maximum
-
-
-def num_code_lines(function: ast.FunctionDef) -> int:
-    """Count the lines of a function without its docstring."""
-    first = function.body[0]
-    documented = isinstance(first, ast.Expr) and isinstance(getattr(first.value, 'value', None), str)
-    return function.end_lineno - function.lineno + 1 - documented * (first.end_lineno - first.lineno + 1)
-
-
-def test_files_and_functions_are_short():
-    long = []
-    for file in sources('mmflatten', 'lab/mmflatten_lab', 'lab/scripts', 'tools'):
-        text, name = file.read_text(encoding='utf-8'), file.relative_to(ROOT)
-        if (number := len(text.splitlines())) > FILE:
-            long.append(f'{name}: {number} lines')
-        for node in ast.walk(ast.parse(text)) if file.suffix == '.py' else ():
-            if isinstance(node, ast.FunctionDef) and (number := num_code_lines(node)) > FUNCTION:
-                long.append(f'{name}: {node.name} has {number} lines')
-    assert long == []
 
 
 def test_mmflatten_does_not_import_the_lab():

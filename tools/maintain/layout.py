@@ -1,9 +1,9 @@
-"""Layout of the package: layers, from the bottom up, and the maximum numbers of lines.
+"""Layout of the package: layers, from the bottom up.
 
-A module imports only from its own layer and the layers below. `tests/test_install/test_imports.py` checks both.
+A module imports only from its own layer and the layers below. `tests/test_install/test_imports.py` checks it.
 """
 LAYERS = (
-    ('version', 'requirements', 'text', 'files', 'data_folders', 'ops', 'structures'),
+    ('version', 'requirements', 'text', 'files', 'data_folders', 'ops', 'structures', 'untrusted'),
     ('registry', 'config', 'console', 'checkpoints'),
     ('models', 'evaluation'),
     ('datasets', 'timm'),
@@ -19,7 +19,3 @@ LAYERS = (
     ('__main__',),
 )
 MODEL_LAYERS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
-# Lines of Python, JavaScript and HTML, at most: distribution -> folders and number. What is new pays by removing.
-LINES = {'mmflatten': (('mmflatten',), 26000), 'lab': (('lab/mmflatten_lab',), 5000),
-         'scripts': (('tools/maintain', 'lab/scripts'), 3300)}
-FILE, FUNCTION = 250, 40  # lines, of a function without its docstring

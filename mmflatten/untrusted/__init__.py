@@ -1,0 +1,1 @@
+"""Readers of files that others wrote. No code of such a file runs."""
