@@ -11,9 +11,9 @@ from torch import Tensor
 
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, find_family, revert_state_dict, unwrapped
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.torch_file import MAX_BYTES, read_torch
 from mmflatten.files import problem_of
 from mmflatten.text import shorten
+from mmflatten.untrusted.torch_file import MAX_BYTES, read_torch
 from mmflatten.version import __version__
 
 HEAD = ('head.fc.weight', 'head.fc.bias')

@@ -23,31 +23,42 @@ from torch.hub import download_url_to_file, get_dir
 
 from mmflatten.checkpoints.convert import BACKBONE, unwrapped
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.placeholders import Inert
 from mmflatten.checkpoints.run_files import CheckpointError
-from mmflatten.checkpoints.torch_file import leaves, read_torch
 from mmflatten.text import shorten
+from mmflatten.untrusted.content import holds_placeholder
+from mmflatten.untrusted.records import Placeholder, Record
+from mmflatten.untrusted.torch_file import read_torch
 
 _TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
 _NAMED_MODELS = {'torchvision': get_torchvision_models, 'open-mmlab': get_external_models}  # name -> address
 
 
-class _History(HistoryBuffer):
+class _History(Record):
     """Values of a log in a checkpoint. MMEngine's own class would register functions that the file names."""
 
-    def __init__(self, *_: Any) -> None:
-        """Ignore arguments, which checkpoints do not have."""
-
-    def __setstate__(self, state: dict) -> None:
-        values, counts = state['_log_history'], state['_count_history']
-        if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (values, counts)):
+    @staticmethod
+    def restored(arguments: tuple, state: Any) -> HistoryBuffer:
+        if not isinstance(state, dict):
+            raise ValueError('expected the values of a log')
+        values = state.get('_log_history')
+        counts = state.get('_count_history')
+        if not _is_series(values) or not _is_series(counts):
             raise ValueError('expected arrays in the log of a value')
-        self.__class__ = HistoryBuffer
-        HistoryBuffer.__init__(self, values, counts, int(state['max_length']))
+        return HistoryBuffer(values, counts, int(state.get('max_length', 1_000_000)))
 
 
-# What checkpoints of MMEngine hold besides plain values. They use `getattr` for names of statistics alone.
-_KNOWN = {'mmengine.logging.history_buffer.HistoryBuffer': _History, 'builtins.getattr': type('getattr', (Inert,), {})}
+def _is_series(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.ndim == 1
+
+
+class _StatisticName(Placeholder):
+    """Stands for `getattr`, which checkpoints of MMEngine use for the names of statistics alone."""
+
+
+_KNOWN = {
+    'mmengine.logging.history_buffer.HistoryBuffer': _History,
+    'builtins.getattr': _StatisticName,
+}
 
 
 @CheckpointLoader.register_scheme([*CheckpointLoader._schemes], force=True)
@@ -189,15 +200,10 @@ def require_training_state(checkpoint: dict, filename: str) -> None:
     fix = f'To start from its weights: --cfg-options load_from={filename}'
     if 'meta' not in checkpoint or 'message_hub' not in checkpoint:
         raise CheckpointError(f'checkpoint {filename} cannot be resumed: it has weights only. {fix}')
-    if has_placeholders([checkpoint.get(name) for name in _TRAINING_STATE]):
+    if holds_placeholder([checkpoint.get(name) for name in _TRAINING_STATE]):
         raise CheckpointError(f'checkpoint {filename} cannot be resumed: its training state has objects of foreign '
                               f'classes. {fix}')
     missing = [name for name in _TRAINING_STATE if name not in checkpoint]
     if missing:
         print_log(f'{filename} has no {" and no ".join(missing)}: training starts with new ones', logger='current',
                   level=logging.WARNING)
-
-
-def has_placeholders(content: Any) -> bool:
-    """Return True if nested containers hold a placeholder."""
-    return any(isinstance(leaf, Inert) for leaf in leaves(content))

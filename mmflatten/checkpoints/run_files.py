@@ -14,9 +14,9 @@ from pathlib import Path
 from mmengine.logging import print_log
 
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.torch_file import MAX_BYTES, ZIP, whole_archive
 from mmflatten.console import OUT_OF_SPACE, space_hint
 from mmflatten.files import problem_of
+from mmflatten.untrusted.torch_file import MAX_BYTES, ZIP, whole_archive
 
 _PARTIAL = '.part'
 _LOCK = '.training'

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.config import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
@@ -15,6 +14,7 @@ from mmflatten.files import DamagedFile, read_json
 from mmflatten.results.checking import ResultsError, check_entries
 from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
 from mmflatten.text import shorten
+from mmflatten.untrusted.torch_file import read_torch
 
 MAX_CLASSES = 50_000
 MAX_SQUARE = 5000  # classes of a matrix of all pairs
