@@ -55,6 +55,10 @@ def ours(arch, model, weights):
     return backbone
 
 
+# Rounding in float32 over 24 blocks, whose sums have another order on each processor: 1e-6 to 1e-5.
+TOLERANCE = 5e-5
+
+
 @torch.no_grad()
 def compare(model, backbone, size):
     """Four maps and the class token are those of timm's model on the image padded to whole patches."""
@@ -64,9 +68,10 @@ def compare(model, backbone, size):
     expected = model.forward_intermediates(padded, indices=list(backbone.out_indices), norm=True,
                                            intermediates_only=True)
     for mine, their in zip(backbone(image), expected, strict=True):
-        torch.testing.assert_close(mine, their, rtol=0, atol=1e-5)
+        torch.testing.assert_close(mine, their, rtol=0, atol=TOLERANCE)
     backbone.out_type = 'cls_token'
-    torch.testing.assert_close(backbone(image)[-1], model.forward_features(padded)[:, 0], rtol=0, atol=1e-5)
+    class_token = model.forward_features(padded)[:, 0]
+    torch.testing.assert_close(backbone(image)[-1], class_token, rtol=0, atol=TOLERANCE)
     backbone.out_type = 'featmap'
 
 
