@@ -29,16 +29,17 @@ def expand(family: Family, names: Iterable[str], side: str) -> list[Piece]:
     A model has at least one stage, and a stage at least one block. Counting stops after two consecutive missing
     indices, so that an unexpected name with a huge index does not create a huge table; it is reported as unknown.
     """
-    names_by_prefix: dict[str, set[str]] = defaultdict(set)  # `layers.0` -> all names with this prefix
     names = list(names)
+    parts = [part for part in family.parts_for(names) if side == OFFICIAL or part.ours is not None]
+    deepest = max(1 + part.prefix(side).count('.') for part in parts)
+    names_by_prefix: dict[str, set[str]] = defaultdict(set)  # `layers.0` -> all names with this prefix
     for name in names:
-        for prefix in accumulate(name.split('.'), '{}.{}'.format):
+        for prefix in accumulate(name.split('.', deepest)[:deepest], '{}.{}'.format):
             names_by_prefix[prefix].add(name)
 
     def has(part: Part, i: int, j: int = 0) -> bool:
         return i >= part.first_stage and part.prefix(side, i, j) in names_by_prefix
 
-    parts = [part for part in family.parts_for(names) if side == OFFICIAL or part.ours is not None]
     stages = _length(any(has(part, i) for part in parts if '{i' in part.official) for i in count())
     pieces = []
     for part in parts:

@@ -23,6 +23,7 @@ from torch.hub import download_url_to_file, get_dir
 
 from mmflatten.checkpoints.convert import BACKBONE, unwrapped
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
+from mmflatten.checkpoints.key_bounds import require_short_keys
 from mmflatten.checkpoints.placeholders import Inert
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.checkpoints.torch_file import leaves, read_torch
@@ -67,9 +68,9 @@ def load_from_local(filename: str | Path, map_location: Any = 'cpu') -> Any:
     if not os.path.lexists(path):
         raise CheckpointError(f'checkpoint {path} does not exist. Check the path.')
     try:
-        if path.suffix == SAFETENSORS:
-            return read_safetensors(path)
-        content, replaced = read_torch(path, map_location, _KNOWN)
+        is_safetensors = path.suffix == SAFETENSORS
+        content, replaced = (read_safetensors(path), []) if is_safetensors else read_torch(path, map_location, _KNOWN)
+        require_short_keys(content, path)
     except ValueError as error:
         reason = str(error).removeprefix(f'{path}: ').rstrip('.')
         raise CheckpointError(f'checkpoint {path} cannot be read: {reason}. Name a complete file.') from error

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.console import prints_to_stderr, quiet_libraries
+from mmflatten.files import read_text
 from mmflatten.results.analysis import cell
 from mmflatten.results.drawing import svg
 from mmflatten.results.page import comparison
@@ -45,7 +46,7 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, sections=SECTIONS,
         facts=comparison.summary_table(runs), charts=main, more_charts=others,
         plots=comparison.analysis_charts(runs), gallery=gallery, difference=comparison.config_difference(runs),
-        configs=[(run, Path(run.config.filename).read_text(encoding='utf-8')) for run in runs if run.config])
+        configs=[(run, read_text(run.config.filename)) for run in runs if run.config])
     with atomic_write(out) as aside:
         aside.write_text(page, encoding='utf-8', errors='replace')  # file names may not be UTF-8
 
