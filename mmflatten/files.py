@@ -232,8 +232,12 @@ _Loader.add_implicit_resolver('tag:yaml.org,2002:float', re.compile(r'[-+]?\d+(\
 
 
 def walk_links(folder: str | os.PathLike) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder below one once, with its files. Links are followed, also if they lead in a circle."""
-    seen = set()
+    """Yield each folder below one once, with its files. Links are followed, also if they lead in a circle.
+
+    A link to a folder above this one, such as to `/`, is not followed: it would lead to everything beside the data.
+    """
+    above = map(os.stat, Path(folder).resolve().parents)
+    seen = {(status.st_dev, status.st_ino) for status in above}
     for place, folders, files in os.walk(folder, followlinks=True):
         folders.sort()
         status = os.stat(place)

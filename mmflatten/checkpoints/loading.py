@@ -132,7 +132,7 @@ def weights_of(model: nn.Module, checkpoint: Any, filename: str, strict: bool = 
                   level=logging.WARNING)
     weights = OrderedDict(named)
     weights._metadata = unwrapped(  # type: ignore[attr-defined]
-        getattr(bare, '_metadata', {}), dict(model.named_modules()))[0]
+        _versions(bare, filename), dict(model.named_modules()))[0]
     if not any(key in expected for key in weights):
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '
@@ -153,6 +153,16 @@ def weights_of(model: nn.Module, checkpoint: Any, filename: str, strict: bool = 
         print_log(f'{filename}: {len(fits)} of {len(expected)} tensors of the model fit; absent or of another shape: '
                   f'{shorten(new, 5)}', logger='current', level=logging.WARNING)
     return weights
+
+
+def _versions(state_dict: dict, filename: str) -> dict[str, dict]:
+    """Return what PyTorch keeps in a state dict beside the weights: the version of each module, by its name."""
+    versions = getattr(state_dict, '_metadata', {})
+    if not isinstance(versions, dict) or not all(
+            isinstance(name, str) and isinstance(part, dict) for name, part in versions.items()):
+        raise CheckpointError(f'checkpoint {filename}: _metadata: expected a dictionary for each module, got '
+                              f'{type(versions).__name__}. Save the state_dict() of the model again.')
+    return versions
 
 
 def load_named(model: nn.Module, weights: OrderedDict, filename: str, strict: bool) -> None:

@@ -87,6 +87,9 @@ class ImageIndex:
         start = int(self.rows[number - 1]['name_end']) if number else 0
         name, place = self.names[start:row['name_end']].tobytes(), row.item()[1:]
         if name.startswith(_IN_FOLDER):
+            if place[0] not in self.folders:
+                raise ImageIndexError(f'index {self.folder}: index.json: folders: expected that of label {place[0]}, '
+                                      'which an image names, got none. Create the index again.')
             name = self.folders[place[0]] + b'/' + name[len(_IN_FOLDER):]
         return Entry(os.fsdecode(name), *place)
 

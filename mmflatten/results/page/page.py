@@ -18,6 +18,7 @@ from mmflatten.results.drawing import svg
 from mmflatten.results.page import comparison
 from mmflatten.results.page.samples import read_gallery
 from mmflatten.results.work_dir import read_work_dirs
+from mmflatten.text import printable
 from mmflatten.version import __version__
 
 # Name of a section -> its title, and the parts of a run that it needs.
@@ -48,7 +49,8 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         plots=comparison.analysis_charts(runs), gallery=gallery, difference=comparison.config_difference(runs),
         configs=[(run, read_text(run.config.filename)) for run in runs if run.config])
     with atomic_write(out) as aside:
-        aside.write_text(page, encoding='utf-8', errors='replace')  # file names may not be UTF-8
+        # Names of files and classes may hold escape sequences, and bytes that are not UTF-8.
+        aside.write_text('\n'.join(printable(line, keep='\t') for line in page.split('\n')), encoding='utf-8')
 
 
 def render(**context: Any) -> str:
