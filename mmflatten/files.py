@@ -235,9 +235,11 @@ def walk_links(folder: str | os.PathLike) -> Iterator[tuple[str, list[str]]]:
     """Yield each folder below one once, with its files. Links are followed, also if they lead in a circle.
 
     A link to a folder above this one, such as to `/`, is not followed: it would lead to everything beside the data.
+    Nothing is yielded if the folder itself is such a link.
     """
-    above = map(os.stat, Path(folder).resolve().parents)
-    seen = {(status.st_dev, status.st_ino) for status in above}
+    beside = Path(os.path.abspath(folder)).parent.resolve()
+    above = {beside, *beside.parents, *Path(folder).resolve().parents}
+    seen = {(status.st_dev, status.st_ino) for status in map(os.stat, above)}
     for place, folders, files in os.walk(folder, followlinks=True):
         folders.sort()
         status = os.stat(place)

@@ -3,9 +3,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-MAX_KEYS = 50_000
+MAX_KEYS = 10_000
 MAX_LENGTH = 1000  # characters of a name
-MAX_PARTS = 64  # of a name, between its dots
+MAX_PARTS = 32  # of a name, between its dots
 
 
 def require_short_keys(content: Any, path: str | Path) -> None:
