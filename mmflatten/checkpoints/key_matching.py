@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 from mmflatten.checkpoints.key_tables import OFFICIAL, Family, Key, Part
 from mmflatten.text import shorten
 
-MAX_STAGES = 16  # known models have up to 5
-MAX_BLOCKS = 64  # of a stage, or of a plain backbone; known models have up to 48
+MAX_STAGES = 16
+MAX_BLOCKS = 64  # of a stage, or of a plain backbone
 
 
 @dataclass(frozen=True)
