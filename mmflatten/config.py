@@ -125,6 +125,7 @@ def read_config(path: str) -> ReadableConfig:
         FileNotFoundError: there is no such config.
         ConfigError: the config, or a file that it inherits from, cannot be read. The message names the file.
     """
+    from mmflatten import local_files  # noqa: F401 registers the reading of regular files alone
     from mmflatten.checkpoints import loading  # noqa: F401 registers the safe reading of weights; needs OpenCV
     EpsImagePlugin.gs_binary = False  # Pillow would run a picture of a data set that is PostScript
     path = config_file(path)

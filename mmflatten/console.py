@@ -30,6 +30,7 @@ OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_TELEMETRY = {'DO_NOT_TRACK': '1', 'GRADIO_ANALYTICS_ENABLED': 'False', 'HF_HUB_DISABLE_TELEMETRY': '1',
                 'MLFLOW_DISABLE_TELEMETRY': 'true', 'NO_ALBUMENTATIONS_UPDATE': '1',
                 'WANDB_ERROR_REPORTING': 'false'}
+OURS = ('mmflatten', 'mmflatten_lab')
 MESSAGE = 2000  # characters of an error
 
 
@@ -131,8 +132,8 @@ def explain(error: BaseException) -> str:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Return True for an error class of mmflatten, whose message is written for the user."""
-    return type(error).__module__.partition('.')[0] == 'mmflatten'
+    """Return True for an error class of mmflatten or its lab, whose message is written for the user."""
+    return type(error).__module__.partition('.')[0] in OURS
 
 
 def error_text(error: BaseException) -> str:

@@ -3,10 +3,12 @@ import json
 import os
 import re
 import stat
+import sys
 import types
 from collections.abc import Collection, Iterator
 from dataclasses import is_dataclass
 from functools import cache
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -58,7 +60,7 @@ def problem_of_image(path: str | os.PathLike) -> str | None:
     if (problem := problem_of(path)) is not None:
         return problem
     try:
-        with open(path, 'rb') as file:
+        with open_regular(path) as file:
             return None if is_image(file.read(12)) else f'is not an image of {", ".join(IMAGE_FORMATS)}'
     except OSError as error:  # such as /proc/self/mem
         return f'cannot be read: {error.strerror}'
@@ -74,26 +76,43 @@ def read_bytes(path: str | os.PathLike, max_bytes: int = MAX_BYTES) -> bytes:
 
     Raises FileNotFoundError, or UnusableFile for anything else, such as a pipe, which would be waited for without end.
     """
+    file, size = _open(path, max_bytes)
+    try:
+        content = os.read(file, size + 1)
+        if content and len(content) == size:
+            return content
+        parts, total = [content], len(content)
+        while total <= max_bytes and (more := os.read(file, 2**24)):  # interrupted, growing, or of unknown size
+            parts.append(more)
+            total += len(more)
+        return b''.join(parts)
+    except OSError as error:
+        raise UnusableFile(f'{path} cannot be read: {error.strerror}.') from error
+    finally:
+        os.close(file)
+
+
+def open_regular(path: str | os.PathLike, max_bytes: int = sys.maxsize) -> BufferedReader:
+    """Open a regular file for reading, one that is too large for `read_bytes`, or of which only a part is read.
+
+    Raises FileNotFoundError, or UnusableFile for anything else, as `read_bytes`.
+    """
+    return open(_open(path, max_bytes)[0], 'rb')
+
+
+def _open(path: str | os.PathLike, max_bytes: int) -> tuple[int, int]:
+    """Return the descriptor and the size of a regular file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not block on a pipe
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError) and not os.path.islink(path):
             raise
         raise UnusableFile(f'{path} {problem_of(path, max_bytes) or error}.') from error
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
-            raise UnusableFile(f'{path} {problem_of(path, max_bytes) or "changed while it was read"}.')
-        content = os.read(file, status.st_size + 1)
-        while len(content) != status.st_size or not content:  # interrupted, growing, or of unknown size
-            if not (more := os.read(file, 2**20)) or len(content) > max_bytes:
-                break
-            content += more
-        return content
-    except OSError as error:
-        raise UnusableFile(f'{path} cannot be read: {error.strerror}.') from error
-    finally:
-        os.close(file)
+    status = os.fstat(file)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes:
+        return file, status.st_size
+    os.close(file)
+    raise UnusableFile(f'{path} {problem_of(path, max_bytes) or "changed while it was read"}.')
 
 
 def read_text(path: str | os.PathLike, max_bytes: int = MAX_BYTES) -> str:
@@ -213,8 +232,14 @@ _Loader.add_implicit_resolver('tag:yaml.org,2002:float', re.compile(r'[-+]?\d+(\
 
 
 def walk_links(folder: str | os.PathLike) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder below one once, with its files. Links are followed, also if they lead in a circle."""
-    seen = set()
+    """Yield each folder below one once, with its files. Links are followed, also if they lead in a circle.
+
+    A link to a folder above this one, such as to `/`, is not followed: it would lead to everything beside the data.
+    Nothing is yielded if the folder itself is such a link.
+    """
+    beside = Path(os.path.abspath(folder)).parent.resolve()
+    above = {beside, *beside.parents, *Path(folder).resolve().parents}
+    seen = {(status.st_dev, status.st_ino) for status in map(os.stat, above)}
     for place, folders, files in os.walk(folder, followlinks=True):
         folders.sort()
         status = os.stat(place)

@@ -71,7 +71,8 @@ def unwrapped(state_dict: Mapping[str, Any], expected: str | Collection[str] = '
         if found != name and (found in state_dict or found in bare):
             found = name
         bare[found] = value
-        removed |= Counter(name.split('.')) - Counter(found.split('.'))
+        if found != name:
+            removed |= Counter(name.split('.')) - Counter(found.split('.'))
     return bare, [f'{part}.' for part in removed]
 
 

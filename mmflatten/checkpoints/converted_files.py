@@ -11,7 +11,8 @@ from torch import Tensor
 
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, find_family, revert_state_dict, unwrapped
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.files import problem_of
+from mmflatten.checkpoints.key_bounds import MAX_KEYS, require_short_keys
+from mmflatten.files import open_regular, problem_of, read_text
 from mmflatten.text import shorten
 from mmflatten.untrusted.torch_file import MAX_BYTES, read_torch
 from mmflatten.version import __version__
@@ -19,7 +20,7 @@ from mmflatten.version import __version__
 HEAD = ('head.fc.weight', 'head.fc.bias')
 AUTO = 'auto'  # the family whose names a file has
 SAFETENSORS = '.safetensors'  # tensors by name, without code
-MAX_TENSORS = 50_000
+MAX_HEAD_MAP_BYTES = 2**20
 # In order of preference. The accuracies published with official files are those of 'model', even if the file also has
 # averaged weights (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
 ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
@@ -47,6 +48,7 @@ def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[
     """
     is_safetensors = Path(path).suffix == SAFETENSORS
     content, replaced = (read_safetensors(path), []) if is_safetensors else read_torch(path)
+    require_short_keys(content, path)
     notes = [f'skipped an object of another library, without running its code: {name}' for name in replaced]
     weights, entry = _select(content, key, path, (first, *ENTRIES))
     if entry is not None:
@@ -66,8 +68,8 @@ def read_safetensors(path: str | Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, 'pt') as file:
             names = file.keys()
-            if len(names) > MAX_TENSORS:
-                raise ValueError(f'{path}: expected at most {MAX_TENSORS} tensors, got {len(names)}.')
+            if len(names) > MAX_KEYS:
+                raise ValueError(f'{path}: expected at most {MAX_KEYS} tensors, got {len(names)}.')
             return {name: file.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise ValueError(f'{path}: expected a complete safetensors file, got an error: {str(error)[:200]}.') from error
@@ -129,6 +131,8 @@ def map_head(state_dict: Mapping[str, Tensor], path: str | Path) -> dict[str, Te
         path: text file with the old class number of each new class, one per line, without empty lines.
 
     Raises:
+        FileNotFoundError: the file does not exist.
+        UnusableFile: the path is no regular file with text of at most 1 MiB.
         ValueError: the head is missing, the file is empty, or a line is not a class number of the head.
     """
     missing = [name for name in HEAD if name not in state_dict]
@@ -136,7 +140,7 @@ def map_head(state_dict: Mapping[str, Tensor], path: str | Path) -> dict[str, Te
         raise ValueError(f'checkpoint: expected a classifier with {" and ".join(missing)}, got '
                          f'{shorten(list(state_dict))}. Official checkpoints need --family.')
     classes = len(state_dict[HEAD[0]])
-    lines = Path(path).read_text(encoding='utf-8', errors='replace').splitlines()
+    lines = read_text(path, MAX_HEAD_MAP_BYTES).splitlines()
     if not lines:
         raise ValueError(f'{path}: expected one class number per line, got an empty file.')
     for number, line in enumerate(lines, 1):
@@ -146,7 +150,8 @@ def map_head(state_dict: Mapping[str, Tensor], path: str | Path) -> dict[str, Te
 
 
 def _sha256(path: str | Path) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
 def _select(content: Any, key: str | None, path: str | Path,

@@ -8,10 +8,13 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, count, pairwise
+from itertools import accumulate, pairwise
 
 from mmflatten.checkpoints.key_tables import OFFICIAL, Family, Key, Part
 from mmflatten.text import shorten
+
+MAX_STAGES = 16
+MAX_BLOCKS = 64  # of a stage, or of a plain backbone
 
 
 @dataclass(frozen=True)
@@ -27,23 +30,26 @@ def expand(family: Family, names: Iterable[str], side: str) -> list[Piece]:
     """Determine from names alone the pieces of a model and the kind of each.
 
     A model has at least one stage, and a stage at least one block. Counting stops after two consecutive missing
-    indices, so that an unexpected name with a huge index does not create a huge table; it is reported as unknown.
+    indices, and at `MAX_STAGES` and `MAX_BLOCKS`, so that unexpected names with huge indices do not create a huge
+    table; they are reported as unknown.
     """
-    names_by_prefix: dict[str, set[str]] = defaultdict(set)  # `layers.0` -> all names with this prefix
     names = list(names)
+    parts = [part for part in family.parts_for(names) if side == OFFICIAL or part.ours is not None]
+    deepest = max(1 + part.prefix(side).count('.') for part in parts)
+    names_by_prefix: dict[str, set[str]] = defaultdict(set)  # `layers.0` -> all names with this prefix
     for name in names:
-        for prefix in accumulate(name.split('.'), '{}.{}'.format):
+        for prefix in accumulate(name.split('.', deepest)[:deepest], '{}.{}'.format):
             names_by_prefix[prefix].add(name)
 
     def has(part: Part, i: int, j: int = 0) -> bool:
         return i >= part.first_stage and part.prefix(side, i, j) in names_by_prefix
 
-    parts = [part for part in family.parts_for(names) if side == OFFICIAL or part.ours is not None]
-    stages = _length(any(has(part, i) for part in parts if '{i' in part.official) for i in count())
+    most = MAX_STAGES if any('{j' in part.official for part in parts) else MAX_BLOCKS
+    stages = _length(any(has(part, i) for part in parts if '{i' in part.official) for i in range(most + 1))
     pieces = []
     for part in parts:
         for i in range(part.first_stage, stages) if '{i' in part.official else (0,):
-            for j in range(_length(has(part, i, j) for j in count())) if '{j' in part.official else (0,):
+            for j in range(_length(has(part, i, j) for j in range(MAX_BLOCKS + 1))) if '{j' in part.official else (0,):
                 present = names_by_prefix.get(part.prefix(side, i, j, stages - 1), set())
                 if present or part.ours is not None:
                     kinds = [Piece(i, kind, part.keys(kind, i, j, stages - 1)) for kind in part.kinds]
@@ -71,7 +77,11 @@ def find_problems(pieces: Iterable[Piece], names: Collection[str], side: str) ->
 
 def _length(present: Iterable[bool]) -> int:
     """Count indices up to the first two consecutive missing ones. A single gap is counted, to report its names."""
-    return max(1, next(n for n, pair in enumerate(pairwise(present)) if not any(pair)))
+    number = 0
+    for number, pair in enumerate(pairwise(present)):
+        if not any(pair):
+            return max(1, number)
+    return number + 1
 
 
 def _best_match(kinds: Iterable[Piece], present: set[str], side: str) -> Piece:

@@ -23,6 +23,7 @@ from torch.hub import download_url_to_file, get_dir
 
 from mmflatten.checkpoints.convert import BACKBONE, unwrapped
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
+from mmflatten.checkpoints.key_bounds import require_short_keys
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.text import shorten
 from mmflatten.untrusted.content import holds_placeholder
@@ -78,9 +79,9 @@ def load_from_local(filename: str | Path, map_location: Any = 'cpu') -> Any:
     if not os.path.lexists(path):
         raise CheckpointError(f'checkpoint {path} does not exist. Check the path.')
     try:
-        if path.suffix == SAFETENSORS:
-            return read_safetensors(path)
-        content, replaced = read_torch(path, map_location, _KNOWN)
+        is_safetensors = path.suffix == SAFETENSORS
+        content, replaced = (read_safetensors(path), []) if is_safetensors else read_torch(path, map_location, _KNOWN)
+        require_short_keys(content, path)
     except ValueError as error:
         reason = str(error).removeprefix(f'{path}: ').rstrip('.')
         raise CheckpointError(f'checkpoint {path} cannot be read: {reason}. Name a complete file.') from error
@@ -142,7 +143,7 @@ def weights_of(model: nn.Module, checkpoint: Any, filename: str, strict: bool = 
                   level=logging.WARNING)
     weights = OrderedDict(named)
     weights._metadata = unwrapped(  # type: ignore[attr-defined]
-        getattr(bare, '_metadata', {}), dict(model.named_modules()))[0]
+        _versions(bare, filename), dict(model.named_modules()))[0]
     if not any(key in expected for key in weights):
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '
@@ -163,6 +164,16 @@ def weights_of(model: nn.Module, checkpoint: Any, filename: str, strict: bool = 
         print_log(f'{filename}: {len(fits)} of {len(expected)} tensors of the model fit; absent or of another shape: '
                   f'{shorten(new, 5)}', logger='current', level=logging.WARNING)
     return weights
+
+
+def _versions(state_dict: dict, filename: str) -> dict[str, dict]:
+    """Return what PyTorch keeps in a state dict beside the weights: the version of each module, by its name."""
+    versions = getattr(state_dict, '_metadata', {})
+    if not isinstance(versions, dict) or not all(
+            isinstance(name, str) and isinstance(part, dict) for name, part in versions.items()):
+        raise CheckpointError(f'checkpoint {filename}: _metadata: expected a dictionary for each module, got '
+                              f'{type(versions).__name__}. Save the state_dict() of the model again.')
+    return versions
 
 
 def load_named(model: nn.Module, weights: OrderedDict, filename: str, strict: bool) -> None:

@@ -15,7 +15,7 @@ from mmengine.logging import print_log
 
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
 from mmflatten.console import OUT_OF_SPACE, space_hint
-from mmflatten.files import problem_of
+from mmflatten.files import open_regular, problem_of, read_bytes
 from mmflatten.untrusted.torch_file import MAX_BYTES, ZIP, whole_archive
 
 _PARTIAL = '.part'
@@ -90,7 +90,7 @@ def _own_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: str | Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # a pipe would be waited for without end
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -107,6 +107,8 @@ def only_training(work_dir: str | Path) -> Iterator[None]:
     """
     path = Path(work_dir, _LOCK)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and (problem := problem_of(path)) is not None:
+        raise CheckpointError(f'work_dir {work_dir}: {path} {problem}. Remove it.')
     with open(path, 'a+', encoding='utf-8') as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, and loaders do not inherit it
@@ -136,7 +138,7 @@ def what_is_wrong(path: str | Path) -> str | None:
             return f'it is incomplete ({type(error).__name__}: {" ".join(str(error)[:500].split())[:200]})'
         return None
     try:
-        with open(path, 'rb') as file:
+        with open_regular(path, MAX_BYTES) as file:
             if (start := file.read(len(ZIP))) == ZIP:
                 with whole_archive(file):
                     return None
@@ -168,7 +170,7 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
     work_dir = Path(work_dir).absolute()
     pointer, folders, paths = work_dir / 'last_checkpoint', {work_dir}, []
     if problem_of(pointer) is None:
-        last = Path(pointer.read_text(encoding='utf-8', errors='replace')[:4096])
+        last = Path(read_bytes(pointer).decode(errors='replace')[:4096])
         folders.add(last.parent.absolute())
         paths = [path for path in (work_dir / last.name, last.absolute()) if path.is_file()][:1]
     others = [(path.stat().st_mtime_ns, int(match[1]), path) for folder in folders if folder.is_dir()

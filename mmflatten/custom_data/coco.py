@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.custom_data.images import file_names, find_images, plain_name
-from mmflatten.custom_data.reading import DataError
+from mmflatten.custom_data.reading import MAX_CLASSES, DataError
 from mmflatten.files import parse_json, read_bytes, read_text
 from mmflatten.text import shorten
 
 TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
-FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
-              annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER), categories=dict(id=NUMBER, name=TEXT))
+OUTLINE = ((list, dict), 'a list of polygons or an object of run lengths')
+FIELDS = dict(
+    images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
+    annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER, area=NUMBER, segmentation=OUTLINE),
+    categories=dict(id=NUMBER, name=TEXT))
 LARGEST = 2**40  # number of pixels
 
 
@@ -75,6 +78,9 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     if missing:
         raise DataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
                         f'categories, got a file without {", ".join(missing)}.')
+    if len(lists['categories']) > MAX_CLASSES:
+        raise DataError(f'--ann {path}: categories: expected at most {MAX_CLASSES}, got {len(lists["categories"])}. '
+                        'Remove those without objects.')
     wrong = []
     for kind, fields in FIELDS.items():
         for number, entry in enumerate(lists[kind]):
@@ -100,7 +106,8 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
 def _without_groups(content: dict) -> bool:
     """Remove categories without objects that are the supercategory of others, as Roboflow adds; return if so."""
     used = {entry.get('category_id') for entry in content['annotations']}
-    parents = {category.get('supercategory') for category in content['categories']}
+    parents = [category.get('supercategory') for category in content['categories']]
+    parents = {name for name in parents if isinstance(name, str)}  # mmdet reads no other
     kept = [category for category in content['categories'] if category['id'] in used or category['name'] not in parents
             or category.get('supercategory') == category['name']]
     changed = 0 < len(kept) < len(content['categories'])

@@ -152,7 +152,8 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
         segmentation = None
     if not are_numbers(box) or len(box) != 4:
         return [*faults, 'no bbox']
-    if (annotation.get('attributes') or {}).get('rotation'):
+    attributes = annotation.get('attributes')
+    if isinstance(attributes, dict) and attributes.get('rotation'):
         faults.append('rotated box (attributes.rotation)')
     if None not in (image.get('width'), image.get('height')):
         x, y, width, height = box

@@ -10,6 +10,7 @@ from mmflatten.datasets.masks import box_of_mask
 from mmflatten.files import parse_json, read_text
 
 RESERVED = ('__ignore__', '_background_')  # names that are no class
+AS_CORNERS = {'mask': 'rectangle', 'rotation': 'polygon'}  # of its box, or of a rotated one
 
 
 def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
@@ -28,7 +29,8 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
         if name in RESERVED:  # as labelme's own converters
             continue
         place = f'{file}: shapes[{number}]'
-        kind = {'mask': 'rectangle', 'rotation': 'polygon'}.get(kind, kind)  # corners of its box, or of a rotated one
+        if isinstance(kind, str):
+            kind = AS_CORNERS.get(kind, kind)
         if kind not in ('polygon', 'rectangle', 'circle'):
             faults['shape without an area'].append(f'{place} ({reprlib.repr(kind)})')
             continue

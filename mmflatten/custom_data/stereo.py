@@ -92,7 +92,7 @@ def _look_swapped(left: Path, right: Path, disparity: np.ndarray) -> bool:
     """Return True if the images differ half as much where the opposite direction matches, of either image's disparity.
     """
     first, second = (read_image(path)[..., 1].astype(float) for path in (left, right))
-    rows, columns = np.nonzero(np.isfinite(disparity) & (disparity >= 1))
+    rows, columns = np.nonzero((disparity >= 1) & (disparity < disparity.shape[1]))
     shift = np.rint(disparity[rows, columns]).astype(int)
     inside = (columns >= shift) & (columns + shift < disparity.shape[1])
     rows, columns, shift = rows[inside], columns[inside], shift[inside]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.checkpoints.run_files import atomic_write
+from mmflatten.files import DamagedFile, read_bytes, read_json
 
 SPLITS = ('train', 'val')
 MANIFEST = 'dataset.json'
@@ -34,7 +35,7 @@ def content_hash(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob('*') if path.is_file() and path != folder / MANIFEST):
         digest.update(path.relative_to(folder).as_posix().encode() + b'\0')
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+        digest.update(hashlib.sha256(read_bytes(path)).digest())
     return digest.hexdigest()
 
 
@@ -49,10 +50,10 @@ def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = Fa
     if not folder.exists() or not any(folder.iterdir()):
         return False
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding='ascii'))
-    except (FileNotFoundError, ValueError):
-        manifest = None
-    if not isinstance(manifest, dict) or manifest.get('name') != kind:
+        manifest = read_json(folder / MANIFEST)
+    except DamagedFile:
+        manifest = {}
+    if manifest.get('name') != kind:
         raise FileExistsError(f'out ({folder}): the folder contains other files than {kind}. Choose another folder.')
     if force:
         return False
@@ -76,7 +77,7 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Pa
     """
     out = Path(os.path.abspath(out))
     if is_finished(out, kind, options, force):
-        return json.loads((out / MANIFEST).read_text(encoding='ascii'))
+        return read_json(out / MANIFEST)
     objects = dict.fromkeys(SPLITS, 0)
     with atomic_write(out) as folder:
         folder.mkdir()

@@ -47,7 +47,9 @@ class CheckedCOCO(COCO):
             raise AnnotationError(f'classes: no category {shorten(missing, 5)} (of {len(cat_names)} classes) in '
                                   f'{self.annotation_file}, got {shorten(sorted(names), 5)}. Set '
                                   'metainfo=dict(classes=...) in train_, val_ and test_dataloader.')
-        ids = super().get_cat_ids(cat_names, sup_names, cat_ids)
+        wanted = set(cat_names)  # pycocotools would search a list for each category
+        ids = [category for category in super().get_cat_ids([], sup_names, cat_ids)
+               if not wanted or self.cats[category]['name'] in wanted]
         ordered = [self.cats[category]['name'] for category in ids]
         if cat_names and ordered != [*cat_names][:len(ordered)]:
             raise AnnotationError(f'classes: expected the order of the categories in {self.annotation_file}, '

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
-from mmflatten.files import read_json
+from mmflatten.files import open_regular, read_json
 
 FORMAT = 2
 # End of the name in `names.bin` and label; for members of shards also the shard and the byte range in it.
@@ -64,8 +65,8 @@ class ImageIndex:
             self.shards, self.classes = about['shards'], tuple(about['classes'])
             self.folders = {int(label): os.fsencode(folder) for label, folder in about['folders'].items()}
             row = _MEMBER if self.shards else _FILE
-            self.rows = np.memmap(self.folder / 'rows.bin', row, 'r').view(np.ndarray)
-            self.names = np.memmap(self.folder / 'names.bin', np.uint8, 'r').view(np.ndarray)
+            self.rows = _mapped(self.folder / 'rows.bin', row)
+            self.names = _mapped(self.folder / 'names.bin', np.uint8)
             sizes = about['images'], self.rows[-1]['name_end']
             usable = about['format'] == FORMAT and all(map(is_below, self.shards))
             if (len(self.rows), len(self.names)) != sizes or not usable:
@@ -86,11 +87,20 @@ class ImageIndex:
         start = int(self.rows[number - 1]['name_end']) if number else 0
         name, place = self.names[start:row['name_end']].tobytes(), row.item()[1:]
         if name.startswith(_IN_FOLDER):
+            if place[0] not in self.folders:
+                raise ImageIndexError(f'index {self.folder}: index.json: folders: expected that of label {place[0]}, '
+                                      'which an image names, got none. Create the index again.')
             name = self.folders[place[0]] + b'/' + name[len(_IN_FOLDER):]
         return Entry(os.fsdecode(name), *place)
 
     def __reduce__(self) -> tuple:
         return ImageIndex, (self.folder, )
+
+
+def _mapped(path: Path, kind: npt.DTypeLike) -> np.ndarray:
+    """Memory-map a regular file."""
+    with open_regular(path) as file:
+        return np.memmap(file, kind, 'r').view(np.ndarray)
 
 
 def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], shards: Sequence[str] = ()) -> int:

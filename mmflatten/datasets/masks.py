@@ -55,12 +55,13 @@ def overlaps(box: Sequence[float], image: Mapping[str, Any]) -> bool:
     return 0 < x + width and x < (image.get('width') or 0) and 0 < y + height and y < (image.get('height') or 0)
 
 
-def run_lengths(text: str) -> list[int]:
+def run_lengths(text: str | bytes) -> list[int]:
     """Decode compressed run lengths: 5 bits in each letter, and differences to the last number but one.
 
     Raises ValueError, IndexError or TypeError for anything else.
     """
-    codes = np.frombuffer(str.encode(text, 'ascii'), np.uint8).astype(np.int64) - ord('0')
+    content = text if isinstance(text, bytes) else str.encode(text, 'ascii')
+    codes = np.frombuffer(content, np.uint8).astype(np.int64) - ord('0')
     ends = np.flatnonzero(codes & 32 == 0)
     starts = np.append(0, ends[:-1] + 1)
     if codes.min() < 0 or codes.max() > 63 or ends[-1] != len(codes) - 1 or (ends - starts).max() > 6:

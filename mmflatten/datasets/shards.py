@@ -4,12 +4,13 @@ import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.datasets.image_index import Entry, is_below, write_index
-from mmflatten.files import problem_of, walk_links
+from mmflatten.files import open_regular, problem_of, walk_links
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'
@@ -34,7 +35,7 @@ def list_folder(folder: Path) -> Iterator[Entry]:
 
 def list_file(path: Path) -> Iterator[Entry]:
     """Yield the images of a text file with lines such as `n00004475/n00004475_1.JPEG 0`."""
-    with open(path, encoding='utf-8', errors='surrogateescape') as lines:
+    with TextIOWrapper(open_regular(path), encoding='utf-8', errors='surrogateescape') as lines:
         for number, line in enumerate(lines, 1):
             name, space, label = line.strip().rpartition(' ')
             if not (space and label.isdecimal()):
@@ -69,7 +70,7 @@ def _list_shard(number: int, shard: Path) -> list[Entry]:
         raise ValueError(f'shard: {shard} {problem}.')
     entries, labels, shard_size = [], {}, shard.stat().st_size
     try:
-        with open(shard, 'rb') as file:
+        with open_regular(shard) as file:
             _check_extensions(file, 0)
             file.seek(0)
             tar = tarfile.open(fileobj=file, mode='r:')

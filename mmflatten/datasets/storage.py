@@ -11,7 +11,7 @@ import mmcv
 import numpy as np
 from mmengine.fileio import BaseStorageBackend, register_backend
 
-from mmflatten.files import is_image, problem_of, read_bytes
+from mmflatten.files import UnusableFile, is_image, open_regular, problem_of, read_bytes
 
 _PREFIX = 'shard://'
 _MEMBER = re.compile(_PREFIX + r'(.*?)\?offset=(\d+)&size=(\d+)#(.*)', re.DOTALL)
@@ -58,10 +58,11 @@ class ShardBackend(BaseStorageBackend):
         if match is None:
             raise ValueError(f'path: expected {_PREFIX}FILE?offset=N&size=N#NAME, got {filepath}')
         shard, offset, size, name = match[1], int(match[2]), int(match[3]), match[4]
-        if (problem := problem_of(shard, sys.maxsize)) is not None:
-            raise FileNotFoundError(f'shard {shard} {problem}.')
-        with open(shard, 'rb', buffering=0) as file:
-            content = os.pread(file.fileno(), size, offset)
+        try:
+            with open_regular(shard) as file:
+                content = os.pread(file.fileno(), size, offset)
+        except (FileNotFoundError, UnusableFile) as error:
+            raise FileNotFoundError(f'shard {shard} {problem_of(shard, sys.maxsize) or error}.') from error
         if len(content) != size:
             raise ShardError(f'shard {shard} has {len(content)} of the {size} bytes of {name}: it is damaged or was '
                              'changed after indexing. Copy it again, or repeat `mmflatten data index`.')

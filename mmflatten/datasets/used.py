@@ -40,7 +40,8 @@ def used_by_mmdet(content: Mapping[str, list[dict]], classes: Collection[str], f
         filter_cfg: of the data set: `filter_empty_gt`, and `min_size` of the sides of an image in pixels.
         masks: the pipeline loads masks.
     """
-    names = {category['id']: category['name'] for category in content['categories'] if category['name'] in classes}
+    learned = set(classes)
+    names = {category['id']: category['name'] for category in content['categories'] if category['name'] in learned}
     images = {image['id']: image for image in content['images']}
     used, kept = Used(), Counter()
     with_objects = {entry['image_id'] for entry in content['annotations'] if entry.get('category_id') in names}

@@ -1,11 +1,11 @@
 """Predicted classes as a CSV file."""
-import csv
 from typing import Any
 
 import numpy as np
 
 from mmflatten.predict import results
 from mmflatten.predict.inputs import Input
+from mmflatten.tables import write_csv
 
 TOP = 5  # classes listed for each image
 
@@ -26,9 +26,6 @@ class Writer(results.Writer):
     def close(self) -> None:
         if not self.collected:
             return
-        with open(self.folder / self.files[0], 'w', newline='', encoding='utf-8',
-                  errors='surrogateescape') as file:  # file names need not be UTF-8
-            rows = csv.writer(file)
-            count = (len(self.collected[0]) - 1) // 2
-            rows.writerow(['file', *(f'{name}_{i + 1}' for i in range(count) for name in ('class', 'score'))])
-            rows.writerows(self.collected)
+        count = (len(self.collected[0]) - 1) // 2
+        header = ['file', *(f'{name}_{i + 1}' for i in range(count) for name in ('class', 'score'))]
+        write_csv(self.folder / self.files[0], header, self.collected)

@@ -45,6 +45,8 @@ def _problem(entry: dict, name: Any, value: Any) -> str:
     known = TYPES.get(name) or (dict,) * name.endswith(('_instances', '_sem_seg', '_disparity'))
     if known and not isinstance(value, known):
         return f'{name}: expected a {known[0].__name__}, got a {type(value).__name__}'
+    if isinstance(value, Tensor) and not _has_numbers(value):
+        return f'{name}: expected a dense tensor of real numbers, got {value.dtype}, {value.layout}'
     if name == 'ori_shape' and not (len(value) >= 2 and all(type(side) is int and side > 0 for side in value)):
         return 'ori_shape: expected height and width above 0, got others'
     if known != (dict,):
@@ -53,11 +55,17 @@ def _problem(entry: dict, name: Any, value: Any) -> str:
         kind = list if key == 'masks' else Tensor
         if not isinstance(part, kind):
             return f'{name}.{key}: expected a {kind.__name__}, got a {type(part).__name__}'
+        if isinstance(part, Tensor) and not _has_numbers(part):
+            return f'{name}.{key}: expected a dense tensor of real numbers, got {part.dtype}, {part.layout}'
     if name.endswith('_instances'):
         return value and _problem_of_instances(value, entry.get('ori_shape'), name)
     if name.endswith('_sem_seg') and value['data'].numel() and value['data'].min() < 0:
         return f'{name}.data: expected labels of at least 0, got {value["data"].min()}'
     return ''
+
+
+def _has_numbers(values: Tensor) -> bool:
+    return values.layout == torch.strided and not (values.is_quantized or values.is_complex() or values.is_meta)
 
 
 def _problem_of_instances(instances: dict, shape: Sequence[int] | None, name: str) -> str:
@@ -75,7 +83,6 @@ def _problem_of_instances(instances: dict, shape: Sequence[int] | None, name: st
 
 def _is_mask(mask: Any, shape: Sequence[int] | None) -> bool:
     """Return True for the compressed run lengths of a mask (H, W)."""
-    if shape is None or not isinstance(mask, dict) or not isinstance(counts := mask.get('counts'), (bytes, str)):
+    if shape is None or not isinstance(mask, dict) or not isinstance(mask.get('counts'), (bytes, str)):
         return False
-    text = counts.decode('latin-1') if isinstance(counts, bytes) else counts
-    return can_be_drawn({**mask, 'counts': text}, dict(height=shape[0], width=shape[1]))
+    return can_be_drawn(mask, dict(height=shape[0], width=shape[1]))

@@ -78,7 +78,9 @@ def read_instances(results: Results) -> Instances:
     if unknown:
         raise ResultsError(f'ann_file: {ann_file} has no image {unknown[0]} of {results.path}. Pass the config of the '
                            'tested model with --config.')
-    categories = truth.getCatIds(list(named)) if named else truth.getCatIds()
+    wanted = set(named)
+    categories = [category['id'] for category in truth.dataset['categories']
+                  if not wanted or category['name'] in wanted]
     if highest >= len(categories) or (named and len(named) != len(categories)):
         raise ResultsError(f'ann_file: expected the {max(highest + 1, len(named))} classes of {results.path}, got '
                            f'{len(categories)} in {ann_file}. Pass the config of the tested model with --config.')

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mmflatten.files import problem_of
+from mmflatten.files import UnusableFile, problem_of, read_bytes
 from mmflatten.results.figures import Lines
 
 NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
@@ -38,9 +38,10 @@ def read_scalars(work_dir: str | Path) -> list[dict]:
 
 def _read_lines(log: Path) -> list[dict]:
     """Parse a log; an incomplete last line of a killed run is dropped."""
-    if (problem := problem_of(log)) is not None:
-        raise ValueError(f'{log} {problem}. Restore or remove it.')
-    lines = log.read_bytes().splitlines()
+    try:
+        lines = read_bytes(log).splitlines()
+    except (FileNotFoundError, UnusableFile) as error:
+        raise ValueError(f'{log} {problem_of(log) or error}. Restore or remove it.') from error
     records = []
     for number, line in enumerate(lines, 1):
         try:

@@ -70,7 +70,7 @@ def read_results(path: str | Path, config: str | None = None) -> Results:
     path = Path(path)
     if path.is_dir():
         raise ResultsError(f'results: expected the NAME.pkl of mmflatten test --out NAME.pkl, but {path} is a folder.')
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f'results: {path} does not exist. Run mmflatten test CONFIG CHECKPOINT --out {path}.')
     try:
         entries, foreign = read_torch(path)

@@ -13,7 +13,7 @@ from mmengine.config import Config
 from mmflatten.checkpoints.run_files import newest_checkpoint
 from mmflatten.config import read_config
 from mmflatten.console import explain
-from mmflatten.files import problem_of
+from mmflatten.files import problem_of, read_bytes
 from mmflatten.measure.flops.model_cost import ModelCost, count_config
 from mmflatten.results.analysis import Analysis, analyze
 from mmflatten.results.curves import name_runs, read_scalars
@@ -121,7 +121,7 @@ def training_seconds(work_dir: Path) -> float:
     seconds = 0.
     for scalars in work_dir.glob(LOGS):
         for log in (path for path in scalars.parents[1].glob('*.log') if problem_of(path) is None):
-            stamps = _STAMP.findall(log.read_text(encoding='utf-8', errors='replace'))
+            stamps = _STAMP.findall(read_bytes(log).decode(errors='replace'))
             times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in stamps]
             seconds += (times[-1] - times[0]).total_seconds() if times else 0
     return seconds

@@ -1,7 +1,6 @@
 """Files of an analysis: tables, figures, drawings of the worst images, and `analysis.json`."""
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from mmflatten.engine.predictions import draw_sample
 from mmflatten.results.analysis import Analysis, json_number
 from mmflatten.results.drawing import save_png
 from mmflatten.results.reading import Results, ResultsError
+from mmflatten.tables import write_csv
 from mmflatten.text import shorten
 
 FORMAT = 1  # of analysis.json, see docs/analysis_tools.md
@@ -30,8 +30,7 @@ def write_analysis(analysis: Analysis, out_dir: str | Path, source: dict[str, An
     for name, table in analysis.tables.items():
         rows = [[json_number(value) for value in row] for row in table.rows]
         tables[name] = dict(title=table.title, file=f'{name}.csv', header=table.header, rows=rows)
-        with open(out_dir / f'{name}.csv', 'w', newline='', encoding='utf-8') as file:
-            csv.writer(file).writerows([table.header, *rows])
+        write_csv(out_dir / f'{name}.csv', table.header, rows)
     for name, figure in analysis.figures.items():
         save_png(out_dir / f'{name}.png', {'': figure})
     content = dict(

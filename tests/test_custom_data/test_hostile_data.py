@@ -15,12 +15,14 @@ from pycocotools import mask as coco_mask
 from mmflatten.cli.init import main as init
 from mmflatten.custom_data import images
 from mmflatten.custom_data.label_formats import read_labels
-from mmflatten.custom_data.reading import CustomData, DataError, Request
+from mmflatten.custom_data.reading import MAX_CLASSES, CustomData, DataError, Request
 from mmflatten.datasets.image_index import Entry, ImageIndex, ImageIndexError, write_index
 from mmflatten.datasets.indexed_images import IndexedImages
 from mmflatten.datasets.masks import can_be_drawn, run_lengths
 from mmflatten.datasets.shards import list_folder, list_shards
+from mmflatten.datasets.stereo.files import write_pfm
 from mmflatten.datasets.storage import ShardBackend, read_rgb
+from mmflatten.datasets.used import used_by_mmdet
 from mmflatten.files import (
     UnusableFile,
     parse_json,
@@ -290,3 +292,85 @@ def test_class_names_are_bounded():
 def test_sixteen_bit_tiff_with_a_wrong_header_is_refused(tmp_path):
     (tmp_path / 'a.tif').write_bytes(b'II*\0' + struct.pack('<IH', 8, 60_000))
     assert images.read_pictures([tmp_path / 'a.tif'])[tmp_path / 'a.tif'].size is None
+
+
+@pytest.mark.parametrize('change, words', [
+    (dict(area='wide'), 'area of annotations[5]'), (dict(area=[4]), 'area of annotations[5]'),
+    (dict(segmentation=5), 'segmentation of annotations[5]'),
+    (dict(segmentation='x'), 'segmentation of annotations[5]')])
+def test_values_of_other_types_in_coco_are_named(data, capfd, change, words):
+    Path('all.json').write_text(coco(change))
+    assert init(['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', str(DETECTOR), '--out',
+                 'mine.py']) == 1
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert 'all.json' in last and words in last
+
+
+@pytest.mark.parametrize('old, new', [('"iscrowd": 0', '"iscrowd": 0, "attributes": "text"'),
+                                      ('"name": "a"', '"name": "a", "supercategory": ["b"]')])
+def test_fields_of_coco_that_nothing_reads_may_have_any_type(data, old, new):
+    Path('all.json').write_text(coco().replace(old, new))
+    assert init(['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', str(DETECTOR), '--out',
+                 'mine.py', '--val-share', '0.4']) == 0
+
+
+def test_number_of_categories_is_bounded(data, capfd):
+    content = json.loads(coco())
+    content['categories'] += [dict(id=number, name=str(number)) for number in range(3, MAX_CLASSES + 2)]
+    Path('all.json').write_text(json.dumps(content))
+    assert init(['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', str(DETECTOR), '--out',
+                 'mine.py']) == 1
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert 'all.json' in last and 'categories' in last and str(MAX_CLASSES + 1) in last
+
+
+def test_many_categories_are_looked_up_in_seconds():
+    names = [str(number) for number in range(MAX_CLASSES)]
+    content = dict(images=[dict(id=1, file_name='a.png', **IMAGE)], annotations=[],
+                   categories=[dict(id=number, name=name) for number, name in enumerate(names)])
+    start = time.monotonic()
+    assert used_by_mmdet(content, names).images
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize('kind', ['5', '["polygon"]', '{}', 'null'])
+def test_shape_type_of_another_type_is_left_out(data, kind):
+    labels = give(data, 'labels/0.json', labelme().replace('"polygon"', kind))
+    part, = read_labels(Request('det', [Path('photos')], '', Path('mine.py'), [labels]))
+    place, = part.faults['shape without an area']
+    assert '0.json: shapes[0]' in place and not part.content['annotations']
+
+
+def test_huge_disparities_are_named(data, capfd):
+    for side in ('left', 'right', 'disparity'):
+        Path('pairs', side).mkdir(parents=True)
+    for number in range(4):
+        for side in ('left', 'right'):
+            Path('pairs', side, f'{number}.png').write_bytes(Path(f'photos/{number}.png').read_bytes())
+        write_pfm(f'pairs/disparity/{number}.pfm', np.full((40, 48), 1e38))
+    base = str(CONFIGS / 'psmnet-tiny_digits-stereo.py')
+    init(['--task', 'stereo', '--images', 'pairs', '--base', base, '--out', 'mine.py'])
+    shown = capfd.readouterr()
+    assert 'disparity beyond max_disp' in shown.out + shown.err and 'Error:' not in shown.err
+
+
+def test_links_above_the_data_are_not_followed(tmp_path, monkeypatch):
+    root = tmp_path / 'data' / 'images'
+    (root / 'a').mkdir(parents=True)
+    (root / 'a' / '0.png').touch()
+    (tmp_path / 'data' / 'other.png').touch()
+    (root / 'up').symlink_to('..')
+    (root / 'all').symlink_to('/')
+    assert list(walk_links(root)) == [(str(root), []), (str(root / 'a'), ['0.png'])]
+    assert [entry.name for entry in list_folder(root)] == ['a/0.png']
+    monkeypatch.chdir(root / 'a')
+    assert list(walk_links('..')) == [('..', []), ('../a', ['0.png'])]
+    assert list(walk_links('.')) == [('.', ['0.png'])] and not list(walk_links(root / 'all'))
+
+
+def test_index_without_the_folder_of_a_label_is_named(tmp_path):
+    write_index(tmp_path, [Entry('a/0.png', 0), Entry('a/1.png', 0)], ['a'])
+    about = json.loads((tmp_path / 'index.json').read_text())
+    (tmp_path / 'index.json').write_text(json.dumps({**about, 'folders': {}}))
+    with pytest.raises(ImageIndexError, match=r'index\.json: folders'):
+        ImageIndex(tmp_path)[0]

@@ -89,6 +89,14 @@ def test_rates_and_checkpoints_equal_those_of_mmengine(loop, tmp_path):
         assert written[0].stat().st_size == pytest.approx(found.size, rel=0.02)
 
 
+@pytest.mark.parametrize('loop, field', [('epochs', 'max_epochs'), ('iterations', 'max_iters')])
+def test_length_of_a_training_is_bounded(loop, field):
+    cfg = toy_config(loop)
+    cfg.train_cfg[field] = 10**9
+    with pytest.raises(ValueError, match=rf'train_cfg\.{field}.*1000000000'):
+        Training(cfg, images=10)
+
+
 def test_parameters_are_grouped_by_decay_and_rate():
     checked = Training(toy_config('steps'), images=10)
     groups = schedule_of(checked).groups

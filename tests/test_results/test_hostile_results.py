@@ -13,6 +13,7 @@ from mmflatten.cli import analyze
 from mmflatten.results.analysis import analyze as analyze_results
 from mmflatten.results.checking import ResultsError, check_entries
 from mmflatten.results.reading import Results, read_results
+from mmflatten.tables import read_csv
 from mmflatten.tasks import tasks
 
 SHAPE = (6, 5)
@@ -78,6 +79,23 @@ def test_values_of_other_types_are_refused_without_being_formatted(name, value):
         check_entries([entry(**{} if name == 5 else {name: value}) | ({5: 5} if name == 5 else {})], Path('a.pkl'))
 
 
+@pytest.mark.parametrize('values', [
+    torch.ones(3).to_sparse(), torch.quantize_per_tensor(torch.ones(3), .1, 0, torch.quint8), torch.ones(3) * 1j,
+    torch.ones(3, device='meta')])
+def test_tensors_without_plain_numbers_are_named(values):
+    with pytest.raises(ResultsError, match=r'a\.pkl, entry 0: pred_score'):
+        check_entries([dict(pred_score=values)], Path('a.pkl'))
+    with pytest.raises(ResultsError, match=r'a\.pkl, entry 0: pred_instances\.scores'):
+        check_entries([entry(pred_instances=instances(scores=values))], Path('a.pkl'))
+
+
+def test_masks_are_analyzed_without_an_annotation_file():
+    found = entry(gt_instances={name: value for name, value in instances().items() if name != 'scores'})
+    check_entries([found], Path('a.pkl'))  # with the bytes that pycocotools writes
+    analysis = analyze_results(Results(Path('a.pkl'), [found], tasks()['detection'], dict(classes=['x'])))
+    assert analysis.summary['segm_mAP'] == pytest.approx(1)
+
+
 @pytest.mark.parametrize('segmentation', [[[0, 0, 1e9, 0, 0, 1e9]], dict(size=[0, 0], counts=''), 'text'])
 def test_masks_of_an_annotation_file_are_checked(tmp_path, segmentation):
     file = tmp_path / 'a.json'
@@ -135,3 +153,12 @@ def test_long_names_and_formulas_are_drawn(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert '$10^' in printed and '\x1b' not in printed and max(map(len, printed.splitlines())) < 200
     assert (tmp_path / 'out' / 'confusion.png').stat().st_size
+
+
+def test_names_are_neither_formulas_nor_broken_text_in_tables(tmp_path):
+    names = ["=cmd|' /C calc'!A0", 'a\ud800', '-0.5']
+    found = classified(tmp_path, ['a.png', 'b.png', 'c.png'], 3, classes=names)
+    assert analyze.main([found, '--out', str(tmp_path / 'out')]) == 0
+    rows = read_csv(tmp_path / 'out' / 'classes.csv')
+    assert {row['class'] for row in rows} == {names[0], 'a\\ud800', names[2]}
+    assert f"\n'{names[0]}," in (tmp_path / 'out' / 'classes.csv').read_text()

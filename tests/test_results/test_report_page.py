@@ -101,6 +101,15 @@ def test_broken_part_is_named_with_its_file(classifiers, written, tmp_path):
     assert str(tmp_path / 'logged') in missing and 'results.pkl' in missing and 'loss' in page.charts
 
 
+def test_characters_that_steer_a_terminal_are_written_out(written, tmp_path):
+    log = tmp_path / 'run\x1b[2J\u202e' / '1' / 'vis_data' / 'scalars.json'
+    log.parent.mkdir(parents=True)
+    log.write_text('{"loss": 1.0, "step": 1}\n')
+    written(log.parents[2])
+    page = (tmp_path / 'page.html').read_text()
+    assert '\x1b' not in page and '\u202e' not in page and r'run\x1b[2J\u202e' in page
+
+
 def test_full_disk_leaves_the_earlier_page(tmp_path, monkeypatch, capsys):
     log = tmp_path / 'run' / '1' / 'vis_data' / 'scalars.json'
     log.parent.mkdir(parents=True)

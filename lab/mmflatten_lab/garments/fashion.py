@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mmflatten.files import read_bytes
+
 GARMENT_CLASSES = ('T-shirt', 'trouser', 'pullover', 'dress', 'coat', 'sandal', 'shirt', 'sneaker', 'bag',
                    'ankle boot')
 SIDE = 28  # pixels
@@ -72,7 +74,7 @@ def load_garments(split: str, folder: Path | None = None) -> Garments:
     folder = find_files(folder)
     arrays = []
     for name, header in zip(FILES[split], (16, 8)):  # of IDX files
-        content = (folder / name).read_bytes()
+        content = read_bytes(folder / name)
         digest = hashlib.sha256(content).hexdigest()
         if digest not in SHA256[name]:
             raise ValueError(f'{folder / name}: expected the SHA-256 {SHA256[name][0][:12]}..., got {digest[:12]}.... '

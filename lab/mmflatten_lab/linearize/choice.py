@@ -1,7 +1,6 @@
 """Choose the blocks whose attention is replaced, with the smallest loss for a given time."""
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,9 @@ from torch import Tensor, nn
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.engine.runner import Runner
+from mmflatten.files import read_json
 from mmflatten.measure.speed.timing import Subject, measure
+from mmflatten.tables import read_csv, write_csv
 from mmflatten_lab.linearize.models import calls, is_classifier, relative_error
 from mmflatten_lab.linearize.swap import blocks_of
 
@@ -73,7 +74,7 @@ def choose(out: Path, cfg: Config, teacher: nn.Module, student: nn.Module, budge
         out: folder with `times.json` of `measure_times`; `pareto.csv` and `chosen.csv` are written there.
         student: with all blocks swapped and aligned.
     """
-    times = json.loads((out / 'times.json').read_text(encoding='utf-8'))
+    times = read_json(out / 'times.json')
     losses = sensitivities(cfg, teacher.to(get_device()), student.to(get_device()).eval(), log)
     points = pareto_set(Costs(losses, **times))
     write(points, out / 'pareto.csv')
@@ -84,9 +85,7 @@ def choose(out: Path, cfg: Config, teacher: nn.Module, student: nn.Module, budge
 
 def read_choice(out: Path) -> list[int]:
     """Return the blocks that `choose` wrote."""
-    with open(out / 'chosen.csv', newline='', encoding='utf-8') as file:
-        row = next(csv.DictReader(file))
-    return [int(number) for number in row['blocks'].split()]
+    return [int(number) for number in read_csv(out / 'chosen.csv')[0]['blocks'].split()]
 
 
 def pareto_set(costs: Costs) -> list[ParetoPoint]:
@@ -194,7 +193,6 @@ def block_times(teacher: nn.Module, student: nn.Module,
 
 
 def write(points: Sequence[ParetoPoint], path: Path) -> None:
-    with atomic_write(path) as aside, open(aside, 'w', newline='', encoding='utf-8') as file:
-        rows = csv.writer(file)
-        rows.writerow(['blocks', 'loss', 'time'])
-        rows.writerows([' '.join(map(str, point.blocks)), repr(point.loss), repr(point.time)] for point in points)
+    rows = [(' '.join(map(str, point.blocks)), point.loss, point.time) for point in points]
+    with atomic_write(path) as aside:
+        write_csv(aside, ('blocks', 'loss', 'time'), rows)

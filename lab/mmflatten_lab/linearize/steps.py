@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,7 @@ from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.checkpoints.run_files import atomic_write, newest_checkpoint
 from mmflatten.config import build_model, require_parts
 from mmflatten.engine.setup import set_resume, train
-from mmflatten.files import read_json
+from mmflatten.files import read_bytes, read_json
 from mmflatten_lab.linearize.choice import choose, measure_times, read_choice
 from mmflatten_lab.linearize.step_configs import ALIGN, DISTIL, Settings, step_config, text_of, use_images
 from mmflatten_lab.linearize.swap import blocks_of, build_swapped, swapped_config
@@ -59,7 +60,7 @@ class Linearization:
         """Write the settings, or compare them with those of earlier results."""
         path, mine = self.out / 'settings.json', json.loads(json.dumps(asdict(self.settings)))
         teacher, file = hashlib.sha256(text_of(self.cfg).encode()), Path(self.settings.checkpoint)
-        teacher.update(file.read_bytes() if file.is_file() else b'')
+        teacher.update(read_bytes(file, sys.maxsize) if file.is_file() else b'')
         mine['sha256 of the teacher'] = teacher.hexdigest()
         if path.exists():
             before = read_json(path)
@@ -100,7 +101,7 @@ class Linearization:
         final = self.out / 'linearized.pth'
         if is_main_process():
             with atomic_write(final) as aside:
-                aside.write_bytes(weights.read_bytes())
+                aside.write_bytes(read_bytes(weights, sys.maxsize))
             cfg = swapped_config(self.cfg, self.teacher, self.settings.attention, chosen)
             with atomic_write(final.with_suffix('.py')) as aside:
                 aside.write_text(text_of(cfg), encoding='utf-8')

@@ -1,11 +1,10 @@
 """CSV tables of runs, which reports write, and which reports and further studies can be made from."""
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import pandas as pd
-
+from mmflatten import tables
+from mmflatten.files import UnusableFile
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.study_fields import StudyError
 
@@ -21,7 +20,13 @@ def write_csv(runs: Sequence[StudyRun], path: Path) -> None:
             row.update({f'{key}.{name}': item for name, item in value.items()} if isinstance(value, dict) else {
                 key: value})
         rows.append(row)
-    pd.DataFrame(rows, dtype=object).to_csv(path, index=False)
+    header = list(dict.fromkeys(column for row in rows for column in row))
+    tables.write_csv(path, header, [[_known(row.get(column)) for column in header] for row in rows])
+
+
+def _known(value: Any) -> Any:
+    """Return None, an empty cell, for NaN."""
+    return None if value != value else value
 
 
 def read_csv(path: Path) -> dict[str, dict[str, Any]]:
@@ -32,8 +37,10 @@ def read_csv(path: Path) -> dict[str, dict[str, Any]]:
     """
     if not path.is_file():
         raise StudyError(f'--from: expected the table {path.name} of an earlier report, got {path}. Name its folder.')
-    with open(path, newline='', encoding='utf-8') as file:
-        rows = list(csv.DictReader(file))
+    try:
+        rows = tables.read_csv(path)
+    except UnusableFile as error:
+        raise StudyError(f'--from: {error} Take the published file.') from error
     if not rows or not rows[0].get('name'):
         raise StudyError(f'{path}: expected a table of runs with the column name, got none. Name another folder.')
     try:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mmflatten.files import read_bytes
 from mmflatten_lab.studies.claims import added_runs
 from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.costs import check_runs
@@ -145,7 +146,7 @@ class Driver:
             return False
         if not ended:
             progress, log = read_file(folder / PROGRESS), folder / LOG
-            lines = log.read_text(encoding='utf-8', errors='replace').split('\n') if log.exists() else []
+            lines = read_bytes(log).decode(errors='replace').split('\n') if log.exists() else []
             last = next((line.strip() for line in reversed(lines) if line.strip()), '')
             killed = f'killed {ATTEMPTS} times (out of memory?); ' if status < 0 else ''
             run.state, run.error = FAILED, killed + last

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from mmflatten.files import read_text
 from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.worker import VISIBLE_GPUS, execute, start_process
 
@@ -92,7 +93,7 @@ class SlurmExecutor(Executor):
         import submitit
         file = self.folder / f'{run}.job'
         if file.exists() and self.executor.cluster == 'slurm':  # jobs outlive a driver that is killed
-            submitit.SlurmJob(self.executor.folder, file.read_text(encoding='utf-8')).cancel(check=False)
+            submitit.SlurmJob(self.executor.folder, read_text(file)).cancel(check=False)
 
     def poll(self, handle: Any) -> int | None:
         from submitit.core.utils import UncompletedJobError

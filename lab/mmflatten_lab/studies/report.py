@@ -3,6 +3,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from mmflatten.files import read_text
 from mmflatten.text import align
 from mmflatten_lab.studies.claims import claim_rows
 from mmflatten_lab.studies.comparison_tables import comparison_tables, draw_costs
@@ -32,7 +33,7 @@ def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path, publi
     Raises:
         StudyError: a study has no finished runs, its metrics do not fit its runs, or the page was edited by hand.
     """
-    if page.exists() and not page.read_text(encoding='utf-8').partition('\n\n')[2].startswith(MARKER):
+    if page.exists() and not read_text(page).partition('\n\n')[2].startswith(MARKER):
         raise StudyError(f'--report: expected a new page or an earlier report, got {page}, which has other text above '
                          'the report. Name another page.')
     collected = [(study, _collect(study, folder, published)) for study, folder in studies]

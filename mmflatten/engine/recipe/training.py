@@ -21,6 +21,7 @@ from mmflatten.engine.recipe.settings import TrainingSet, base_batch, ema_hooks,
 from mmflatten.engine.setup import set_auto_scale_lr
 from mmflatten.measure.flops.meta import build_on_meta
 
+MAX_ITERATIONS = 3_000_000  # followed one by one; 90 epochs of ImageNet-22k in batches of 1,024 have 1.25 million
 _AMP_OPTIONS = ('loss_scale', 'dtype', 'use_fp64')
 
 
@@ -48,8 +49,8 @@ class Training:
         length: epochs or iterations, in the unit of the training loop.
         epoch_length, iterations: iterations per epoch and of the whole training.
 
-    Raises DatasetError if the number of images is unknown, and ValueError if the config builds several optimizers or
-    scales the rate without a base batch size.
+    Raises DatasetError if the number of images is unknown, and ValueError if the config builds several optimizers,
+    scales the rate without a base batch size, or trains for more than `MAX_ITERATIONS`.
     """
 
     def __init__(self, cfg: Config, gpus: int | None = None, images: int | None = None) -> None:
@@ -69,6 +70,10 @@ class Training:
         batches = math.ceil(self.data.images / self.gpus) / loader.batch_size
         self.epoch_length = math.floor(batches) if loader.get('drop_last') else math.ceil(batches)
         self.iterations = self.length * self.epoch_length if self.by_epoch else self.length
+        if self.iterations > MAX_ITERATIONS:
+            raise ValueError(f'train_cfg.{"max_epochs" if self.by_epoch else "max_iters"}: expected at most '
+                             f'{MAX_ITERATIONS:,} iterations, got {self.length} {unit} ({self.iterations} iterations). '
+                             'Shorten the training.')
 
     def describe_length(self) -> str:
         epochs = f'{self.length} epochs of {self.epoch_length:,} iterations'

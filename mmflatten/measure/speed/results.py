@@ -1,7 +1,6 @@
 """Results of a measurement: rows, tables, CSV, and the number of tokens from which an attention beats softmax."""
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mmflatten import tables
 from mmflatten.measure.speed.launches import Work
 from mmflatten.measure.speed.models import RunSettings
 from mmflatten.measure.speed.operators import SOFTMAX, map_of
@@ -93,10 +93,8 @@ def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows with a header, without the times of single rounds."""
-    with path.open('w', newline='', encoding='utf-8') as file:
-        writer = csv.DictWriter(file, [name for name in rows[0] if name != 'seconds'], extrasaction='ignore')
-        writer.writeheader()
-        writer.writerows(rows)
+    header = [name for name in rows[0] if name != 'seconds']
+    tables.write_csv(path, header, [[row.get(name) for name in header] for row in rows])
 
 
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:

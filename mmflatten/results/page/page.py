@@ -12,11 +12,13 @@ from markupsafe import Markup
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.console import prints_to_stderr, quiet_libraries
+from mmflatten.files import read_text
 from mmflatten.results.analysis import cell
 from mmflatten.results.drawing import svg
 from mmflatten.results.page import comparison
 from mmflatten.results.page.samples import read_gallery
 from mmflatten.results.work_dir import read_work_dirs
+from mmflatten.text import printable
 from mmflatten.version import __version__
 
 # Name of a section -> its title, and the parts of a run that it needs.
@@ -45,9 +47,10 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, sections=SECTIONS,
         facts=comparison.summary_table(runs), charts=main, more_charts=others,
         plots=comparison.analysis_charts(runs), gallery=gallery, difference=comparison.config_difference(runs),
-        configs=[(run, Path(run.config.filename).read_text(encoding='utf-8')) for run in runs if run.config])
+        configs=[(run, read_text(run.config.filename)) for run in runs if run.config])
     with atomic_write(out) as aside:
-        aside.write_text(page, encoding='utf-8', errors='replace')  # file names may not be UTF-8
+        # Names of files and classes may hold escape sequences, and bytes that are not UTF-8.
+        aside.write_text('\n'.join(printable(line, keep='\t') for line in page.split('\n')), encoding='utf-8')
 
 
 def render(**context: Any) -> str:
