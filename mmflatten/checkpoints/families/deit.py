@@ -2,4 +2,4 @@
 from mmflatten.checkpoints.families.common import focused
 from mmflatten.checkpoints.families.skeletons import vit
 
-DEIT = vit('deit', {'softmax': (), 'linear': focused('attn', 'attn.fn')})
+DEIT = vit('deit', {'softmax': (), 'linear': focused('attn', 'attn.fn')}, base='vit')
