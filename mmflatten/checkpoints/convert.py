@@ -1,7 +1,7 @@
 """Strict conversion of state dicts between the names of the official code and those of this project.
 
-The key table of a family (`rules`) is expanded to the stages and blocks of the state dict (`expansion`). If the state
-dict has exactly the names of the expanded table, each key maps its tensors from one name to the other.
+The key table of a family (`key_tables`) is expanded to the stages and blocks of the state dict (`key_matching`). If the
+state dict has exactly the names of the expanded table, each key maps its tensors from one name to the other.
 """
 from collections import Counter
 from collections.abc import Collection, Mapping

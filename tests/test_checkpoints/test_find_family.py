@@ -1,5 +1,6 @@
 """The family that `convert --family auto` finds for the state dicts of many models."""
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,11 @@ def test_models_of_no_family_are_refused(name):
         state = timm.create_model(name).state_dict()
     with pytest.raises(ValueError, match='--family'):
         find_family(state)
+
+
+def test_page_lists_all_families():
+    page = (ROOT / 'docs' / 'checkpoints.md').read_text(encoding='utf-8')
+    table = page.partition('## Families')[2].partition('`--family auto`')[0]
+    first_cells = [line.split('|')[1] for line in table.splitlines() if line.startswith('| `')]
+    names = re.findall(r'`(\w+)`', ' '.join(first_cells))
+    assert sorted(names) == sorted(FAMILIES)
