@@ -1,6 +1,7 @@
 """DeiT-T with the enhanced linear attention of L2ViT in every second block.
 
 L2ViT, Table 11: 72.8 % top-1 (72.2 without), 5.7 M parameters, 1.3 G FLOPs. Not run by this project.
+Local concentration reads the bare attention here, `x + y + LCM(LN(y))`, where eq. 8 of the paper has it behind the residual.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 

@@ -1,6 +1,7 @@
 """DeiT-T with the enhanced linear attention of L2ViT: a bounded denominator, a scale and local concentration.
 
 L2ViT, Tables 1 and 8: 73.3 % top-1, 5.8 M parameters, 1.3 G FLOPs. Not run by this project.
+Local concentration reads the bare attention here, `x + y + LCM(LN(y))`, where eq. 8 of the paper has it behind the residual.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 

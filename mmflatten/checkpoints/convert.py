@@ -1,7 +1,7 @@
 """Strict conversion of state dicts between the names of the official code and those of this project.
 
-The key table of a family (`rules`) is expanded to the stages and blocks of the state dict (`expansion`). If the state
-dict has exactly the names of the expanded table, each key maps its tensors from one name to the other.
+The key table of a family (`key_tables`) is expanded to the stages and blocks of the state dict (`key_matching`). If the
+state dict has exactly the names of the expanded table, each key maps its tensors from one name to the other.
 """
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -84,22 +84,30 @@ def _fits(name: str, expected: str | Collection[str]) -> bool:
 
 
 def find_family(state_dict: Mapping[str, Tensor]) -> str:
-    """Return the family whose official names and shapes a state dict has; of several with the same result, the first.
+    """Return the family whose official names and shapes a state dict has.
+
+    A model of softmax blocks alone is of the `base` of the families that fit it, such as 'vit' and not 'agent_deit'.
 
     Raises:
-        ValueError: no family fits, or several do and give different weights.
+        ValueError: no family fits, or several do.
     """
-    found = {}
+    fitting = []
     for name in FAMILIES:
         with suppress(ValueError):
-            found[name] = _translate(state_dict, name, OFFICIAL, suggest=False).keys()
+            _translate(state_dict, name, OFFICIAL, suggest=False)
+            fitting.append(name)
+    found = _without_extensions(fitting)
     if not found:
         raise ValueError('family: expected the names of a known family for auto, got '
                          f'{shorten(list(state_dict))}. Name the closest one with --family to see what differs.')
-    first, *others = found
-    if any(found[name] != found[first] for name in others):
+    if len(found) > 1:
         raise ValueError(f'family: several fit these names, got {", ".join(found)}. Choose one with --family.')
-    return first
+    return found[0]
+
+
+def _without_extensions(fitting: Collection[str]) -> list[str]:
+    """Leave out families whose `base` also fits, because none of their own blocks is in the state dict."""
+    return [name for name in fitting if FAMILIES[name].base not in fitting]
 
 
 def _translate(state: Mapping[str, Tensor], family_name: str, source: str, suggest: bool = True) -> dict[str, Tensor]:
@@ -170,6 +178,9 @@ def _report(problems: list[str], state: Collection[str], family: str, source: st
     message = f'state_dict: does not fit family {family!r} of {CODE[source]}: {"; ".join(problems[:5])}{more}.'
     if not suggest or len(problems) <= 2:  # probably the right family with a damaged state dict
         return message
-    matches = [f' It has the names of {CODE[side]}, family {name!r}.' for side in CODE
-               for name, other in FAMILIES.items() if not find_problems(expand(other, state, side), state, side)]
-    return message + ''.join(matches)
+    for side in CODE:
+        fitting = [name for name, other in FAMILIES.items()
+                   if not find_problems(expand(other, state, side), state, side)]
+        for name in _without_extensions(fitting):
+            message += f' It has the names of {CODE[side]}, family {name!r}.'
+    return message

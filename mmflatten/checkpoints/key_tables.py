@@ -161,6 +161,8 @@ class Family:
         dense: the same for the backbones of the official detectors and segmentors, which have no head.
         entry: entry of a checkpoint file from which the official code reads weights.
         parallel: the official code expects names of a `DataParallel` model, with the prefix `module.`.
+        base: family of the same models without the attention of this one. It fits those state dicts of this family's
+            code in which all blocks are softmax blocks, and only those.
     """
 
     name: str
@@ -169,6 +171,7 @@ class Family:
     dense: tuple[Part, ...] = ()
     entry: str = 'model'
     parallel: bool = False
+    base: str = ''
 
     def parts_for(self, names: Iterable[str]) -> tuple[Part, ...]:
         """Return the parts of a classifier or, if no name belongs to a head, those of a dense backbone."""

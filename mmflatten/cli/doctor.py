@@ -49,10 +49,17 @@ def main(args: Namespace) -> int:
               _row('Python', platform.python_version(), 'ok', sys.executable),
               _row('system', platform.system(), '', f'{platform.machine()}, {os.cpu_count()} cores, '
                    f'{shutil.disk_usage(Path.cwd()).free / 2 ** 30:.0f} GB of disk free'),
-              *rows, *attentions, '', 'Notes:', *(f'  - {note}' for note in (*notes, *attention_notes)), '',
-              f'Broken ({len(broken)}):' if broken else 'Nothing is broken.', *(f'  - {item}' for item in broken)]
+              *rows, *attentions, *_section('Notes:', [*notes, *attention_notes]),
+              *_section(f'Broken ({len(broken)}):', broken)]
+    if not broken:
+        report += ['', 'Nothing is broken.']
     sys.stdout.write('\n'.join(report) + '\n')
     return 1 if broken else 0
+
+
+def _section(title: str, items: list[str]) -> list[str]:
+    """Return the lines of a list below a title; none for an empty list."""
+    return ['', title, *(f'  - {item}' for item in items)] if items else []
 
 
 def report_libraries() -> tuple[list[str], list[str], list[str]]:

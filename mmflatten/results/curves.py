@@ -8,6 +8,7 @@ from pathlib import Path
 from mmflatten.files import UnusableFile, problem_of, read_bytes
 from mmflatten.results.figures import Lines
 
+LOGS = '*/vis_data/scalars.json'  # in a work dir, one for each run
 NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
 
 
@@ -21,7 +22,7 @@ def read_scalars(work_dir: str | Path) -> list[dict]:
         ValueError: a log is damaged.
     """
     merged: list[tuple[int, dict]] = []  # iteration and record
-    for log in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
+    for log in sorted(Path(work_dir).glob(LOGS)):
         run, iteration = [], 0
         for record in _read_lines(log):  # a validation takes the iteration of the training record before it
             iteration = iteration_of(record) if is_training(record) else iteration
@@ -32,7 +33,7 @@ def read_scalars(work_dir: str | Path) -> list[dict]:
             merged = [(iteration, record) for iteration, record in merged if iteration < min(trained) and (
                 is_training(record) or record['step'] not in validated)] + run
     if not merged:
-        raise FileNotFoundError(f'{work_dir}: no training log (*/vis_data/scalars.json).')
+        raise FileNotFoundError(f'{work_dir}: no training log ({LOGS}).')
     return [record for _, record in merged]
 
 

@@ -1,10 +1,8 @@
 """Contents of a work dir: config, log, checkpoint, predictions and their analysis."""
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +11,14 @@ from mmengine.config import Config
 from mmflatten.checkpoints.run_files import newest_checkpoint
 from mmflatten.config import read_config
 from mmflatten.console import explain
-from mmflatten.files import problem_of, read_bytes
 from mmflatten.measure.flops.model_cost import ModelCost, count_config
 from mmflatten.results.analysis import Analysis, analyze
-from mmflatten.results.curves import name_runs, read_scalars
+from mmflatten.results.curves import LOGS, name_runs, read_scalars
+from mmflatten.results.progress import trained_iterations, training_seconds
 from mmflatten.results.reading import Results, read_results
 from mmflatten.tasks import Task, find_task
 
-RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
-_STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
+RESULTS = 'results.pkl'
 
 
 @dataclass
@@ -32,7 +29,8 @@ class TrainedRun:
     name: str
     config: Config | None = None
     records: list[dict] = field(default_factory=list)  # of the training's log, merged over resumes
-    wall_time: float = 0  # seconds of the training, summed over resumes
+    iterations: int | None = None  # that the training finished
+    wall_time: float = 0  # seconds of the training, without iterations that a resumed run repeated
     checkpoint: Path | None = None  # the newest one
     results: Results | None = None
     analysis: Analysis | None = None
@@ -95,6 +93,7 @@ def _read(run: TrainedRun, score: float) -> None:
         run.cost = run.attempt('FLOPs', count_config, file)
     if logged:
         run.records = run.attempt('log', read_scalars, folder) or []
+        run.iterations = trained_iterations(folder, run.records)
         run.wall_time = training_seconds(folder)
     if tested:
         run.results = run.attempt('predictions', read_results, results)
@@ -114,14 +113,3 @@ def find_config_file(work_dir: Path) -> Path | None:
     files = [*work_dir.glob('*.py')] or [*work_dir.glob('*/vis_data/config.py')]
     files = [path for path in files if path.stat().st_size]  # mmpretrain's vis_scheduler.py leaves an empty one
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
-
-
-def training_seconds(work_dir: Path) -> float:
-    """Return the seconds from first to last line of each log, summed over all logs."""
-    seconds = 0.
-    for scalars in work_dir.glob(LOGS):
-        for log in (path for path in scalars.parents[1].glob('*.log') if problem_of(path) is None):
-            stamps = _STAMP.findall(read_bytes(log).decode(errors='replace'))
-            times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in stamps]
-            seconds += (times[-1] - times[0]).total_seconds() if times else 0
-    return seconds

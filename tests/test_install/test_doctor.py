@@ -13,6 +13,9 @@ def test_working_installation_passes(monkeypatch, capsys):
     rows = {line.split()[0]: line.split() for line in output.splitlines() if line.startswith('  ')}
     assert all(rows[name][1:3] == [library.tested, 'ok'] for name, library in LIBRARIES.items())
     assert len(output.splitlines()) <= 40
+    lines = output.splitlines()
+    headings = [number for number, line in enumerate(lines) if line.endswith(':')]
+    assert all(lines[number + 1].startswith('  - ') for number in headings)  # none without an item
 
 
 def test_doctor_lists_broken_libraries_with_fixes(run_python, distribution, tmp_path):

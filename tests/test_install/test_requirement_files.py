@@ -4,10 +4,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from mmflatten import __version__
 from mmflatten.cli.doctor import OPENCV
 from mmflatten.requirements import LIBRARIES
 
@@ -46,5 +49,70 @@ def test_requirements_have_one_pin_in_their_range(python):
 
 def test_versions_of_opencv_and_mmcv_torch_ops_are_consistent():
     assert OPENCV.tested == pin('opencv-python') == pin('opencv-python-headless')
-    operators = tomllib.loads((ROOT / 'mmcv-torch-ops' / 'pyproject.toml').read_text())['project']
+    operators = project('mmcv-torch-ops')
     assert operators['version'] == pin(operators['name'])
+
+
+def project(folder: str) -> dict:
+    return tomllib.loads((ROOT / folder / 'pyproject.toml').read_text())['project']
+
+
+def specifiers(lines: list[str]) -> dict[str, str]:
+    return {requirement.name: str(requirement.specifier) for requirement in map(Requirement, lines)}
+
+
+def lower_bound(name: str) -> str:
+    return LIBRARIES[name].required.removeprefix('>=')
+
+
+def test_mmcv_torch_ops_has_the_lower_bounds_of_mmflatten():
+    found = specifiers(project('mmcv-torch-ops')['dependencies'])
+    for name in ('torch', 'torchvision'):
+        assert found[name] == LIBRARIES[name].required
+    readme = (ROOT / 'mmcv-torch-ops' / 'README.md').read_text()
+    first, last = re.search(r'PyTorch (\d+\.\d+) to (\d+\.\d+)', readme).groups()
+    assert first == lower_bound('torch') and Version(LIBRARIES['torch'].tested) in SpecifierSet(f'=={last}.*')
+    mmcv, = project('mmcv-torch-ops')['optional-dependencies']['onedl']
+    assert Requirement(mmcv).specifier.contains(pin('onedl-mmcv'))
+
+
+def test_requirements_of_the_lab_have_one_pin_in_their_range():
+    lab = project('lab')
+    extras = [line for lines in lab['optional-dependencies'].values() for line in lines]
+    for name, specifier in specifiers([*lab['dependencies'], *extras]).items():
+        if name != 'mmflatten':
+            assert SpecifierSet(specifier).contains(pin(name)), name
+    assert lab['requires-python'] == project('.')['requires-python']
+    assert lab['version'] == __version__
+
+
+def test_workflow_begins_with_the_lower_bounds():
+    workflow = yaml.safe_load((ROOT / '.github' / 'workflows' / 'test.yml').read_text())
+    versions = workflow['jobs']['torch']['strategy']['matrix']['versions']
+    assert versions[0] == f"torch=={lower_bound('torch')}.* torchvision=={lower_bound('torchvision')}.*"
+    assert versions[-1] == 'torch torchvision'
+
+
+def test_page_of_the_installation_has_the_versions_of_the_table():
+    page = (ROOT / 'docs' / 'install.md').read_text()
+    rows = {cells[0].lower(): cells[1:] for line in page.partition('## Versions')[2].splitlines()
+            if len(cells := [cell.strip() for cell in line.strip('|').split('|')]) == 3}
+    for title, name in (('pytorch', 'torch'), ('torchvision', 'torchvision'), ('numpy', 'numpy')):
+        lowest, tested = rows[title]
+        assert lowest == lower_bound(name) and tested.startswith(LIBRARIES[name].tested)
+    assert rows['opencv'][0] == OPENCV.required.removeprefix('>=')
+    assert Version(OPENCV.tested) in SpecifierSet(f"=={rows['opencv'][1].partition(';')[0]}.*")
+
+
+NAMED = re.compile(r'\b(torch|torchvision)(==|>=)(\d+\.\d+)')
+
+
+@pytest.mark.parametrize('pattern', [
+    '*.md', 'docs/**/*.md', 'docker/*', '.github/workflows/*', 'lab/**/*.md', 'mmcv-torch-ops/README.md',
+    'mmcv-torch-ops/tools/*.py', 'Makefile'])
+def test_commands_install_no_version_below_the_lower_bound(pattern):
+    files = [path for path in ROOT.glob(pattern) if path.is_file()]
+    assert files
+    for path in files:
+        for name, _, version in NAMED.findall(path.read_text()):
+            assert Version(version) >= Version(lower_bound(name)), f'{path}: {name} {version}'

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def test_printed_results_have_a_row_or_a_reason() -> None:
     printed = {(table['paper'], table['table']): int(table['results']) for table in written_by_hand('printed_rows')}
     carried = Counter((row.cells['paper'], row.cells['table']) for row in paper_rows())
-    without = Counter((result['paper'], result['table']) for result in written_by_hand('out_of_reach'))
+    without = Counter((result['paper'], result['table']) for result in written_by_hand('without_config'))
     assert printed == carried + without
     assert {paper for paper, _ in printed} == set(PAPERS) - {''}
 
@@ -23,9 +23,9 @@ def test_rows_have_a_config_and_are_unique() -> None:
     assert [row.config for row in paper_rows() if not (ROOT / row.config).is_file()] == []
     columns = ('paper', 'table', 'task', 'method', 'backbone', 'schedule', 'flops_input_hw')
     rows = Counter(tuple(row.cells[name] for name in columns) for row in paper_rows())
-    others = Counter((other['paper'], other['table'], other['model']) for other in written_by_hand('out_of_reach'))
+    others = Counter((other['paper'], other['table'], other['model']) for other in written_by_hand('without_config'))
     assert [label for label, times in (rows + others).items() if times > 1] == []
-    assert all(other['reason'] for other in written_by_hand('out_of_reach'))
+    assert all(other['reason'] for other in written_by_hand('without_config'))
 
 
 def test_row_shape_may_be_missing() -> None:

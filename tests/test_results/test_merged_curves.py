@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 from mmengine.hooks import Hook
 
+from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.engine.setup import build_runner, load_config, set_resume
 from mmflatten.results.curves import curve, read_runs, read_scalars
+from mmflatten.results.progress import trained_iterations
 
 LOGGED = '''
 train_cfg = dict(max_epochs=3)
-default_hooks = dict(logger=dict(interval=2), checkpoint=dict(interval=1))
+default_hooks = dict(logger=dict(interval=3), checkpoint=dict(interval=1))
 randomness = dict(seed=3)
 '''
 
@@ -44,6 +46,9 @@ def test_resumed_training_has_the_curve_of_an_uninterrupted_one(config_on, tmp_p
     assert len(list((tmp_path / 'resumed').glob('*/vis_data/scalars.json'))) == 2
     for key in ('step', 'loss', 'lr', 'accuracy/top1'):
         assert [record.get(key) for record in one] == [record.get(key) for record in other]
+    for name, records in (('straight', one), ('resumed', other)):
+        checkpoint = read_torch(tmp_path / name / 'epoch_3.pth')[0]
+        assert trained_iterations(tmp_path / name, records) == checkpoint['meta']['iter'] > records[-2]['iter']
 
 
 def log(work_dir: Path, run: str, *records: dict, end: str = '') -> None:

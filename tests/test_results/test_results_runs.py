@@ -1,8 +1,12 @@
 """Comparison of trainings by their last validation."""
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from mmflatten.results.page.comparison import summary_table
+from mmflatten.results.work_dir import TrainedRun
 
 
 def write_log(work_dir: Path, *records: dict) -> Path:
@@ -49,3 +53,20 @@ def test_three_runs_have_no_difference(load_tool, runs, tmp_path):
 def test_log_without_validation_is_named(load_tool, tmp_path):
     with pytest.raises(ValueError, match='bare.*validation'):
         load_tool('compare_runs').render_comparison([write_log(tmp_path / 'bare', training(10, 1))])
+
+
+def run_of(macs: float, params: float) -> TrainedRun:
+    counts = SimpleNamespace(macs=macs)
+    return TrainedRun(Path('run'), 'run', cost=SimpleNamespace(params=params, counts=counts))
+
+
+@pytest.mark.parametrize('one, other, cells', [
+    (20_300_000, 19_800_000, ('0.0203', '0.0198', '-0.0005')),
+    (4_490_000_000, 4_489_999_000, ('4.49', '4.49', '+0.00')),
+    (148_300_000_000, 4_490_000, ('148.30000', '0.00449', '-148.29551')),
+])
+def test_report_prints_costs_with_enough_digits(one, other, cells):
+    table = summary_table([run_of(one, 1e6), run_of(other, 1e6)])
+    rows = {name: cells for name, *cells in table.rows}
+    assert tuple(rows['multiply-accumulates (G)']) == cells
+    assert rows['parameters (M)'] == ['1.00', '1.00', '+0.00']

@@ -10,7 +10,8 @@ from statistics import median
 
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
-from mmflatten.results.curves import NOT_METRICS, is_training, iteration_of, read_runs
+from mmflatten.results.curves import NOT_METRICS, is_training, name_runs, read_scalars
+from mmflatten.results.progress import trained_iterations
 from mmflatten.text import align
 
 
@@ -24,13 +25,14 @@ def render_comparison(work_dirs: Sequence[str | Path]) -> str:
         ValueError: a log has no validation, or a work dir is listed twice.
     """
     runs = {}
-    for name, records in read_runs(work_dirs).items():
+    for name, work_dir in name_runs(work_dirs).items():
+        records = read_scalars(work_dir)
         training = [record for record in records if is_training(record)]
         validations = [record for record in records if record.keys() - NOT_METRICS and not is_training(record)]
         if not validations:
             raise ValueError(f'work dir: the log of {name} has no validation. Only validated runs can be compared.')
         runs[name] = {**{key: value for key, value in validations[-1].items() if key not in NOT_METRICS},
-                      'validated after': validations[-1]['step'], 'iterations': iteration_of(training[-1]),
+                      'validated after': validations[-1]['step'], 'iterations': trained_iterations(work_dir, records),
                       's per iteration': median(record['time'] for record in training)}
     first, *others = runs.values()
     rows = []

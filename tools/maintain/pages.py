@@ -23,7 +23,7 @@ PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', '
          'lab/README.md': 'lab/index.md',
          **{path.relative_to(ROOT).as_posix(): f'lab/{path.name}' for path in (ROOT / 'lab' / 'docs').glob('*.md')}}
 SOURCES = {page: source for source, page in PAGES.items()}
-OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the site has this link in its header
+OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]+\)')  # the site has this link in its header
 GENERATED = {f'model_zoo/{task}.md': task for task in TASKS}
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
 ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # makes browsers request a sitemap

@@ -23,13 +23,16 @@ _CONV = affine({'attn.dwc': 'attn.fn.dwc.conv'})
 _CLASS_TOKEN = (*single('attn.ac_bias', 'attn.fn.key_bias.prefix', layout=Axes(4, (0,))),
                 *single('attn.ca_bias', 'attn.fn.query_bias.prefix', layout=Axes(4, (0,), (0, 2, 1))))
 
-AGENT_DEIT = vit('agent_deit', {'softmax': (), 'agent': (*agent('attn', 'attn.fn'), *_CLASS_TOKEN, *_CONV)})
-AGENT_PVT = pvt('agent_pvt', (*PVT_ATTENTION, *agent('attn', 'attn.fn'), *_CONV))
-AGENT_SWIN = swin('agent_swin', (*attention(SWIN_MIXER), *agent('attn', SWIN_MIXER),
-                                 *affine({'attn.dwc': f'{SWIN_MIXER}.dwc.conv'})))
-AGENT_CSWIN = cswin('agent_cswin', agent)
+AGENT_DEIT = vit('agent_deit', {'softmax': (), 'agent': (*agent('attn', 'attn.fn'), *_CLASS_TOKEN, *_CONV)}, base='vit')
+AGENT_PVT = pvt('agent_pvt', (*PVT_ATTENTION, *agent('attn', 'attn.fn'), *_CONV), base='flatten_pvt')
+AGENT_SWIN = swin(
+    'agent_swin',
+    (*attention(SWIN_MIXER), *agent('attn', SWIN_MIXER), *affine({'attn.dwc': f'{SWIN_MIXER}.dwc.conv'})),
+    base='flatten_swin',
+)
+AGENT_CSWIN = cswin('agent_cswin', agent, base='flatten_cswin')
 
-INLINE_DEIT = vit('inline_deit', {'softmax': (), 'linear': inline('attn', 'attn.fn')})
-INLINE_PVT = pvt('inline_pvt', (*PVT_ATTENTION, *inline('attn', 'attn.fn')))
-INLINE_SWIN = swin('inline_swin', (*attention(SWIN_MIXER), *inline('attn', SWIN_MIXER)))
-INLINE_CSWIN = cswin('inline_cswin', inline)
+INLINE_DEIT = vit('inline_deit', {'softmax': (), 'linear': inline('attn', 'attn.fn')}, base='vit')
+INLINE_PVT = pvt('inline_pvt', (*PVT_ATTENTION, *inline('attn', 'attn.fn')), base='flatten_pvt')
+INLINE_SWIN = swin('inline_swin', (*attention(SWIN_MIXER), *inline('attn', SWIN_MIXER)), base='flatten_swin')
+INLINE_CSWIN = cswin('inline_cswin', inline, base='flatten_cswin')

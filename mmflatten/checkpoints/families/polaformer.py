@@ -12,6 +12,6 @@ def _polarity(mixer: str) -> tuple[Key, ...]:
 
 POLAFORMER_PVT = pvt('polaformer_pvt', (*_polarity('attn.fn'), *(
     Key((f'attn.qg.{leaf}', f'attn.kv.{leaf}'), f'attn.fn.qkv.{leaf}', option=QKV_BIAS if leaf == 'bias' else None,
-        layout=Halves()) for leaf in ('weight', 'bias'))))
+        layout=Halves()) for leaf in ('weight', 'bias'))), base='flatten_pvt')
 POLAFORMER_SWIN = swin('polaformer_swin', (*_polarity(SWIN_MIXER), *affine(
-    {'attn.qkvg': f'{SWIN_MIXER}.qkv'}, bias_option=QKV_BIAS)))
+    {'attn.qkvg': f'{SWIN_MIXER}.qkv'}, bias_option=QKV_BIAS)), base='flatten_swin')

@@ -34,7 +34,7 @@ UNUSED_CLASS_TOKEN = Part('cls_token', None, {'class token': single('', '')})
 
 
 def vit(name: str, blocks: Mapping[str, Keys], tokens: Sequence[Part] = (CLASS_TOKEN, POSITIONS),
-        attention: Keys = PLAIN_ATTENTION, norm: Part = LAST_NORM) -> Family:
+        attention: Keys = PLAIN_ATTENTION, norm: Part = LAST_NORM, base: str = '') -> Family:
     """Make a family on DeiT.
 
     Args:
@@ -42,12 +42,13 @@ def vit(name: str, blocks: Mapping[str, Keys], tokens: Sequence[Part] = (CLASS_T
         tokens: class token and table of positions, if any.
         attention: norm and projections of the attention.
         norm: last norm.
+        base: as in `Family`.
     """
     return Family(name, (
         Part('patch_embed.proj', 'backbone.embed.projection', {'patch embedding': affine({'': ''})}), *tokens,
         Part('blocks.{i}', 'backbone.blocks.{i}', {f'{kind} block': (*attention, *FFN, *keys)
                                                    for kind, keys in blocks.items()}),
-        norm, HEAD))
+        norm, HEAD), base=base)
 
 
 def pvt_blocks(linear: Keys, more: Keys = ()) -> Part:
@@ -62,18 +63,23 @@ def pvt_blocks(linear: Keys, more: Keys = ()) -> Part:
         for kind, keys in (('softmax', PVT_ATTENTION), ('linear', linear)) for reduction in ((), PVT_REDUCTION)})
 
 
-def pvt(name: str, linear: Keys) -> Family:
-    """Make a family on PVT. Some codes have a last norm that they never call."""
+def pvt(name: str, linear: Keys, base: str = '') -> Family:
+    """Make a family on PVT, with a `base` as in `Family`. Some codes have a last norm that they never call."""
     unused = Part('norm', None, {'norm': affine({'': ''})})
     parts = (PVT_POSITION, PVT_EMBED, pvt_blocks(linear), unused, HEAD)
-    return Family(name, parts, widths=PVT_WIDTHS, dense=dense(parts, None))
+    return Family(name, parts, widths=PVT_WIDTHS, dense=dense(parts, None), base=base)
 
 
-def swin(name: str, linear: Keys) -> Family:
-    """Make a family on Swin; `linear` are the keys of linear attention, with its norm and projections."""
+def swin(name: str, linear: Keys, base: str = '') -> Family:
+    """Make a family on Swin.
+
+    Args:
+        linear: keys of linear attention, with its norm and projections.
+        base: as in `Family`.
+    """
     parts = (PATCH_EMBED, swin_downsampling('layers.{i-1}.downsample'),
              swin_blocks(linear=(*linear, *FFN), softmax=SWIN_SOFTMAX), LAST_NORM, HEAD)
-    return Family(name, parts, widths=WIDTHS, dense=dense(parts))
+    return Family(name, parts, widths=WIDTHS, dense=dense(parts), base=base)
 
 
 def swin_downsampling(official: str) -> Part:
@@ -88,12 +94,14 @@ def swin_blocks(**kinds: Keys) -> Part:
                          'attn_mask': 'a mask determined by the map size'})
 
 
-def cswin(name: str, linear: Callable[[str, str], Keys], dropped: Mapping[str, str] | None = None) -> Family:
+def cswin(name: str, linear: Callable[[str, str], Keys], dropped: Mapping[str, str] | None = None,
+          base: str = '') -> Family:
     """Make a family on CSwin.
 
     Args:
         linear: gives the keys of a branch from its official name and that of its mixer here.
         dropped: as in `Part`, of a block.
+        base: as in `Family`.
     """
     block = (*affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
              *affine({'qkv': 'attn.fn.qkv'}, bias_option=QKV_BIAS), *FFN)
@@ -111,4 +119,4 @@ def cswin(name: str, linear: Callable[[str, str], Keys], dropped: Mapping[str, s
             f'{"linear" if is_linear else "softmax"} block of {number} branches': (
                 *block, *(key for k in range(number) for key in branch(k, is_linear)))
             for is_linear in (True, False) for number in (1, 2)}, dropped=dropped or {}),
-        LAST_NORM, HEAD), widths=WIDTHS)
+        LAST_NORM, HEAD), widths=WIDTHS, base=base)

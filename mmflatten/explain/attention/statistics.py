@@ -7,7 +7,7 @@ from mmflatten.text import align
 
 MAX_TOKENS = 2048  # a larger matrix needs minutes for its singular values
 HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'negative', 'distance', 'uniform', 'prefix',
-          'entropy', 'rank', 'besides')
+          'entropy', 'effective rank', 'besides')
 
 
 def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, float]]:

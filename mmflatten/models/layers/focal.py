@@ -124,7 +124,7 @@ class PooledBias(BaseModule):
     table for a different region is resized bilinearly when it is loaded.
 
     Args:
-        by_query: False has one bias per pooled token, `window_table`, which is `B^l` of the paper (eq. 1).
+        by_query: False has one bias per pooled token, `window_table`, which is `B^l` of the paper (eq. 3).
     """
 
     def __init__(self, num_heads: int, window: int, region: int, by_query: bool = True) -> None:

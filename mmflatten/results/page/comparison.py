@@ -1,13 +1,14 @@
 """Comparison of runs: curves, figures, metrics, costs and configs."""
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
 from mmflatten.results.analysis import ResultTable
-from mmflatten.results.curves import NOT_METRICS, curve, is_training, is_undefined, iteration_of
+from mmflatten.results.curves import NOT_METRICS, curve, is_training, is_undefined
 from mmflatten.results.figures import Plot
 from mmflatten.results.work_dir import TrainedRun
 
@@ -49,11 +50,16 @@ def summary_table(runs: Sequence[TrainedRun]) -> ResultTable:
     for name, form, values in _facts(runs):
         row = [name, *(None if value is None else f'{value:{form}}' for value in values)]
         if len(runs) == 2:
-            row.append(None if None in values else f'{values[1] - values[0]:+{form}}')
+            row.append(None if None in values else _signed(values[1] - values[0], form))
         rows.append(tuple(row))
     difference = ['difference'] if len(runs) == 2 else []
     return ResultTable('Metrics of the test, or of the last validation without a test; cost and training',
                        ('metric', *(run.name for run in runs), *difference), rows)
+
+
+def _signed(value: float, form: str) -> str:
+    """Format a difference with its sign. One that is rounded to 0 is not -0."""
+    return f'{value:+{form}}' if form.endswith('d') else f'{value:+z{form}}'
 
 
 def _facts(runs: Sequence[TrainedRun]) -> list[tuple[str, str, list[float | None]]]:
@@ -68,13 +74,20 @@ def _facts(runs: Sequence[TrainedRun]) -> list[tuple[str, str, list[float | None
         return [reduce(values) if values else None for values in found]
 
     rows += [
-        ('parameters (M)', '.2f', [cost and cost.params / 1e6 for cost in costs]),
-        ('multiply-accumulates (G)', '.2f', [cost and cost.counts.macs / 1e9 for cost in costs]),
-        ('training iterations', ',d', [iteration_of(records[-1]) if records else None for records in training]),
+        _with_digits('parameters (M)', [cost and cost.params / 1e6 for cost in costs]),
+        _with_digits('multiply-accumulates (G)', [cost and cost.counts.macs / 1e9 for cost in costs]),
+        ('training iterations', ',d', [run.iterations for run in runs]),
         ('training time (min)', '.1f', [run.wall_time / 60 or None for run in runs]),
         ('time per iteration (s)', '.3f', logged('time', median)),
         ('GPU memory in training (MiB)', ',d', logged('memory', max))]
     return [row for row in rows if any(value is not None for value in row[2])]
+
+
+def _with_digits(name: str, values: list[float | None]) -> tuple[str, str, list[float | None]]:
+    """Return a row of `_facts` with at least two decimals, and three digits of the smallest value."""
+    smallest = min((value for value in values if value), default=1.)
+    decimals = max(2, 2 - math.floor(math.log10(smallest)))
+    return name, f'.{decimals}f', values
 
 
 def _metrics(run: TrainedRun) -> dict[str, float]:

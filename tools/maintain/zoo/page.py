@@ -24,7 +24,7 @@ Every result of four papers (FLatten Transformer, L2ViT, Focal Transformer, Fact
 project or of OpenMMLab's packages ([comparison](../configs/comparison/README.md)), and the results in the READMEs of
 later attentions (SLAB to Circulant Attention), next to the cost of its config here. [model_zoo.csv](model_zoo.csv) has
 all rows; the site shows them below, and has a page per task with the papers' tables.
-[Coverage](model_zoo/coverage.md) counts the papers' other results and says what is lacking for each.
+[Coverage](model_zoo/coverage.md) counts the papers' other results and says why each has no config.
 
 {summary}
 
@@ -74,7 +74,7 @@ COVERAGE = """\
 # Coverage of the model zoo
 
 Number of results that each table of the papers prints, number of those in the [model zoo](../model_zoo.md) with a
-config, and number of results of models that this project cannot configure. These are listed below with the reason."""
+config, and number of results without a config. These are listed below with the reason."""
 
 
 def render_pages(entries: Sequence[ZooEntry]) -> dict[str, str]:
@@ -83,7 +83,7 @@ def render_pages(entries: Sequence[ZooEntry]) -> dict[str, str]:
                                attentions=render_coverage_by_attention(entries))
     return {'model_zoo.md': '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n',
             'model_zoo/coverage.md': render_coverage(
-                entries, written_by_hand('printed_rows'), written_by_hand('out_of_reach')) + f'\n\n{NOTE}\n'}
+                entries, written_by_hand('printed_rows'), written_by_hand('without_config')) + f'\n\n{NOTE}\n'}
 
 
 def render_task_page(entries: Sequence[ZooEntry], task: str) -> str:
@@ -94,24 +94,24 @@ def render_task_page(entries: Sequence[ZooEntry], task: str) -> str:
 
 def render_coverage(entries: Iterable[ZooEntry], printed: Sequence[Mapping[str, str]],
                     missing: Sequence[Mapping[str, str]]) -> str:
-    """Render the page that counts printed and available results and lists the models out of reach.
+    """Render the page that counts printed and available results and lists the others with the reason.
 
     Args:
         printed: `paper`, `table`, number of `results` and `note` of each table.
-        missing: `paper`, `table`, `model` and `reason` of each result that is out of reach.
+        missing: `paper`, `table`, `model` and `reason` of each result without a config.
     """
     here = Counter((entry.row.cells['paper'], entry.row.cells['table']) for entry in entries if entry.row.config)
     out = Counter((row['paper'], row['table']) for row in missing)
     counts = [(place(row), row['results'], str(here[key]), str(out[key]), row['note'])
               for row in printed for key in [(row['paper'], row['table'])]]
     total = ('all', *(str(sum(int(row[column]) for row in counts)) for column in (1, 2, 3)), '')
-    table = align([*counts, total], ('table', 'results', 'here', 'out of reach', 'note'), {0, 4}, markdown=True)
+    table = align([*counts, total], ('table', 'results', 'here', 'no config', 'note'), {0, 4}, markdown=True)
     parts = [COVERAGE, table]
     for paper, group in groupby(missing, key=lambda row: row['paper']):
         rows = list(group)
         lines = [f'- {_models([row for row in rows if row["reason"] == reason])}: {reason}'
                  for reason in dict.fromkeys(row['reason'] for row in rows)]
-        parts.append('\n'.join([f'## Out of reach: {PAPERS[paper]}\n', *lines]))
+        parts.append('\n'.join([f'## Without a config: {PAPERS[paper]}\n', *lines]))
     return '\n\n'.join(parts)
 
 

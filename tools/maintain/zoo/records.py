@@ -88,7 +88,7 @@ def from_csv(text: str) -> list[ZooEntry]:
 def written_by_hand(name: str) -> list[dict[str, str]]:
     """Read a table of this folder.
 
-    `printed_rows` has the number of `results` in each `table` of each `paper`, with an optional `note`; `out_of_reach`
+    `printed_rows` has the number of `results` in each `table` of each `paper`, with an optional `note`; `without_config`
     has the results without a row: `paper`, `table`, `task`, `model`, and the `reason` why there is no config.
     """
     with Path(__file__).with_name(f'{name}.csv').open(newline='', encoding='utf-8') as file:
