@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import CheckpointError, atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset, compare_classes
+from mmflatten.engine.optim import frozen_summary
 from mmflatten.engine.resume import SETTINGS, Configured, resume_as_configured, settings_of
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
@@ -131,6 +132,12 @@ class Runner(mmengine.runner.Runner):
             auto_scale_lr = {**auto_scale_lr, 'base_batch_size': auto_scale_lr['base_batch_size'] / steps}
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
+    def build_optim_wrapper(self, optim_wrapper: OptimWrapper | dict) -> BaseOptimWrapper:
+        """Build the optimizer, by default without a warning about each frozen parameter."""
+        if isinstance(optim_wrapper, dict) and isinstance(optim_wrapper.get('optimizer'), dict):
+            optim_wrapper = {'constructor': 'mmflatten.OptimWrapperConstructor', **optim_wrapper}
+        return super().build_optim_wrapper(optim_wrapper)
+
     def train(self) -> nn.Module:
         """Train; warn about a GPU that PyTorch cannot use."""
         if is_main_process() and (problem := gpu_problem()):
@@ -144,10 +151,13 @@ class Runner(mmengine.runner.Runner):
             raise CheckpointError(START.format(checkpoint)) from error
 
     def load_or_resume(self) -> None:
-        """Load or resume, and name the folder of the logs."""
+        """Load or resume, and log the folder of the logs and the frozen parameters of a training."""
         self.terminal.ready = True
         self.logger.info(f'PyTorch {torch.__version__} on {get_device()}; environment, config and all lines: '
                          f'{self.log_dir}')
+        frozen = frozen_summary(self.model) if isinstance(self._train_loop, BaseLoop) else None
+        if frozen is not None:
+            self.logger.info(frozen)
         super().load_or_resume()
 
     def resume(self, filename: str, *args: Any, **kwargs: Any) -> None:
