@@ -42,6 +42,10 @@ START = ('checkpoint {0} of model.backbone.init_cfg does not exist. Train its cl
          'model.backbone.init_cfg.checkpoint=PATH. Random weights: --cfg-options model.backbone.init_cfg=None.')
 
 
+# MMEngine 0.10 warns that its own hooks use its own old classes.
+_OWN_DEPRECATIONS = ('"FileClient" will be deprecated', '"HardDiskBackend" is the alias of "LocalBackend"')
+
+
 class _TerminalFilter(logging.Filter):
     """Keep the terminal readable; the log file has every line.
 
@@ -56,7 +60,7 @@ class _TerminalFilter(logging.Filter):
         if 'testing results of the whole dataset is empty' in text:  # mmdet, as an error
             record.msg, record.args = 'no object was detected, so there is no AP yet', ()
             record.levelno, record.levelname = logging.WARNING, 'WARNING'
-        return 'deprecated' not in text and (self.ready or record.levelno >= logging.WARNING)
+        return not text.startswith(_OWN_DEPRECATIONS) and (self.ready or record.levelno >= logging.WARNING)
 
 
 @RUNNERS.register_module()
