@@ -1,9 +1,9 @@
 """Threads of PyTorch on the CPU, in the processes of all commands."""
 import os
 
-# While a thread waits for the others, GNU's OpenMP spins by default. A busy core, such as that of a loader process, then
-# stops all threads after every operator: docs/benchmark.md has the figures. A thread that sleeps costs a little more on
-# an idle machine. The number of threads is PyTorch's: the cores that the process may use.
+# GNU's OpenMP spins while a thread waits for the others. Where another process keeps a core busy, such as a loader, the
+# threads then wait for most of the time: docs/benchmark.md has the figures. Sleeping costs little on an idle machine.
+# The number of threads is PyTorch's choice, the cores that the process may use.
 WAIT_POLICY = 'OMP_WAIT_POLICY'
 
 

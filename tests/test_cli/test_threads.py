@@ -43,7 +43,7 @@ def test_a_child_sees_a_passive_policy_or_what_the_user_set(command, settings, t
 @pytest.mark.parametrize('command', CONVERT)
 @pytest.mark.parametrize('settings, spins', [({}, False), (dict(OMP_WAIT_POLICY='ACTIVE'), True)])
 def test_openmp_reads_the_policy_when_it_is_loaded(command, settings, spins):
-    """GNU's OpenMP prints what it has read, as it is loaded. It spins, then sleeps; with a count of 0 it only sleeps."""
+    """GNU's OpenMP prints what it has read when it is loaded. With a spin count of 0, threads sleep at once."""
     printed = run([*CONVERT[command], '--help'], OMP_DISPLAY_ENV='VERBOSE', **settings).stderr
     count = re.search(r"GOMP_SPINCOUNT = '(.*)'", printed)
     assert (count[1] != '0') is spins
