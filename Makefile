@@ -32,7 +32,6 @@ setup:
 	  echo 'Python 3.11 to 3.13 is required. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11'; exit 1; }
 	@$(PYTHON) requirements/install.py $(VENV)
 
-demo: export OMP_NUM_THREADS ?= 1
 demo: setup
 	@echo '>> Digit scenes'
 	@$(RUN) tools/dataset/prepare_digits.py

@@ -18,6 +18,7 @@ from typing import TextIO
 from mmflatten.data_folders import missing_data_hint
 from mmflatten.requirements import LIBRARIES
 from mmflatten.text import Escaped, clip, printable
+from mmflatten.threads import choose_wait_policy
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
 # Set by `tools/launch.sh` to a folder. torchrun prints its own report after the message of a worker, so the script
@@ -47,6 +48,7 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
         arguments = list(sys.argv[1:] if argv is None else argv)
         os.environ.update({name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()})
         os.environ['NO_COLOR'] = '1'  # colours are escape sequences
+        choose_wait_policy()
         sys.modules.setdefault('openvino_telemetry', None)  # as if it were not installed
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors='backslashreplace')  # file names may not be UTF-8

@@ -58,6 +58,7 @@ class LazyRegistry(Registry):
 
 
 MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', group=MIXERS, on_demand={
+    'ATSSHead': 'mmflatten.models.detection.atss_head',
     'AttentionFPN': 'mmflatten.models.detection.attention_fpn',
     'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
     'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
@@ -71,7 +72,9 @@ DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_dema
 })
 DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS)  # none; without it MMEngine would warn in our scope
 TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
-METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation')
+METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation', on_demand={
+    'IoUMetric': 'mmflatten.evaluation.segmentation',
+})
 VISUALIZERS = LazyRegistry(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')
 HOOKS = LazyRegistry(_mmengine.HOOKS, 'mmflatten.engine.hooks')
 OPTIM_WRAPPERS = LazyRegistry(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.optim')

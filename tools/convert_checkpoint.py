@@ -1,7 +1,9 @@
 """`mmflatten convert` from a checkout."""
 import sys
 
-from mmflatten.cli.convert import main
+from mmflatten.cli.main import script
+
+main = script('convert')
 
 if __name__ == '__main__':
     sys.exit(main())

@@ -14,7 +14,6 @@ from mmengine.config import Config
 from mmengine.fileio import load
 
 from mmflatten.cli.common import tool_parser
-from mmflatten.config import read_config
 from mmflatten.console import command_line
 from mmflatten.requirements import LIBRARIES, check_task, inspect
 from mmflatten.results.curves import curve, read_runs
@@ -80,6 +79,7 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
 
 def require_masks(config: str) -> None:
     """Raise ValueError before the training if a config does not predict boxes and masks."""
+    from mmflatten.config import read_config  # imports PyTorch
     metric = read_config(config).get('test_evaluator', {}).get('metric')
     if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
         raise ValueError(f"--config ({config}): test_evaluator.metric: expected ['bbox', 'segm'], got {metric!r}. "

@@ -34,6 +34,8 @@ launch() {
         rendezvous="--standalone"  # takes a free port
     fi
 
+    # torchrun and MMEngine would also choose one thread for each process, with a warning for each variable.
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} MKL_NUM_THREADS=${MKL_NUM_THREADS:-1}
     errors=$(mktemp -d)
     # A store that outlives the workers would give a restarted worker stale addresses (pytorch/pytorch#135712).
     # shellcheck disable=SC2086

@@ -34,7 +34,10 @@ model = dict(
         channels=512,
         dropout_ratio=0.1,
         num_classes=150,
-        norm_cfg=norm_cfg),
+        norm_cfg=norm_cfg,
+        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it warns;
+        # for the mean over the others set reduction='mean' and avg_non_ignore=True.
+        loss_decode=dict(type='CrossEntropyLoss', reduction='none')),
     auxiliary_head=dict(
         type='FCNHead',
         in_channels=1024,
@@ -45,4 +48,4 @@ model = dict(
         dropout_ratio=0.1,
         num_classes=150,
         norm_cfg=norm_cfg,
-        loss_decode=dict(type='CrossEntropyLoss', loss_weight=0.4)))
+        loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4)))

@@ -37,7 +37,9 @@ model = dict(
             dropout_ratio=-1,
             num_classes=150,
             norm_cfg=norm_cfg,
-            loss_decode=dict(type='CrossEntropyLoss', loss_weight=0.4)),
+            # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it
+            # warns; for the mean over the others set reduction='mean' and avg_non_ignore=True.
+            loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4)),
         dict(
             type='OCRHead',
             channels=512,
@@ -47,5 +49,6 @@ model = dict(
             input_transform='resize_concat',
             dropout_ratio=-1,
             num_classes=150,
-            norm_cfg=norm_cfg)
+            norm_cfg=norm_cfg,
+            loss_decode=dict(type='CrossEntropyLoss', reduction='none'))
     ])

@@ -37,7 +37,10 @@ model = dict(
         dropout_ratio=0,
         mla_channels=128,
         num_classes=150,
-        norm_cfg=norm_cfg),
+        norm_cfg=norm_cfg,
+        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it warns;
+        # for the mean over the others set reduction='mean' and avg_non_ignore=True.
+        loss_decode=dict(type='CrossEntropyLoss', reduction='none')),
     auxiliary_head=[
         dict(
             type='FCNHead',
@@ -50,6 +53,6 @@ model = dict(
             concat_input=False,
             num_classes=150,
             norm_cfg=norm_cfg,
-            loss_decode=dict(type='CrossEntropyLoss', loss_weight=0.4)) for index in range(4)
+            loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4)) for index in range(4)
     ],
     test_cfg=dict(mode='slide', crop_size=(512, 512), stride=(341, 341)))

@@ -1,8 +1,7 @@
 """Mask R-CNN with a tiny FLatten-Swin on the digit scenes, from random weights on two CPU cores.
 
 `make demo` trains it. Run by this project: 0.652 box mAP and 0.650 mask mAP on the 200 held-out scenes (0.474, 0.597
-and 0.652 box mAP after 2, 4 and 6 epochs) after 359 s on one thread of a busy 2-core machine. OMP_NUM_THREADS=1 is
-the way to run it: two threads gain little on maps this small, and wait for one another where anything else runs.
+and 0.652 box mAP after 2, 4 and 6 epochs) after 359 s on one thread of a busy 2-core machine.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_digits.py']
 

@@ -29,7 +29,9 @@ model = dict(
         dropout_ratio=0.0,
         num_classes=150,
         align_corners=False,
-        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, loss_weight=1.0)))
+        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it warns;
+        # for the mean over the others set reduction='mean' and avg_non_ignore=True.
+        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, reduction='none', loss_weight=1.0)))
 optim_wrapper = dict(optimizer=dict(lr=1e-3))
 
 test_pipeline = [

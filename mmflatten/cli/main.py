@@ -6,6 +6,7 @@ function of `argv` with an attribute `parser`, as `mmflatten.cli.common.command`
 import argparse
 import difflib
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
@@ -80,6 +81,18 @@ def _load(name: str) -> Callable[[Sequence[str]], int] | None:
     if entry is None and name in LAB:
         raise ImportError(f'mmflatten {name} is a command of mmflatten-lab. Install it: {INSTALL_LAB}')
     return entry and entry.load()
+
+
+def script(*words: str) -> Callable[[Sequence[str] | None], int]:
+    """Return the main function of a script of `tools/`, which runs `mmflatten WORDS ...`.
+
+    The command is imported when it runs, because PyTorch must not be imported before `main` has set the environment.
+    """
+
+    def run(argv: Sequence[str] | None = None) -> int:
+        return main([*words, *(sys.argv[1:] if argv is None else argv)])
+
+    return run
 
 
 @command_line

@@ -1,4 +1,5 @@
-"""Optimizer wrapper for mixed precision without a GPU, and layer-wise learning rate decay."""
+"""Optimizer wrapper for mixed precision without a GPU, frozen parameters, and layer-wise learning rate decay."""
+import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -54,8 +55,54 @@ class CPUAmpOptimWrapper(OptimWrapper):
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
-class LayerDecayOptimWrapperConstructor(DefaultOptimWrapperConstructor):
-    """MMEngine's constructor with one more rule: `lr * layer_decay_rate ** (layers between a parameter and the head)`.
+class OptimWrapperConstructor(DefaultOptimWrapperConstructor):
+    """MMEngine's constructor, which does not warn about each frozen parameter.
+
+    The parameter groups are the same. `frozen_summary` describes the frozen parameters in one line.
+    """
+
+    def add_params(self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any) -> None:
+        if all_frozen(module):
+            return
+        super().add_params(params, _without_frozen(module), prefix, **kwargs)
+
+
+def all_frozen(module: nn.Module) -> bool:
+    """Return True if a module has parameters and trains none of them."""
+    trained = [parameter.requires_grad for parameter in module.parameters()]
+    return bool(trained) and not any(trained)
+
+
+def frozen_summary(model: nn.Module) -> str | None:
+    """Describe the frozen parameters of a model by its parts, in one line. None if all parameters train."""
+    total, trained = _count(model), _count(model, trained=True)
+    if trained == total:
+        return None
+    frozen = []
+    for name, part in bare_model(model).named_children():
+        number = _count(part) - _count(part, trained=True)
+        if number:
+            frozen.append(f'{name} {number / 1e6:.3g} M of {_count(part) / 1e6:.3g} M')
+    return f'{trained / 1e6:.3g} M of {total / 1e6:.3g} M parameters train. Frozen: {", ".join(frozen)}.'
+
+
+def _count(module: nn.Module, trained: bool = False) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad or not trained)
+
+
+def _without_frozen(module: nn.Module) -> nn.Module:
+    """Return a shallow copy of a module without its own frozen parameters, or the module if it has none."""
+    trained = {name: value for name, value in module._parameters.items() if value is None or value.requires_grad}
+    if len(trained) == len(module._parameters):
+        return module
+    view = copy.copy(module)
+    view.__dict__['_parameters'] = trained
+    return view
+
+
+@OPTIM_WRAPPER_CONSTRUCTORS.register_module()
+class LayerDecayOptimWrapperConstructor(OptimWrapperConstructor):
+    """The constructor with one more rule: `lr * layer_decay_rate ** (layers between a parameter and the head)`.
 
     The backbone's `get_layer_depth` gives the layer of a parameter: the embedding is the first, and each block is one
     more. Neck, heads and output norms have the full rate. The other rules of `paramwise_cfg` apply too.

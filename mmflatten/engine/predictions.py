@@ -32,6 +32,8 @@ class DumpPredictions(DumpResults):
     `pred_disparity.data` (1, H, W) in pixels. Raw score maps and proposals are left out.
     """
 
+    default_prefix = ''  # it computes no metrics; MMEngine warns about a metric without a prefix
+
     def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
         start = len(self.results)
         super().process(data_batch, predictions)

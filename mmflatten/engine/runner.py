@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import CheckpointError, atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset, compare_classes
+from mmflatten.engine.optim import frozen_summary
 from mmflatten.engine.resume import SETTINGS, Configured, resume_as_configured, settings_of
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
@@ -41,6 +42,10 @@ START = ('checkpoint {0} of model.backbone.init_cfg does not exist. Train its cl
          'model.backbone.init_cfg.checkpoint=PATH. Random weights: --cfg-options model.backbone.init_cfg=None.')
 
 
+# MMEngine 0.10 warns that its own hooks use its own old classes.
+_OWN_DEPRECATIONS = ('"FileClient" will be deprecated', '"HardDiskBackend" is the alias of "LocalBackend"')
+
+
 class _TerminalFilter(logging.Filter):
     """Keep the terminal readable; the log file has every line.
 
@@ -55,7 +60,7 @@ class _TerminalFilter(logging.Filter):
         if 'testing results of the whole dataset is empty' in text:  # mmdet, as an error
             record.msg, record.args = 'no object was detected, so there is no AP yet', ()
             record.levelno, record.levelname = logging.WARNING, 'WARNING'
-        return 'deprecated' not in text and (self.ready or record.levelno >= logging.WARNING)
+        return not text.startswith(_OWN_DEPRECATIONS) and (self.ready or record.levelno >= logging.WARNING)
 
 
 @RUNNERS.register_module()
@@ -131,6 +136,12 @@ class Runner(mmengine.runner.Runner):
             auto_scale_lr = {**auto_scale_lr, 'base_batch_size': auto_scale_lr['base_batch_size'] / steps}
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
+    def build_optim_wrapper(self, optim_wrapper: OptimWrapper | dict) -> BaseOptimWrapper:
+        """Build the optimizer, by default without a warning about each frozen parameter."""
+        if isinstance(optim_wrapper, dict) and isinstance(optim_wrapper.get('optimizer'), dict):
+            optim_wrapper = {'constructor': 'mmflatten.OptimWrapperConstructor', **optim_wrapper}
+        return super().build_optim_wrapper(optim_wrapper)
+
     def train(self) -> nn.Module:
         """Train; warn about a GPU that PyTorch cannot use."""
         if is_main_process() and (problem := gpu_problem()):
@@ -144,10 +155,13 @@ class Runner(mmengine.runner.Runner):
             raise CheckpointError(START.format(checkpoint)) from error
 
     def load_or_resume(self) -> None:
-        """Load or resume, and name the folder of the logs."""
+        """Load or resume, and log the folder of the logs and the frozen parameters of a training."""
         self.terminal.ready = True
         self.logger.info(f'PyTorch {torch.__version__} on {get_device()}; environment, config and all lines: '
                          f'{self.log_dir}')
+        frozen = frozen_summary(self.model) if isinstance(self._train_loop, BaseLoop) else None
+        if frozen is not None:
+            self.logger.info(frozen)
         super().load_or_resume()
 
     def resume(self, filename: str, *args: Any, **kwargs: Any) -> None:

@@ -24,7 +24,8 @@ TYPES = {scope: {name: frozenset(classes.split()) for name, classes in arguments
         neck='FPN mmflatten.AttentionFPN mmflatten.BiFPN mmflatten.SimpleFeaturePyramid',
         rpn_head='EmbeddingRPNHead RPNHead',
         roi_head='CascadeRoIHead HybridTaskCascadeRoIHead SparseRoIHead StandardRoIHead',
-        bbox_head='ATSSHead ConvFCBBoxHead DIIHead RetinaHead Shared2FCBBoxHead mmflatten.RepPointsV2Head',
+        bbox_head='ConvFCBBoxHead DIIHead RetinaHead Shared2FCBBoxHead mmflatten.ATSSHead '
+                  'mmflatten.RepPointsV2Head',
         mask_head='FCNMaskHead HTCMaskHead', semantic_head='FusedSemanticHead', anchor_generator='AnchorGenerator',
         bbox_coder='DeltaXYWHBBoxCoder', bbox_roi_extractor='SingleRoIExtractor',
         mask_roi_extractor='SingleRoIExtractor', semantic_roi_extractor='SingleRoIExtractor', roi_layer='RoIAlign',
@@ -37,7 +38,7 @@ TYPES = {scope: {name: frozenset(classes.split()) for name, classes in arguments
 # Arguments that hold a word, such as `arch='tiny'`. All others hold numbers.
 WORDS = frozenset((
     'add_extra_convs', 'aggregation', 'arch', 'attn_types', 'block_order', 'conv_stem', 'feature_map', 'mlp',
-    'mode', 'neighbor_boundary', 'normalization', 'out_type', 'output_norm'))
+    'mode', 'neighbor_boundary', 'normalization', 'out_type', 'output_norm', 'reduction'))
 
 
 def types_of(scope: str, argument: str) -> frozenset[str]:

@@ -108,6 +108,23 @@ class Task:
         return model.backbone
 
 
+def with_own_collate(inferencer: type) -> type:
+    """Return an inferencer class of MMEngine that looks up its `collate_fn` in MMEngine's registry.
+
+    The original asks for the scope of its task. mmdet and mmseg have no registry of functions, so it would warn.
+    """
+    from mmengine.dataset import pseudo_collate
+    from mmengine.registry import FUNCTIONS
+
+    class Inferencer(inferencer):  # type: ignore[misc, valid-type]
+
+        def _init_collate(self, cfg: Config) -> Any:
+            name = cfg.test_dataloader.get('collate_fn')
+            return pseudo_collate if name is None else FUNCTIONS.get(name)
+
+    return Inferencer
+
+
 def register_task(cls: type[Task]) -> type[Task]:
     """Make a task known under its name. Use it as a class decorator."""
     _TASKS[cls.name] = cls()

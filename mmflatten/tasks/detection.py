@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mmflatten.tasks import Task, register_task
+from mmflatten.tasks import Task, register_task, with_own_collate
 
 if TYPE_CHECKING:
     from mmengine.config import Config
@@ -29,7 +29,7 @@ class Detection(Task):
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmdet.apis import DetInferencer
-        return DetInferencer(cfg, checkpoint, device=device, show_progress=False)
+        return with_own_collate(DetInferencer)(cfg, checkpoint, device=device, show_progress=False)
 
     def preprocess(self, inferencer: Any, images: list) -> dict:
         return super().preprocess(inferencer, images)[1]  # mmdet's inferencer returns the images too

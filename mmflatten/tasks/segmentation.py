@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mmflatten.tasks import Task, register_task
+from mmflatten.tasks import Task, register_task, with_own_collate
 
 if TYPE_CHECKING:
     from mmengine.config import Config
@@ -28,7 +28,7 @@ class Segmentation(Task):
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmseg.apis import MMSegInferencer
-        return MMSegInferencer(cfg, checkpoint, device=device, show_progress=False)
+        return with_own_collate(MMSegInferencer)(cfg, checkpoint, device=device, show_progress=False)
 
     def restore(self, entry: dict) -> BaseDataElement:
         import torch

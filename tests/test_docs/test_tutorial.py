@@ -34,7 +34,6 @@ def commands() -> list[str]:
 def folder(tmp_path, monkeypatch) -> Path:
     """A working folder with the configs of the repository and the files of the page."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # PYTHONPATH=.
     (tmp_path / 'configs').symlink_to(ROOT / 'configs')
     files = re.findall(r'`(\w+\.py)`:\n\n```python\n(.*?)```', page(), re.DOTALL)
     assert [name for name, _ in files] == ['hydra.py', 'my_attention.py', 'mine.py']
@@ -48,7 +47,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 def run(line: str, monkeypatch) -> None:
     """Run a line of the page in this process."""
     line = re.sub(r'\$\(cat (\S+)\)', lambda match: Path(match[1]).read_text().strip(), line)
-    program, *words = shlex.split(line.removeprefix('PYTHONPATH=. '))
+    program, *words = shlex.split(line)
     if program == 'python':
         monkeypatch.setattr(sys, 'argv', words)
         with pytest.raises(SystemExit) as end:

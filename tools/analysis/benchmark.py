@@ -1,7 +1,9 @@
 """`mmflatten benchmark` from a checkout."""
 import sys
 
-from mmflatten.cli.benchmark import main
+from mmflatten.cli.main import script
+
+main = script('benchmark')
 
 if __name__ == '__main__':
     sys.exit(main())

@@ -1,7 +1,9 @@
 """`mmflatten check` from a checkout."""
 import sys
 
-from mmflatten.cli.check import main
+from mmflatten.cli.main import script
+
+main = script('check')
 
 if __name__ == '__main__':
     sys.exit(main())

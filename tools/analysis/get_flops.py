@@ -1,7 +1,9 @@
 """`mmflatten flops` from a checkout."""
 import sys
 
-from mmflatten.cli.flops import main
+from mmflatten.cli.main import script
+
+main = script('flops')
 
 if __name__ == '__main__':
     sys.exit(main())

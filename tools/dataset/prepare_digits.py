@@ -1,7 +1,9 @@
 """`mmflatten data digits` from a checkout."""
 import sys
 
-from mmflatten.cli.data import main
+from mmflatten.cli.main import script
+
+main = script('data', 'digits')
 
 if __name__ == '__main__':
-    sys.exit(main(['digits', *sys.argv[1:]]))
+    sys.exit(main())

@@ -64,5 +64,5 @@ val_dataloader = dict(
         pipeline=test_pipeline))
 test_dataloader = val_dataloader
 
-val_evaluator = dict(type='IoUMetric', iou_metrics=['mIoU'])
+val_evaluator = dict(type='mmflatten.IoUMetric', iou_metrics=['mIoU'])
 test_evaluator = val_evaluator

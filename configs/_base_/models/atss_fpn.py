@@ -15,7 +15,7 @@ model = dict(
     backbone=dict(out_indices=(1, 2, 3)),
     neck=dict(type='FPN', in_channels=None, out_channels=256, add_extra_convs='on_output', num_outs=5),
     bbox_head=dict(
-        type='ATSSHead',
+        type='mmflatten.ATSSHead',
         num_classes=80,
         in_channels=256,
         stacked_convs=4,

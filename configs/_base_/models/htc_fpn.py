@@ -37,7 +37,8 @@ model = dict(
             in_channels=256,
             conv_out_channels=256,
             num_classes=183,
-            loss_seg=dict(type='CrossEntropyLoss', ignore_index=255, loss_weight=0.2))),
+            # The mean over all pixels, ignored ones included, as mmdet's default, of which it warns.
+            loss_seg=dict(type='CrossEntropyLoss', ignore_index=255, reduction='none', loss_weight=0.2))),
     train_cfg=dict(
         rpn=dict(allowed_border=0),
         rpn_proposal=dict(max_per_img=2000),

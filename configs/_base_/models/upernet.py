@@ -27,7 +27,9 @@ model = dict(
         num_classes=150,
         norm_cfg=norm_cfg,
         align_corners=False,
-        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, loss_weight=1.0)),
+        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it warns;
+        # for the mean over the others set reduction='mean' and avg_non_ignore=True.
+        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, reduction='none', loss_weight=1.0)),
     auxiliary_head=dict(
         type='FCNHead',
         in_channels=None,
@@ -39,6 +41,6 @@ model = dict(
         num_classes=150,
         norm_cfg=norm_cfg,
         align_corners=False,
-        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, loss_weight=0.4)),
+        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, reduction='none', loss_weight=0.4)),
     train_cfg=dict(),
     test_cfg=dict(mode='whole'))

@@ -59,6 +59,8 @@ class Driver:
         return list(self.runs.values())
 
     def _run_all(self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool) -> None:
+        self.log(f'{pluralize(len(runs), "run")}, {min(len(runs), self.executor.slots)} at a time; a line for each '
+                 'that ends')
         check_runs(self.study, runs)
         self._reuse_published(runs)
         self._discard_changed(runs, changed, retry_failed)

@@ -26,14 +26,15 @@ def start_process(folder: Path, cores: Sequence[int] = (), gpu: str | None = Non
     """Start the process of a run, which ends with this process and writes its log into the folder.
 
     Args:
-        cores: cores to run on; () leaves the choice to the system.
+        cores: cores to run on, with as many threads unless `OMP_NUM_THREADS` is set; () leaves the choice to the
+            system.
         gpu: value of `CUDA_VISIBLE_DEVICES`; None leaves it unchanged.
         cwd: directory that relative data paths refer to, by default the current one.
     """
     command = [sys.executable, '-m', 'mmflatten_lab.studies.worker', str(folder), '--with-parent']
     env = dict(os.environ)
     if cores:
-        env['OMP_NUM_THREADS'] = str(len(cores))
+        env.setdefault('OMP_NUM_THREADS', str(len(cores)))
     if gpu is not None:
         env[VISIBLE_GPUS] = gpu
     with open(folder / LOG, 'a', encoding='utf-8') as log:  # in a new session, so that Ctrl-C reaches the driver only

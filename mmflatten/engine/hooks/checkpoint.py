@@ -71,6 +71,10 @@ class CheckpointHook(_CheckpointHook):
                 loader.generator = torch.Generator().manual_seed(runner.seed)
         self._restore(runner)
 
+    def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
+        if metrics:  # mmdet has none before the first detection; the original warns of it once more
+            super().after_val_epoch(runner, metrics)
+
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         checkpoint[_STATE_KEY] = self._saved_states
 

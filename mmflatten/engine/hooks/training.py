@@ -153,15 +153,25 @@ class CompileHook(Hook):
 
 @HOOKS.register_module()
 class LoggerHook(_LoggerHook):
-    """MMEngine's log hook with `log_metric_by_epoch` taken from the training loop.
+    """MMEngine's log hook with `log_metric_by_epoch` taken from the training loop, and a line on the first iteration.
 
     One runtime file then serves schedules by epochs and by iterations. The original files all validation metrics of an
-    iteration-based training under epoch 0.
+    iteration-based training under epoch 0. The first line of the original comes after `interval` iterations, which may
+    take minutes.
     """
 
     def before_train(self, runner: Runner) -> None:
         super().before_train(runner)
         self.log_metric_by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
+        self.first = runner.iter
+
+    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
+                         outputs: dict | None = None) -> None:
+        if runner.iter == self.first and self.interval > 1:
+            seconds = runner.message_hub.get_scalar('train/time').current()
+            runner.logger.info(f'Iteration {runner.iter + 1} of {runner.max_iters} took {seconds:.1f} s. Losses follow '
+                               f'every {self.interval} iterations.')
+        super().after_train_iter(runner, batch_idx, data_batch, outputs)
 
 
 @HOOKS.register_module()

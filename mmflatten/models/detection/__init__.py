@@ -1,4 +1,4 @@
-"""Parts of detectors: backbones and necks with attention, and a head.
+"""Parts of detectors: backbones and necks with attention, and heads.
 
 Only `SimpleFeaturePyramid` works without mmdet and mmcv. The registry imports the other classes on first use.
 """
@@ -9,7 +9,8 @@ from typing import Any
 from mmflatten.models.detection.simple_feature_pyramid import SimpleFeaturePyramid
 from mmflatten.registry import MODELS
 
-__all__ = ['AttentionFPN', 'AttentionResNeXt', 'AttentionResNet', 'BiFPN', 'RepPointsV2Head', 'SimpleFeaturePyramid']
+__all__ = ['ATSSHead', 'AttentionFPN', 'AttentionResNeXt', 'AttentionResNet', 'BiFPN', 'RepPointsV2Head',
+           'SimpleFeaturePyramid']
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ from mmcv.cnn import ConvModule
 from mmcv.ops import DeformConv2d
 from mmdet.models.dense_heads.corner_head import BiCornerPool
 from mmdet.models.dense_heads.reppoints_head import RepPointsHead
+from mmdet.models.task_modules.prior_generators import MlvlPointGenerator
 from mmdet.registry import MODELS as MMDET_MODELS
 from mmdet.structures.bbox import bbox_overlaps
 from mmengine.structures import InstanceData
@@ -31,6 +32,14 @@ class CornerFeatures(BiCornerPool):
     def __init__(self, width: int, directions: list[str], pooled: int, norm_cfg: dict | None) -> None:
         super().__init__(width, directions, pooled, width, norm_cfg=norm_cfg)
         self.conv2 = ConvModule(width, width, 1, norm_cfg=norm_cfg)
+
+
+class PointGenerator(MlvlPointGenerator):
+    """mmdet's points. mmdet 3.5 calls `torch.meshgrid` without `indexing`, of which PyTorch warns."""
+
+    def _meshgrid(self, x: Tensor, y: Tensor, row_major: bool = True) -> tuple[Tensor, Tensor]:
+        rows, columns = (grid.reshape(-1) for grid in torch.meshgrid(y, x, indexing='ij'))
+        return (columns, rows) if row_major else (rows, columns)
 
 
 @MODELS.register_module()
@@ -86,6 +95,7 @@ class RepPointsV2Head(RepPointsHead):
         super().__init__(
             num_classes, in_channels, loss_cls=loss_cls, loss_bbox_init=loss_bbox_init,
             loss_bbox_refine=loss_bbox_refine, transform_method='exact_minmax', init_cfg=init_cfg, **kwargs)
+        self.prior_generator = PointGenerator(self.point_strides, offset=0.)
         self.corner_iou = corner_iou
         self.loss_corner = MMDET_MODELS.build(loss_corner)
         self.loss_offset = MMDET_MODELS.build(loss_offset)
