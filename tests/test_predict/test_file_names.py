@@ -47,8 +47,19 @@ def write_video(path: Path) -> None:
     plain.rename(path.absolute())
 
 
-NAMES = ['http:127.0.0.1:PORT?leak=1', 'tcp:127.0.0.1:PORT', 'concat:a|b', 'file:a', 'data:a', 'subfile,,start,0,end,0,,:a',
-         '-x', '-', 'pipe:0', 'a%02d', '0']
+NAMES = [
+    'http:127.0.0.1:PORT?leak=1',
+    'tcp:127.0.0.1:PORT',
+    'concat:a|b',
+    'file:a',
+    'data:a',
+    'subfile,,start,0,end,0,,:a',
+    'pipe:0',
+    '-x',
+    '-',
+    'a%02d',
+    '0',
+]
 
 
 @pytest.mark.parametrize('name', NAMES)

@@ -6,7 +6,6 @@ import resource
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,40 +39,26 @@ def photos(tmp_path) -> Path:
     return folder
 
 
-def in_child(function: Callable[[], int], errors: Path) -> int:
-    """Run a function in another process, and return the exit status; a negative one is a signal."""
-    process = os.fork()
-    if not process:
-        try:
-            sys.stderr = open(errors, 'w', buffering=1)
-            torch.set_num_threads(1)  # the threads of this process are not in the child
-            os._exit(function())
-        except BaseException:
-            traceback.print_exc()
-        os._exit(99)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-
-
-def run(photos: Path, out: Path, at_third: Callable[[], None] = lambda: None, limit: int | None = None) -> int:
+@pytest.fixture
+def run(in_child) -> Callable[..., int]:
     """Predict photos in another process, which calls a function before the files of the third one are written."""
-    original, calls = ResultFolder.add, []
 
-    def add(self, item, sample):
-        calls.append(item.name)
-        if len(calls) == 3:
-            at_third()
-        return original(self, item, sample)
+    def start(photos: Path, out: Path, at_third: Callable[[], None] = lambda: None, limit: int | None = None) -> int:
+        original, calls = ResultFolder.add, []
 
-    def child() -> int:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells ignore it
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        ResultFolder.add = add
-        return predict(['garment-classifier', str(photos), '--out', str(out), '--device', 'cpu'])
+        def add(self, item, sample):
+            calls.append(item.name)
+            if len(calls) == 3:
+                at_third()
+            return original(self, item, sample)
 
-    return in_child(child, out.with_suffix('.log'))
+        def child() -> int:
+            ResultFolder.add = add
+            return predict(['garment-classifier', str(photos), '--out', str(out), '--device', 'cpu'])
+
+        return in_child(child, out.with_suffix('.log'), limit)
+
+    return start
 
 
 def rows(table: Path) -> list[str]:
@@ -89,7 +74,7 @@ def files(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_interrupted_run_keeps_what_was_predicted(number, photos, tmp_path):
+def test_interrupted_run_keeps_what_was_predicted(run, number, photos, tmp_path):
     out = tmp_path / 'out'
     out.mkdir()
     (out / 'classes.csv').write_text('of an earlier run')
@@ -98,7 +83,7 @@ def test_interrupted_run_keeps_what_was_predicted(number, photos, tmp_path):
     assert files(out) == ['classes.csv', 'drawings/0.png', 'drawings/1.png']
 
 
-def test_killed_run_leaves_the_earlier_table_and_its_rows(photos, tmp_path):
+def test_killed_run_leaves_the_earlier_table_and_its_rows(run, photos, tmp_path):
     out = tmp_path / 'out'
     out.mkdir()
     (out / 'classes.csv').write_text('of an earlier run')
@@ -116,7 +101,7 @@ def test_killed_run_leaves_the_earlier_table_and_its_rows(photos, tmp_path):
     assert files(out) == ['classes.csv', *(f'drawings/{number}.png' for number in range(PHOTOS))]
 
 
-def test_drawing_that_does_not_fit_on_the_disk_costs_this_drawing(photos, tmp_path):
+def test_drawing_that_does_not_fit_on_the_disk_costs_this_drawing(run, photos, tmp_path):
     out = tmp_path / 'out'
     assert run(photos, out, limit=LIMIT) == 1
     assert rows(out / 'classes.csv') == ['0', '1', '2', '3']
@@ -127,7 +112,7 @@ def test_drawing_that_does_not_fit_on_the_disk_costs_this_drawing(photos, tmp_pa
     assert f'{PHOTOS - 1} of {PHOTOS}' in message
 
 
-def test_second_run_into_a_folder_is_refused(photos, tmp_path):
+def test_second_run_into_a_folder_is_refused(run, photos, tmp_path):
     out, started, end = tmp_path / 'out', tmp_path / 'started', tmp_path / 'end'
 
     def wait() -> None:
@@ -198,7 +183,7 @@ def test_interrupted_detections_are_those_of_a_complete_run(photos, tmp_path):
         id=3, image_id=2, iscrowd=0, area=12., category_id=1, bbox=[1., 2., 3., 4.], score=pytest.approx(.9))
 
 
-def test_table_that_does_not_fit_on_the_disk_leaves_the_earlier_one_and_the_rows(photos, tmp_path):
+def test_table_that_does_not_fit_on_the_disk_leaves_the_earlier_one_and_the_rows(in_child, photos, tmp_path):
     out = tmp_path / 'out'
     out.mkdir()
     (out / 'predictions.json').write_text('of an earlier run')
@@ -209,20 +194,19 @@ def test_table_that_does_not_fit_on_the_disk_leaves_the_earlier_one_and_the_rows
                 file = str(photos / f'{number}.png')
                 results.add(Input(str(number), file, file), Boxes())
             size = (out / 'predictions.part.jsonl').stat().st_size
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-        print(*results.failures, file=open(tmp_path / 'failures', 'w'))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, -1))
+        print(*results.failures, file=sys.stderr)
         return len(results.failures)
 
     assert in_child(child, tmp_path / 'errors') == 1
     assert (out / 'predictions.json').read_text() == 'of an earlier run'
     assert len((out / 'predictions.part.jsonl').read_text().splitlines()) == 2
-    assert f'{out}/predictions.json' in (tmp_path / 'failures').read_text()
+    assert f'{out}/predictions.json' in (tmp_path / 'errors').read_text()
 
 
-def test_row_that_cannot_be_written_leaves_the_others(tmp_path):
+def test_row_that_cannot_be_written_leaves_the_others(in_child, tmp_path):
     def child() -> int:
         table = Rows(tmp_path / 'rows')
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
         table.add('first\n')
         with pytest.raises(OSError, match='rows'):
             table.add('too long\n')
@@ -230,13 +214,12 @@ def test_row_that_cannot_be_written_leaves_the_others(tmp_path):
         table.close()
         return table.count
 
-    assert in_child(child, tmp_path / 'errors') == 2
+    assert in_child(child, tmp_path / 'errors', limit=10) == 2
     assert (tmp_path / 'rows').read_bytes() == b'first\n\xff\n'
 
 
-def test_video_that_does_not_fit_on_the_disk_is_reported(tmp_path):
+def test_video_that_does_not_fit_on_the_disk_is_reported(in_child, tmp_path):
     def child() -> int:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
         video = DrawnVideo(tmp_path / 'film.mp4', rate=5., size=(64, 48))
         for seed in range(40):
             video.add(np.random.default_rng(seed).integers(0, 256, (48, 64, 3), np.uint8))
@@ -244,5 +227,5 @@ def test_video_that_does_not_fit_on_the_disk_is_reported(tmp_path):
             video.close()
         return 0
 
-    assert in_child(child, tmp_path / 'errors') == 0
+    assert in_child(child, tmp_path / 'errors', LIMIT) == 0
     assert files(tmp_path) == ['errors']
