@@ -40,8 +40,11 @@ def photos(tmp_path) -> Path:
 
 
 @pytest.fixture
-def run(in_child) -> Callable[..., int]:
-    """Predict photos in another process, which calls a function before the files of the third one are written."""
+def run(in_child, predictor) -> Callable[..., int]:
+    """Predict photos in another process, which calls a function before the files of the third one are written.
+
+    The libraries that `predictor` imports are not imported again by each process.
+    """
 
     def start(photos: Path, out: Path, at_third: Callable[[], None] = lambda: None, limit: int | None = None) -> int:
         original, calls = ResultFolder.add, []
