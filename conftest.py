@@ -1,7 +1,13 @@
 """Fixtures of all tests: a fixed seed, MMEngine's global state of a new process, and no wasted time."""
 import gc
 import importlib.util
+import io
+import os
 import random
+import resource
+import signal
+import sys
+import traceback
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -66,6 +72,38 @@ def _forget() -> None:
             handler.close()
     for kind in (DefaultScope, MMLogger, MessageHub, Visualizer):
         kind._instance_dict.clear()
+
+
+@pytest.fixture(scope='session')
+def in_child() -> Callable[..., int]:
+    """Run a function in another process, which may be killed. Return the exit status; a negative one is a signal.
+
+    The standard error is written to the file `errors`, and `limit` is the largest size of a file in bytes, as on a full
+    disk.
+    """
+
+    def run(function: Callable[[], int], errors: Path, limit: int | None = None) -> int:
+        process = os.fork()
+        if process:
+            return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        status = 99
+        try:
+            sys.stderr = io.StringIO()
+            torch.set_num_threads(1)  # the child lacks the threads of this process
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells ignore it
+            most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit or most, most))
+            status = function()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            errors.write_text(sys.stderr.getvalue())
+            os._exit(status)
+
+    return run
 
 
 @pytest.fixture(scope='session')

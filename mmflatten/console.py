@@ -8,7 +8,9 @@ import logging
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +26,6 @@ TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
 # Set by `tools/launch.sh` to a folder. torchrun prints its own report after the message of a worker, so the script
 # prints the message again from a file in this folder. Each restart of the workers has another file.
 ERROR_FOLDER_VARIABLE = 'MMFLATTEN_ERROR_FOLDER'
-INTERRUPTED = 130  # 128 + SIGINT, as in shells
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Switches of libraries that would report their use. A command sets them before it imports a library; values of the
 # user win. OpenVINO has no switch: it reports that it was imported if it finds the package `openvino_telemetry`.
@@ -38,9 +39,10 @@ MESSAGE = 2000  # characters of an error
 def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str] | None], int]:
     """Decorate `main(argv)` of a command to accept `argv=None` for `sys.argv[1:]` and to return the exit status.
 
-    An exception becomes one line on the standard error (see `explain`), with status 130 for Ctrl-C and 1 for other
-    errors. The full traceback goes to the log file of the run, and to the standard error with `--traceback` or
-    `MMFLATTEN_TRACEBACK=1`. Whoever prints, no text steers the terminal (see `Escaped`).
+    An exception becomes one line on the standard error (see `explain`), with status 1. SIGTERM and SIGHUP end a command
+    as Ctrl-C does, with the status of shells: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP. The full traceback goes
+    to the log file of the run, and to the standard error with `--traceback` or `MMFLATTEN_TRACEBACK=1`. Control
+    characters are escaped, whoever printed them (see `Escaped`).
     """
 
     @functools.wraps(main)
@@ -53,14 +55,66 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors='backslashreplace')  # file names may not be UTF-8
         with (contextlib.redirect_stdout(Escaped(sys.stdout)),
-              contextlib.redirect_stderr(Escaped(sys.stderr, 2 * MESSAGE))):
+              contextlib.redirect_stderr(Escaped(sys.stderr, 2 * MESSAGE)),
+              _signals_interrupt()):
             try:
                 return main(arguments) or 0
             except (Exception, KeyboardInterrupt) as error:
-                _report(error, '--traceback' in arguments or os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0'))
-                return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+                with contextlib.suppress(OSError):  # the terminal is gone after SIGHUP
+                    _report(error,
+                            '--traceback' in arguments or os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0'))
+                return _status(error)
 
     return run
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, which end a command as Ctrl-C does: open files are completed, and partial ones deleted."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Raise `Terminated` in the main thread on SIGTERM and SIGHUP, unless they are ignored or handled already.
+
+    Processes of a distributed training end at once: one that waits for another would not get to its Python code.
+    """
+    endings = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread() or _is_distributed():
+        endings = []
+    owner = os.getpid()
+
+    def interrupt(number: int, frame: object) -> None:
+        if os.getpid() != owner:  # a forked process, which the main one ends
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        for ending in endings:  # several may come at once, such as when a terminal closes
+            signal.signal(ending, signal.SIG_IGN)
+        raise Terminated(number)
+
+    for number in endings:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in endings:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _status(error: BaseException) -> int:
+    if not isinstance(error, KeyboardInterrupt):
+        return 1
+    first: BaseException = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    return 128 + (first.number if isinstance(first, Terminated) else signal.SIGINT)
+
+
+def _is_distributed() -> bool:
+    return int(os.environ.get('WORLD_SIZE', '1') or 1) > 1
 
 
 def _report(error: BaseException, show_traceback: bool) -> None:
@@ -79,8 +133,7 @@ def _report(error: BaseException, show_traceback: bool) -> None:
     elif not isinstance(error, KeyboardInterrupt):  # after Ctrl-C the user knows the reason
         where = f'The full traceback is in {log}' if log else f'{TRACEBACK_VARIABLE}=1 shows the full traceback'
         sys.stderr.write(where + '\n')
-    several = int(os.environ.get('WORLD_SIZE', '1') or 1) > 1
-    line = (f'rank {os.environ.get("RANK", "?")}: ' if several else '') + explain(error)
+    line = (f'rank {os.environ.get("RANK", "?")}: ' if _is_distributed() else '') + explain(error)
     sys.stderr.write(line + '\n')
     sys.stderr.flush()
     folder = os.environ.get(ERROR_FOLDER_VARIABLE)
@@ -112,7 +165,8 @@ def explain(error: BaseException) -> str:
             path = error.filename or message
             return f'{path} does not exist. {missing_data_hint(path) or "Check the path."}'
         case OSError() if error.errno in OUT_OF_SPACE:
-            return f'{message}; {space_hint(error.errno, error.filename)}'
+            place = '' if error.filename is None else f'{error.filename}: '
+            return f'{place}{error.strerror}; {space_hint(error.errno, error.filename)}'
         case OSError() if error.filename is not None:
             return f'{error.filename}: {error.strerror}'
         case ImportError(name='cv2'):

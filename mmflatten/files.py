@@ -16,6 +16,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 import yaml
 
 IMAGE_FORMATS = ('BMP', 'JPEG', 'PNG', 'PPM', 'TIFF', 'WEBP')  # Pillow would give an EPS to Ghostscript
+# Decoding time grows with the scans of a JPEG, of which encoders write about ten and a hostile file thousands.
+MAX_JPEG_SCANS = 100
+_START_OF_SCAN, _END_OF_IMAGE = b'\xda', b'\xd9'
+# The other bytes after 0xff belong to the coded pixels.
+_JPEG_MARKER = re.compile(rb'\xff([\x02-\xcf\xd9-\xfe])', re.DOTALL)
 _SIGNATURES = re.compile(rb'BM|\xff\xd8\xff|\x89PNG\r\n\x1a\n|P[1-6][\s#]|II[*+]\0|MM\0[*+]|RIFF....WEBP', re.DOTALL)
 MAX_BYTES = 2**31
 MAX_JSON_BYTES = 2**26  # of a file that this project writes
@@ -55,20 +60,49 @@ def problem_of(path: str | os.PathLike, max_bytes: int = MAX_BYTES) -> str | Non
     return None if os.access(path, os.R_OK) else 'cannot be opened: no permission'
 
 
+def absolute_name(path: str | os.PathLike) -> str:
+    """Return the absolute path of a file, for a library.
+
+    FFmpeg takes a relative name such as `http:host.mp4` or `concat:a|b.mp4` for an address.
+    """
+    return str(Path(path).absolute())
+
+
 def problem_of_image(path: str | os.PathLike) -> str | None:
     """Say why a path cannot be read as an image of `IMAGE_FORMATS`; None if it can."""
     if (problem := problem_of(path)) is not None:
         return problem
     try:
         with open_regular(path) as file:
-            return None if is_image(file.read(12)) else f'is not an image of {", ".join(IMAGE_FORMATS)}'
+            content = file.read(12)
+            if content.startswith(b'\xff\xd8'):
+                content += file.read()
     except OSError as error:  # such as /proc/self/mem
         return f'cannot be read: {error.strerror}'
+    if is_image(content):
+        return None
+    return f'is not an image of {", ".join(IMAGE_FORMATS)} (JPEG: of at most {MAX_JPEG_SCANS} scans)'
 
 
 def is_image(content: bytes) -> bool:
-    """Return True if content begins as one of `IMAGE_FORMATS`; OpenCV reads a dozen more, by content."""
-    return _SIGNATURES.match(content) is not None
+    """Return True if content begins as one of `IMAGE_FORMATS`, and is not a JPEG of more than `MAX_JPEG_SCANS`.
+
+    OpenCV reads a dozen more formats, by content.
+    """
+    return _SIGNATURES.match(content) is not None and _has_few_scans(content)
+
+
+def _has_few_scans(content: bytes) -> bool:
+    # Nearly all files end here. Other data of a file, such as a video behind the image, may have these bytes, too.
+    if not content.startswith(b'\xff\xd8') or content.count(b'\xff' + _START_OF_SCAN) <= MAX_JPEG_SCANS:
+        return True
+    position, scans = 2, 0
+    while (marker := _JPEG_MARKER.search(content, position)) is not None and marker[1] != _END_OF_IMAGE:
+        scans += marker[1] == _START_OF_SCAN
+        if scans > MAX_JPEG_SCANS:
+            return False
+        position = marker.end() + int.from_bytes(content[marker.end():marker.end() + 2])
+    return True
 
 
 def read_bytes(path: str | os.PathLike, max_bytes: int = MAX_BYTES) -> bytes:

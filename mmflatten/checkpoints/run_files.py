@@ -1,4 +1,4 @@
-"""Checkpoint files: written atomically, checked, and the newest one of a run; one training per folder."""
+"""Output files: written atomically, by one process per folder. Checkpoints: checked, and the newest one of a run."""
 import contextlib
 import fcntl
 import glob
@@ -19,12 +19,16 @@ from mmflatten.files import open_regular, problem_of, read_bytes
 from mmflatten.untrusted.torch_file import MAX_BYTES, ZIP, whole_archive
 
 _PARTIAL = '.part'
-_LOCK = '.training'
+_PARTIAL_FOLDER = '.part'
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.pth')
 
 
 class CheckpointError(RuntimeError):
     """A checkpoint is missing, damaged or belongs to another model."""
+
+
+class FolderInUseError(RuntimeError):
+    """Another process writes into a folder."""
 
 
 class CheckpointWriteError(OSError):
@@ -98,28 +102,77 @@ def _locked(folder: str | Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def partial_file(path: Path) -> Path:
+    """Return where to write a file that takes the place of `path` by `os.replace`, in a hidden folder beside it.
+
+    It is for many small files: unlike `atomic_write`, nothing is flushed, so that a power cut can damage the last ones.
+    `remove_partial_files` deletes the folder, with what a killed process left in it.
+    """
+    folder = path.parent / _PARTIAL_FOLDER
+    folder.mkdir(exist_ok=True)
+    return folder / path.name
+
+
 @contextlib.contextmanager
-def only_training(work_dir: str | Path) -> Iterator[None]:
-    """Keep other processes from training in the same folder; checkpoints and logs of both would mix.
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield the `partial_file` of a path, which takes its place on success and is deleted on failure."""
+    partial = partial_file(path)
+    try:
+        yield partial
+        os.replace(partial, path)
+    except BaseException as error:
+        partial.unlink(missing_ok=True)
+        # The user knows the final name. An error of writing, unlike one of opening, names no file at all.
+        if isinstance(error, OSError) and error.errno is not None and str(error.filename) in (str(partial), 'None'):
+            error.filename = str(path)
+        raise
+
+
+def remove_partial_files(folder: Path) -> None:
+    shutil.rmtree(folder / _PARTIAL_FOLDER, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def only_process(folder: str | Path, activity: str, option: str) -> Iterator[None]:
+    """Keep other processes from the same activity in a folder, where the files of both would mix.
+
+    Args:
+        activity: what the process does there, in one word. It names the lock file.
+        option: command-line option of the folder, for the message.
 
     Raises:
-        CheckpointError: another process trains there. The message names it.
+        FolderInUseError: another process works there. The message names it.
     """
-    path = Path(work_dir, _LOCK)
+    path = Path(folder, f'.{activity}')
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and (problem := problem_of(path)) is not None:
-        raise CheckpointError(f'work_dir {work_dir}: {path} {problem}. Remove it.')
-    with open(path, 'a+', encoding='utf-8') as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, and loaders do not inherit it
-        except BlockingIOError as error:
-            file.seek(0)
-            raise CheckpointError(f'work_dir {work_dir}: {file.read(200)} trains there. Stop it, or choose another '
-                                  'folder with --work-dir.') from error
-        file.truncate(0)
-        file.write(f'process {os.getpid()} of {socket.gethostname()}')
-        file.flush()
-        yield
+        raise FolderInUseError(f'{option} {folder}: {path} {problem}. Remove it.')
+    while True:
+        with open(path, 'a+', encoding='utf-8') as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process; loaders do not inherit it
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.read(200)
+                raise FolderInUseError(f'{option} {folder}: in use by {holder} ({activity}). Stop it, or choose '
+                                       f'another folder with {option}.') from error
+            if not _is_same_file(file.fileno(), path):
+                continue  # the other process deleted it before the lock
+            file.truncate(0)
+            file.write(f'process {os.getpid()} of {socket.gethostname()}')
+            file.flush()
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def what_is_wrong(path: str | Path) -> str | None:

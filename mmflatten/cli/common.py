@@ -52,7 +52,8 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
                 return run(args)
             except OSError as error:
                 if error.errno in OUT_OF_SPACE and error.filename is None:  # of a write, not of opening a file
-                    error.filename = getattr(args, 'out', None)
+                    # With a work dir, only logs are written without a name, into this folder.
+                    error.filename = getattr(args, 'work_dir', getattr(args, 'out', None))
                 raise
 
         main.parser = parser

@@ -36,8 +36,8 @@ def main(args: Namespace) -> None:
         raise ValueError(f'{destination} is a folder. Name a file in it.')
     if destination.exists() and destination.samefile(source):
         raise ValueError(f'{destination} is also the source. Name another file.')
-    if args.head_map and destination.exists() and args.head_map.exists() and destination.samefile(args.head_map):
-        raise ValueError(f'{destination} is also the head map. Name another file.')
+    if args.head_map is not None and destination.resolve() == args.head_map.resolve():
+        raise ValueError(f'{destination} is also the --head-map. Name another file.')
     if destination.exists() and not args.force:
         raise ValueError(f'{destination} exists. Use --force to overwrite it.')
     if args.family is None and (args.revert or args.head_map is None):

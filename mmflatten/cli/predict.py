@@ -96,6 +96,6 @@ def _predict(args: Namespace, lines: TextIO) -> None:
             progress.update()
     few = f'{empty} without instances of --score {args.score:g} or more\n' if empty else ''
     sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n{few}')
-    if failures := [*failures, *map(str, inputs.failures)]:
+    if failures := [*failures, *map(str, inputs.failures), *folder.failures]:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
         raise ValueError(f'{len(failures)} failures: {shorten(failures, 3)}')

@@ -20,7 +20,7 @@ from PIL import Image
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.custom_data.reading import DataError, Problem
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
-from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, read_bytes
+from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, is_image, read_bytes
 from mmflatten.text import shorten
 
 SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'test', 'testing'})  # any case
@@ -134,6 +134,8 @@ def _read(path: Path) -> Picture:
 @contextlib.contextmanager
 def opened(content: bytes) -> Iterator[Image.Image]:
     """Open an image or raise one of `UNREADABLE`; a large one after others of this process: it takes gigabytes."""
+    if not is_image(content):
+        raise ValueError('expected an image')
     with (Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image,
           _LARGE if image.width * image.height > MANY_PIXELS else contextlib.nullcontext()):
         yield image

@@ -2,12 +2,12 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from mmengine.config import Config
 
-from mmflatten.checkpoints.run_files import require_whole
+from mmflatten.checkpoints.run_files import atomic_write, require_whole
 from mmflatten.console import quiet_libraries
 from mmflatten.custom_data.config_text import custom_config_text, default_batch, require_base
 from mmflatten.custom_data.reading import DataError, Request
@@ -32,19 +32,17 @@ def initialise(request: Request) -> Iterator[str]:
     images = data.counts[0]
     batch = min(request.batch, images) if request.batch else default_batch(base, images)
     text = custom_config_text(data, base, request.out, batch, request.checkpoint)
-    files = {path: content.encode() for path, content in {**data.lists, request.out: text}.items()}
-    request.out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix='.init-', dir=request.out.parent) as folder:  # on the disk of the config
-        written = {path: Path(folder, path.name) for path in files}
+    files = {**data.lists, request.out: text}
+    with ExitStack() as stack:
+        # The config is opened first, so that it appears last, with all files that it names.
+        partial = {path: stack.enter_context(atomic_write(path)) for path in reversed(files)}
         for path, content in files.items():
-            written[path].write_bytes(content)
+            partial[path].write_bytes(content.encode())
         with quiet_libraries(logging.ERROR):
-            read_back = load_config(str(written[request.out]))
+            read_back = load_config(str(partial[request.out]))
         if data.classes and tuple(read_back.classes) != data.classes:
             raise DataError(f'--out {request.out.name}: the config has other classes than the data. Rename the '
                             'classes.')
-        for path, part in written.items():
-            part.replace(path)
     unit = 'pairs' if request.spec.pairs else 'images'
     yield f'{images} {unit} for training, {data.counts[1]} for validation, in batches of {batch}'
     yield f'written: {", ".join(map(str, files))}; next: mmflatten check {request.out}'

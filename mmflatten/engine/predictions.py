@@ -9,10 +9,12 @@ import torch
 from matplotlib import rc_context
 from mmengine.dist import get_rank, get_world_size
 from mmengine.evaluator import DumpResults
-from mmengine.fileio import get
+from mmengine.fileio import dump, get
 from mmengine.hooks import Hook
+from mmengine.logging import print_log
 from mmengine.runner import Runner
 
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.fonts import fonts_for, say_once
 from mmflatten.registry import HOOKS
@@ -45,6 +47,12 @@ class DumpPredictions(DumpResults):
                     value['masks'] = run_lengths(value['masks'])
                 elif name.endswith('_sem_seg') and int(value['data'].max()) < 256:
                     value['data'] = value['data'].to(torch.uint8)
+
+    def compute_metrics(self, results: list[dict]) -> dict:
+        with atomic_write(self.out_file_path) as partial:
+            dump(results, str(partial))
+        print_log(f'Predictions: {self.out_file_path}', logger='current')
+        return {}
 
 
 def run_lengths(masks: Any) -> list[dict]:

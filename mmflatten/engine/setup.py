@@ -17,7 +17,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
 from mmengine.registry import RUNNERS
 
-from mmflatten.checkpoints.run_files import newest_checkpoint, only_training, require_whole
+from mmflatten.checkpoints.run_files import newest_checkpoint, only_process, require_whole
 from mmflatten.config import read_config, require_parts
 from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
@@ -193,7 +193,7 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
 
     Raises:
         TrainingInterrupted: after Ctrl-C.
-        CheckpointError: another process trains in the same folder.
+        FolderInUseError: another process trains in the same folder.
     """
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     # MMEngine starts the process group later, on a GPU.
@@ -202,7 +202,9 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
     optimizer = cfg.optim_wrapper.get('optimizer') or {}
     if torch.cuda.is_available() and optimizer.get('type') == 'AdamW' and not optimizer.get('foreach'):
         optimizer.setdefault('fused', True)
-    with only_training(cfg.work_dir) if not ranks or ranks[0] == '0' else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        if not ranks or ranks[0] == '0':
+            stack.enter_context(only_process(cfg.work_dir, 'training', '--work-dir'))
         _train(build_runner(cfg), cfg, command, again)
 
 

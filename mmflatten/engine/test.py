@@ -9,6 +9,7 @@ from mmengine.dist import is_main_process
 from mmengine.fileio import dump
 from mmengine.hooks import Hook
 
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import model_config, require_parts
 from mmflatten.engine.datasets import leaves
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
@@ -52,7 +53,8 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
     if out is not None and is_main_process():
         origin = origin_of(cfg, runner.test_dataloader.dataset.metainfo)
         facts = dict(checkpoint=checkpoint, folder=os.getcwd(), metrics=metrics, **origin)
-        dump(facts, str(Path(out).with_suffix('.json')), indent=2)
+        with atomic_write(Path(out).with_suffix('.json')) as partial:
+            dump(facts, str(partial), indent=2)
     return metrics
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
-from mmflatten.files import images_in, problem_of
+from mmflatten.files import absolute_name, images_in, problem_of
 from mmflatten.text import shorten
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
@@ -186,8 +186,11 @@ def _without_password(path: str) -> str:
     return re.sub('//[^/]*@', '//', path) if is_stream(path) else path
 
 
-def _open(path: str) -> cv2.VideoCapture:  # a str that is not UTF-8 aborts the process
-    return cv2.VideoCapture(int(path) if _is_camera(path) else os.fsencode(path))
+def _open(path: str) -> cv2.VideoCapture:
+    if _is_camera(path):
+        return cv2.VideoCapture(int(path))
+    name = path if is_stream(path) else absolute_name(path)
+    return cv2.VideoCapture(os.fsencode(name))  # a str that is not UTF-8 aborts the process
 
 
 def _count_frames(path: str) -> int:

@@ -18,7 +18,7 @@ from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.class_checks import require_same, trained_classes
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
-from mmflatten.files import problem_of_image
+from mmflatten.files import absolute_name, problem_of_image
 from mmflatten.tasks import task_of
 
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
@@ -131,9 +131,11 @@ def check_device(device: str | None) -> str:
 
 def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
     if not isinstance(image, np.ndarray):
-        if '://' not in str(image) and (problem := problem_of_image(image)) is not None:
+        if '://' in str(image):
+            return str(image)
+        if (problem := problem_of_image(image)) is not None:
             raise PredictionError(f'{image} {problem}. Check the path.')
-        return str(image)
+        return absolute_name(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise PredictionError('image: expected an RGB array of shape (height, width, 3) and dtype uint8, got shape '
                               f'{image.shape} and dtype {image.dtype}.')

@@ -2,18 +2,23 @@
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import cv2
-import mmcv
 import numpy as np
 from mmengine.structures import BaseDataElement
 
+from mmflatten.checkpoints.run_files import only_process, remove_partial_files, whole_file
+from mmflatten.console import explain, print_progress
+from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import PredictionError, Predictor
+from mmflatten.predict.rows import Rows
+from mmflatten.predict.videos import DrawnVideo
 from mmflatten.tasks import Task
 
 DRAWN_PIXELS = 40_000_000  # matplotlib takes more than 100 bytes for each
@@ -22,23 +27,42 @@ DRAWN_PIXELS = 40_000_000  # matplotlib takes more than 100 bytes for each
 class ResultFolder:
     """Folder of predictions: `drawings/NAME.png` or, for a video, `drawings/NAME.mp4`, and the files of the `Writer`.
 
-    Use it as a context manager. Tables are written on exit, also after an error. Instances with a score below `score`
-    are skipped in drawings and data.
+    Use it as a context manager, which one process at a time can enter for a folder. The table of an earlier run is
+    replaced on exit, also after an error. Instances with a score below `score` are skipped in drawings and data.
+
+    Attributes:
+        failures: after the exit, a line for each table or video that could not be written.
+
+    Raises:
+        FolderInUseError: another process predicts into the folder.
     """
 
     def __init__(self, folder: str | Path, predictor: Predictor, score: float = 0.3) -> None:
-        self.drawings, self.score = Path(folder, 'drawings'), score
-        self.visualizer = predictor.visualizer()
-        self._video_name, self._video = '', cv2.VideoWriter()
-        self.drawings.mkdir(parents=True, exist_ok=True)
-        self._writer = predictor.spec.part('predict').Writer(Path(folder), predictor.classes, score)
+        self.folder, self.score = Path(folder), score
+        self.failures: list[str] = []
+        self._visualizer = predictor.visualizer()
+        self._video: DrawnVideo | None = None
+        self._subfolders = self.replaced(self.folder, predictor.spec)
+        self._writer = predictor.spec.part('predict').Writer(self.folder, predictor.classes, score)
+        self._lock = ExitStack()
 
     def __enter__(self) -> Self:
+        self._lock.enter_context(only_process(self.folder, 'prediction', '--out'))
+        self._remove_leftovers()
+        self._drawings.mkdir(exist_ok=True)
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        self._video.release()
-        self._writer.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._lock:
+            self._close_video()
+            try:
+                self._writer.close(complete=kind is None)
+            except OSError as error:
+                self.failures.append(f'{explain(error)} The rows are in {self._writer.rows.path}.')
+            self._remove_leftovers()
+        if kind is not None:  # nobody asks for them
+            for failure in self.failures:
+                print_progress(failure)
 
     @staticmethod
     def replaced(folder: Path, task: Task) -> list[Path]:
@@ -48,62 +72,108 @@ class ResultFolder:
     def add(self, item: Input, sample: BaseDataElement) -> dict:
         """Save and draw one prediction. Returns it as plain numbers, with maps as file names.
 
-        Raises PredictionError if the image has more than `DRAWN_PIXELS`, or the task's visualizer cannot draw the
-        prediction, which is saved nevertheless.
+        Raises PredictionError if a file of the image cannot be written, the image has more than `DRAWN_PIXELS`, or the
+        task's visualizer cannot draw the prediction. The other files of the image are written nevertheless.
         """
         left = item.image[0] if isinstance(item.image, tuple) else item.image
-        pixels = left if isinstance(left, np.ndarray) else mmcv.imread(left, channel_order='rgb')
-        record = self._writer.add(item, sample, pixels)
+        record: dict = {}
+        problems: list[str] = []
+        try:
+            pixels = left if isinstance(left, np.ndarray) else read_rgb(left)
+        except (OSError, ValueError) as error:  # the file was there for the prediction
+            raise PredictionError(str(error)) from error
+        try:
+            record = self._writer.add(item, sample, pixels)
+        except OSError as error:
+            problems.append(explain(error))
         try:
             self._draw(item, pixels, sample)
-        except (IndexError, ValueError, MemoryError, cv2.error) as error:
-            raise PredictionError(f'{item.source}: cannot be drawn: {type(error).__name__}: {error}') from error
+        except (IndexError, ValueError, MemoryError, OSError, cv2.error) as error:
+            problems.append(f'cannot be drawn: {explain(error)}')
+        if problems:
+            raise PredictionError(f'{item.source}: {"; ".join(problems)}')
         return dict(file=item.source, name=item.name, **record)
+
+    @property
+    def _drawings(self) -> Path:
+        return self._subfolders[0]
 
     def _draw(self, item: Input, pixels: np.ndarray, sample: BaseDataElement) -> None:
         height, width = pixels.shape[:2]
         if height * width > DRAWN_PIXELS:
             raise ValueError(f'expected at most {DRAWN_PIXELS // 10**6} million pixels, got {width} x {height}')
-        draw = partial(draw_sample, self.visualizer, pixels, sample, score=self.score, truth=False)
+        draw = partial(draw_sample, self._visualizer, pixels, sample, score=self.score, truth=False)
         if item.video is None:
-            draw(str(self.drawings / f'{item.name}.png'))
+            with whole_file(self._drawings / f'{item.name}.png') as file:
+                draw(str(file))
             return
         with tempfile.TemporaryDirectory() as scratch:
             draw(f'{scratch}/frame.png')
             frame = cv2.imread(f'{scratch}/frame.png')
         name, rate = item.video
-        if name != self._video_name:
-            self._video.release()
-            file, codec = os.fsencode(self.drawings / f'{name}.mp4'), cv2.VideoWriter_fourcc(*'mp4v')
-            self._video_name, self._video = name, cv2.VideoWriter(file, codec, rate, frame.shape[1::-1])
-        self._video.write(frame)
+        file = self._drawings / f'{name}.mp4'
+        if self._video is None or self._video.file != file:
+            self._close_video()
+            self._video = DrawnVideo(file, rate, size=(frame.shape[1], frame.shape[0]))
+        self._video.add(frame)
+
+    def _close_video(self) -> None:
+        video, self._video = self._video, None
+        try:
+            if video is not None:
+                video.close()
+        except OSError as error:
+            self.failures.append(explain(error))
+
+    def _remove_leftovers(self) -> None:
+        for folder in self._subfolders:
+            remove_partial_files(folder)
 
 
 class Writer:
     """Base class of the tasks' writers, which save predictions as files in an existing folder.
 
     Attributes:
-        files: names of output files, which are deleted if an earlier run left them in the folder.
+        table: name of the file with a row for each image, if the task has one.
+        rows_file: name of the file with the rows so far, which become the table.
         folders: names of the subfolders for `file`, which must not contain inputs.
         classes: class names in the order of the labels.
-        collected: entries of `add` for `close`, in any form.
     """
 
-    files: tuple[str, ...] = ()
+    table = rows_file = ''
     folders: tuple[str, ...] = ()
 
     def __init__(self, folder: Path, classes: Sequence[str], score: float) -> None:
         self.folder, self.classes, self.score = folder, classes, score
-        self.collected: list = []
-        for name in self.files:
-            (folder / name).unlink(missing_ok=True)
+        self.rows = Rows(folder / self.rows_file)
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
-        """Add the prediction for `pixels` (H, W, 3) and return it as plain numbers, with maps as file names."""
+        """Add the prediction for `pixels` (H, W, 3) and return it as plain numbers, with maps as file names.
+
+        Raises OSError if a file cannot be written.
+        """
         return {}
 
-    def close(self) -> None:
-        """Write the files that cover all images."""
+    def close(self, complete: bool) -> None:
+        """Replace the table of an earlier run by the rows.
+
+        Args:
+            complete: the run did not end early. Otherwise, an earlier table is replaced only if there are rows.
+
+        Raises:
+            OSError: the table cannot be written. The file of the rows and the earlier table remain.
+        """
+        self.rows.close()
+        if self.rows.count:
+            self.write_table(self.rows.path, self.folder / self.table)
+        elif self.table:
+            self.rows.path.unlink(missing_ok=True)  # of a run that was killed
+            if complete:
+                (self.folder / self.table).unlink(missing_ok=True)
+
+    def write_table(self, rows: Path, table: Path) -> None:
+        """Make the table of the file with the rows, which is removed."""
+        os.replace(rows, table)
 
     def name_of(self, label: int) -> str:
         return self.classes[label] if self.classes else str(label)

@@ -1,10 +1,10 @@
 """Predicted label maps as PNG files."""
-import os
 from typing import Any
 
 import cv2
 import numpy as np
 
+from mmflatten.checkpoints.run_files import whole_file
 from mmflatten.predict import results
 from mmflatten.predict.inputs import Input
 
@@ -18,8 +18,8 @@ class Writer(results.Writer):
         labels = sample.pred_sem_seg.data[0].cpu().numpy()
         file = self.file('label_maps', item, '.png')
         grey = labels.astype(np.uint8 if len(self.classes) <= 256 else np.uint16)
-        if not cv2.imwrite(os.fsencode(file), grey):
-            raise OSError(f'{file}: cannot be written. Check the free space and the permissions of its folder.')
+        with whole_file(file) as partial:
+            partial.write_bytes(cv2.imencode('.png', grey)[1])  # OpenCV's own writing does not report a full disk
         values, counts = np.unique(labels, return_counts=True)
         fractions = [dict(label=label, name=self.name_of(label), share=count / labels.size)
                      for label, count in zip(values.tolist(), counts.tolist())]

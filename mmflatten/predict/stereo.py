@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 
+from mmflatten.checkpoints.run_files import whole_file
 from mmflatten.datasets.stereo.files import write_pfm
 from mmflatten.predict import results
 from mmflatten.predict.inputs import Input
@@ -18,6 +19,7 @@ class Writer(results.Writer):
         disparity = sample.pred_disparity.data[0].cpu().numpy()
         disparity = disparity[disparity.shape[0] - height:, :width]  # crop the border of `StereoPad`
         file = self.file('disparity', item, '.pfm')
-        write_pfm(file, disparity)
+        with whole_file(file) as partial:
+            write_pfm(partial, disparity)
         return dict(disparity=str(file), mean=float(disparity.mean()), min=float(disparity.min()),
                     max=float(disparity.max()))

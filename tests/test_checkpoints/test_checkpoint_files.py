@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,9 +14,10 @@ import torch
 from mmflatten.checkpoints.run_files import (
     CheckpointError,
     CheckpointWriteError,
+    FolderInUseError,
     atomic_write,
     newest_checkpoint,
-    only_training,
+    only_process,
     what_is_wrong,
 )
 
@@ -155,21 +158,30 @@ def test_leftovers_of_a_killed_process_are_deleted_and_those_of_a_living_one_sta
 
 HOLDER = """
 import sys
-from mmflatten.checkpoints.run_files import only_training
-with only_training(sys.argv[1]):
+from contextlib import AbstractContextManager
+from pathlib import Path
+from mmflatten.checkpoints.run_files import only_process
+with only_process(sys.argv[1], 'training', '--work-dir'):
     print('holds', flush=True)
     sys.stdin.read()
 """
 
 
-def test_one_process_trains_in_a_folder(tmp_path):
+def in_use(folder: Path, activity: str = 'training') -> AbstractContextManager:
+    return only_process(folder, activity, '--work-dir')
+
+
+def test_one_process_works_in_a_folder(tmp_path):
     holder = subprocess.Popen([sys.executable, '-c', HOLDER, str(tmp_path)], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == 'holds\n'
-    with pytest.raises(CheckpointError, match=rf'{tmp_path}: process {holder.pid} of .* --work-dir'):
-        with only_training(tmp_path):
+    with pytest.raises(FolderInUseError, match=rf'{tmp_path}: .*process {holder.pid} of .* --work-dir'):
+        with in_use(tmp_path):
             pass
+    with in_use(tmp_path, 'prediction'):  # the files of another activity do not mix with those of a training
+        pass
     holder.kill()
     holder.communicate()
-    with only_training(tmp_path), only_training(tmp_path / 'other'):
-        pass
+    with in_use(tmp_path), in_use(tmp_path / 'other'):
+        assert (tmp_path / '.training').exists()
+    assert [path.name for path in tmp_path.iterdir()] == ['other'] and not list((tmp_path / 'other').iterdir())

@@ -127,6 +127,8 @@ def test_convert_file_overwrites_only_with_force(run, official):
     status, _, last, path = run(official)
     assert status == 1 and '--force' in last[0] and path.read_bytes() == b'mine'
     assert run(official, '--force')[0] == 0 and path.read_bytes() != b'mine'
+    path.write_text('0\n')
+    assert run(official, '--force', '--head-map', path)[0] == 1 and path.read_text() == '0\n'
 
 
 @pytest.mark.parametrize('content, word', [

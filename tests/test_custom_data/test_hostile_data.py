@@ -24,6 +24,7 @@ from mmflatten.datasets.stereo.files import write_pfm
 from mmflatten.datasets.storage import ShardBackend, read_rgb
 from mmflatten.datasets.used import used_by_mmdet
 from mmflatten.files import (
+    MAX_JPEG_SCANS,
     UnusableFile,
     parse_json,
     problem_of_image,
@@ -270,6 +271,30 @@ def test_image_is_told_from_other_files_without_decoding(tmp_path):
     for path, problem in ((tmp_path / 'a.png', 'not an image'), ('/proc/self/mem', 'cannot be read'),
                           ('/dev/zero', 'is a device'), (tmp_path / 'c', 'does not exist')):
         assert problem in problem_of_image(path)
+
+
+def jpeg_of(scans: int) -> bytes:
+    """Repeat the last scan of a progressive JPEG."""
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
+    content = cv2.imencode('.jpg', pixels, [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])[1].tobytes()
+    last = content.rindex(b'\xff\xda')
+    others = content[:last].count(b'\xff\xda')
+    return content[:last] + content[last:-2] * (scans - others) + content[-2:]
+
+
+def test_jpeg_of_many_scans_is_refused(tmp_path):
+    usual, hostile = (tmp_path / name for name in ('usual.jpg', 'hostile.jpg'))
+    trailing = b'\xff\xda\0\x08' * 200  # such as of a video behind the image
+    comment = b'\xff\xfe' + (2 + len(trailing)).to_bytes(2) + trailing
+    content = jpeg_of(MAX_JPEG_SCANS)
+    usual.write_bytes(content[:2] + comment + content[2:] + trailing)
+    hostile.write_bytes(jpeg_of(MAX_JPEG_SCANS + 1))
+    assert problem_of_image(usual) is None and read_rgb(str(usual)).shape == (16, 16, 3)
+    assert 'scans' in problem_of_image(hostile)
+    with pytest.raises(ValueError, match=str(hostile)):
+        read_rgb(str(hostile))
+    assert images.read_pictures([usual, hostile])[usual].size == (16, 16)
+    assert images.read_pictures([hostile])[hostile].size is None
 
 
 def test_labels_of_one_group_take_time_in_proportion_to_their_number(data):

@@ -91,7 +91,7 @@ def test_full_disk_leaves_no_partial_file_and_names_the_last_good_checkpoint(tin
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert f'{tiny.work_dir}/epoch_2.pth' in line and f'last good checkpoint is {trained}' in line
-    assert sorted(path.name for path in tiny.work_dir.iterdir() if path.is_file()) == ['.training', 'tiny.py']
+    assert sorted(path.name for path in tiny.work_dir.iterdir() if path.is_file()) == ['tiny.py']
     assert what_is_wrong(trained) is None
 
 

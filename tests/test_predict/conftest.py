@@ -1,4 +1,4 @@
-"""A stereo model with random weights, and a pair for it."""
+"""Models: the classifier of the package, and a stereo model with random weights, with a pair for it."""
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,6 +8,8 @@ from mmengine.registry import MODELS, DefaultScope
 
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.setup import load_config
+from mmflatten.hub.remote import from_pretrained
+from mmflatten.predict.predictor import Predictor
 
 CONFIG = """
 _base_ = ['{base}']
@@ -29,3 +31,9 @@ def stereo_run(tmp_path_factory) -> SimpleNamespace:
     left, = (folder / 'data').glob('frames_cleanpass/TEST/**/left/*')
     return SimpleNamespace(config=str(config), checkpoint=str(checkpoint),
                            pair=(str(left), str(left).replace('/left/', '/right/')))
+
+
+@pytest.fixture(scope='session')
+def predictor() -> Predictor:
+    """The classifier of the package."""
+    return from_pretrained('garment-classifier', 'cpu')

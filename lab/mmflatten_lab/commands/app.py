@@ -5,7 +5,6 @@
 
 The page is only available on this computer. See lab/docs/app.md.
 """
-import signal
 import threading
 from argparse import ArgumentParser, Namespace
 
@@ -33,7 +32,6 @@ def main(args: Namespace) -> None:
     if len({model.task.pairs for model in models}) > 1:
         tasks = ' and '.join(f'{model.name}: {model.task.name}' for model in models)
         raise ValueError(f'CONFIG: both models must be for stereo, or none, got {tasks}.')
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that uploads are deleted
     with serve(models, args.port) as page:
         print(f'{page.local_url} (press Ctrl-C to stop)', flush=True)
         threading.Event().wait()

@@ -1,8 +1,8 @@
 """Drawings of a stereo pair: left image, true and predicted disparity, and the error."""
-import os
 from typing import Any
 
 import cv2
+import mmcv
 import numpy as np
 from mmengine.dist import master_only
 from mmengine.visualization import Visualizer
@@ -55,7 +55,7 @@ class StereoVisualizer(Visualizer):
         if show:
             self.show(drawing, win_name=name, wait_time=wait_time)
         if out_file is not None:
-            cv2.imwrite(os.fsencode(out_file), drawing[..., ::-1])
+            mmcv.imwrite(drawing[..., ::-1], out_file)  # unlike OpenCV's, it reports a full disk
         else:
             self.add_image(name, drawing, step)
 
