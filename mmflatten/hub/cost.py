@@ -43,6 +43,17 @@ def limit_bytes() -> float:
         raise HubError(f'{LIMIT_VARIABLE}: expected a number of GiB, got {text!r}. Use inf for no limit.') from error
 
 
+def require_large_strides(model: Mapping[str, Any], place: str) -> None:
+    """Raise HubError if the windows of a segmentor overlap more than `MAX_OVERLAP` times, or miss a size."""
+    sliding = windows(model, place)
+    if sliding is None:
+        return
+    (height, width), (down, right) = sliding
+    if height * width > MAX_OVERLAP * down * right:
+        raise HubError(f'{place}.test_cfg.stride: expected at most {MAX_OVERLAP} windows over a pixel, got stride '
+                       f'{sliding[1]} with crop_size {sliding[0]}. Use a larger stride.')
+
+
 def cost_check(model: Mapping[str, Any], numbers: Input, task: Task, place: Path) -> dict[str, Any]:
     """Return the config of the transform that checks the memory of each image. It follows the one that loads."""
     return dict(type=f'{SCOPE}.{CostCheck.__name__}', model=dict(model), scope=task.scope,
@@ -55,7 +66,7 @@ class CostCheck:
 
     The estimate, for a batch of one image, is that of the resized image and of the larger one of the other parts:
 
-    - the resized image: its bytes before and after each transform, and the normalised input;
+    - the resized image: its bytes after each transform, and the normalised input;
     - the network: all tensors that its forward pass holds at a time, on the meta device (`planned_memory`), with as
       many regions as `test_cfg` keeps, or for one window of a segmentor that slides;
     - the predictions: maps of logits in the sizes of the input and of the image, masks of the size of the image, and
@@ -127,12 +138,13 @@ class CostCheck:
     def _resized(self, height: int, width: int) -> tuple[list[Share], tuple[int, int]]:
         """Return the memory of the image until it is the input of the model, and the size of that."""
         images = 2 if self._task.pairs else 1
-        size, pixels = (height, width), 3 * height * width
+        size = height, width
         shares = []
         for name, size in input_sizes(self.numbers, height, width, self.scope):
-            before, pixels = pixels, 3 * size[0] * size[1]
-            shares.append(Share(f'input.{name}', arguments(getattr(self.numbers, name)), images * (before + pixels)))
-        shares.append(Share('input', f'{size[1]} x {size[0]}', images * pixels * 2 * _FLOAT))
+            pixels = images * 3 * size[0] * size[1]
+            shares.append(Share(f'input.{name}', arguments(getattr(self.numbers, name)), pixels))
+        largest = max(shares, key=lambda share: share.bytes)
+        shares.append(Share(largest.field, largest.value, 2 * _FLOAT * pixels))  # as floats, and normalised
         return shares, size
 
     def _running(self, network: int, size: tuple[int, int]) -> Share:
@@ -148,20 +160,17 @@ class CostCheck:
 
     def _window(self, size: tuple[int, int]) -> tuple[int, int]:
         """Return the size of the network's input: of the image, or of a window of it."""
-        test = self.model.get('test_cfg') or {}
-        if test.get('mode') != 'slide':
+        sliding = windows(self.model)
+        if sliding is None:
             return size
-        crop, stride = sides(test.get('crop_size')), sides(test.get('stride'))
+        crop, stride = sliding
         count = 1
         for length, side, step in zip(size, crop, stride):
             count *= max(length - side + step - 1, 0) // step + 1
-        window = min(size[0], crop[0]), min(size[1], crop[1])
-        most = min(MAX_WINDOWS, MAX_OVERLAP * size[0] * size[1] // (window[0] * window[1]))
-        if count > most:
-            raise HubError(f'{self.place}: model.test_cfg.stride: expected at most {most} windows in an input of '
-                           f'{size[1]} x {size[0]}, got {stride} and {count} windows. Publish the model with a larger '
-                           'stride.')
-        return window
+        if count > MAX_WINDOWS:
+            raise HubError(f'{self.place}: model.test_cfg.stride: expected at most {MAX_WINDOWS} windows in an input '
+                           f'of {size[1]} x {size[0]}, got {stride} and {count} windows. Use a smaller image.')
+        return min(size[0], crop[0]), min(size[1], crop[1])
 
     def _memory(self, size: tuple[int, int], exact: bool) -> tuple[int, int]:
         """Return the memory of the network for an input of this size, and of its largest output.
@@ -194,8 +203,7 @@ class CostCheck:
 
     def _label_maps(self, size: tuple[int, int], image: tuple[int, int]) -> Share:
         classes = self.model['decode_head'].get('num_classes', 1)
-        slides = (self.model.get('test_cfg') or {}).get('mode') == 'slide'
-        maps = 3 if slides else 1  # the sum, a window padded to it, and their quotient
+        maps = 1 if windows(self.model) is None else 3  # the sum, a window padded to it, and their quotient
         logits = classes * _FLOAT * (maps * size[0] * size[1] + image[0] * image[1])
         labels = _INTEGER * image[0] * image[1]
         return Share('model.decode_head.num_classes', classes, logits + labels)
@@ -244,6 +252,23 @@ def input_sizes(numbers: Input, height: int, width: int, scope: str) -> Iterator
     default = 16 if scope == SCOPE else 1  # of stereo and of the other data preprocessors
     divisor = preprocessor.pad_size_divisor or preprocessor.pad_divisor or default
     yield 'preprocessor', (_multiple(height, divisor), _multiple(width, divisor))
+
+
+def windows(model: Mapping[str, Any], where: str = 'model') -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Return crop_size and stride, (height, width) each, of a segmentor that slides over an image, else None.
+
+    Raises:
+        HubError: they are not two integers each.
+    """
+    test = model.get('test_cfg')
+    if not isinstance(test, Mapping) or test.get('mode') != 'slide':
+        return None
+    for name in ('crop_size', 'stride'):
+        value = test.get(name)
+        if not isinstance(value, (list, tuple)) or len(value) != 2 or not all(type(side) is int for side in value):
+            raise HubError(f'{where}.test_cfg.{name}: expected two integers, got {str(value)[:80]}. Publish the model '
+                           'again.')
+    return tuple(test['crop_size']), tuple(test['stride'])
 
 
 def sides(value: Any) -> tuple[int, int]:

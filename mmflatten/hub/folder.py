@@ -20,7 +20,7 @@ from mmflatten.engine.setup import require_scope
 from mmflatten.files import DamagedFile, problem_of, read_json
 from mmflatten.hub.allowed_classes import TYPES
 from mmflatten.hub.config_data import accepted
-from mmflatten.hub.cost import cost_check
+from mmflatten.hub.cost import cost_check, require_large_strides
 from mmflatten.hub.image_input import pipeline_of, preprocessor_of
 from mmflatten.tasks import tasks
 from mmflatten.untrusted.published import (
@@ -68,8 +68,9 @@ def read_published(folder: str | Path) -> Published:
                            'file was changed or damaged: delete it and download it again.')
     data = checked(ModelConfig, _read(folder, CONFIG), str(folder / CONFIG))
     task = tasks()[facts.task]
-    require_scope(task.scope)
     model = accepted(data.model, task.scope, f'{folder / CONFIG}: model')
+    require_large_strides(model, f'{folder / CONFIG}: model')
+    require_scope(task.scope)  # imports the libraries of the task, which takes longer than all of the above
     pipeline = pipeline_of(data.input, task.scope)
     # Before any transform makes an image larger.
     pipeline.insert(1, cost_check(model, data.input, task, folder / CONFIG))

@@ -81,7 +81,7 @@ def test_sizes_of_backbones_can_be_published():
         archs = getattr(cls, 'archs', None) or getattr(import_module(cls.__module__), 'ARCHS', {})
         for arch in archs.values():
             sizes = {key: value for key, value in arch.items() if not isinstance(value, str)}
-            assert accepted(sizes, 'mmpretrain', name) == sizes
+            assert accepted(to_data(sizes, name), 'mmpretrain', name) == sizes
             assert set(numbers(sizes)) <= NUMBERS.keys()
 
 

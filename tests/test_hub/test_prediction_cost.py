@@ -9,13 +9,13 @@ import pytest
 from mmflatten.apis import from_pretrained
 from mmflatten.cli.predict import main as predict
 from mmflatten.hub.cost import LIMIT_VARIABLE, CostCheck
-from mmflatten.hub.folder import facts_of
+from mmflatten.hub.folder import facts_of, read_published
 from mmflatten.measure.speed.memory import peak_memory
-from mmflatten.untrusted.published import CONFIG, FACTS
+from mmflatten.predict.predictor import PredictionError
+from mmflatten.untrusted.published import CONFIG, FACTS, HubError
 
 CLASSIFIER, DETECTOR = 'flatten-swin-nano_digits', 'retinanet_flatten-swin-nano_fpn_digits'
 SEGMENTOR, STEREO = 'semantic-fpn_flatten-swin-nano_digits', 'psmnet-tiny_digits-stereo'
-SLIDING = dict(mode='slide', crop_size=[64, 64], stride=[1, 1])
 
 
 def edge(scale: int, which: str) -> dict:
@@ -49,11 +49,10 @@ def picture(path: Path, height: int, width: int) -> str:
 
 @pytest.mark.parametrize('name, part, values, size, field', [
     (STEREO, 'model', dict(max_disp=512), (480, 640), 'model.max_disp'),
-    (SEGMENTOR, 'model', dict(test_cfg=SLIDING), (300, 300), 'model.test_cfg.stride'),
     (CLASSIFIER, 'input', edge(4096, 'short'), (4, 4000), 'input.resize_edge'),
     (CLASSIFIER, 'input', edge(4096, 'long'), (480, 640), 'model')])
 def test_what_takes_too_much_is_refused_quickly(name, part, values, size, field, folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv(LIMIT_VARIABLE, '1')
+    monkeypatch.setenv(LIMIT_VARIABLE, '.5')
     images = [picture(tmp_path / f'{side}.png', *size) for side in ('left', 'right')]
     if name != STEREO:
         images.pop()
@@ -61,6 +60,20 @@ def test_what_takes_too_much_is_refused_quickly(name, part, values, size, field,
     line = capsys.readouterr().err.splitlines()[-1]
     assert 'left.png' in line and f'{CONFIG}: {field}:' in line, line
     assert not list((tmp_path / 'out').rglob('*.*'))
+
+
+@pytest.mark.parametrize('stride', [[1, 1], [64, 1], [8, 0], [8], [8., 8.], None])
+def test_windows_that_overlap_much_are_refused(stride, folder):
+    test = dict(mode='slide', crop_size=[64, 64], stride=stride)
+    with pytest.raises(HubError, match=f'{CONFIG}.*stride'):
+        read_published(folder(SEGMENTOR, test_cfg=test))
+
+
+def test_windows_are_counted_for_each_image(folder, tmp_path):
+    test = dict(mode='slide', crop_size=[2, 2], stride=[1, 1])
+    predictor = from_pretrained(folder(SEGMENTOR, test_cfg=test), 'cpu')
+    with pytest.raises(PredictionError, match=r'model\.test_cfg\.stride.*4096'):
+        predictor(picture(tmp_path / 'a.png', 160, 160))
 
 
 @pytest.mark.parametrize('name', [CLASSIFIER, DETECTOR, SEGMENTOR, STEREO])
