@@ -22,9 +22,10 @@ def options(parser: ArgumentParser) -> None:
 @command('models', __doc__, options)
 def main(args: Namespace) -> None:
     from mmflatten.config import library
-    from mmflatten.hub.folder import FACTS, shipped
+    from mmflatten.hub.folder import shipped
     from mmflatten.predict.models import list_models
     from mmflatten.text import align, giga, shorten
+    from mmflatten.untrusted.published import FACTS
     if args.pretrained:
         print(*(f'{name}: {json.loads((folder / FACTS).read_text(encoding="utf-8"))["model"]}' for name, folder in
                 shipped().items() if fnmatch.fnmatch(name, args.pattern)), sep='\n')

@@ -5,18 +5,14 @@ from typing import Any
 
 from mmflatten.hub.allowed_classes import WORDS, types_of
 from mmflatten.text import shorten
+from mmflatten.untrusted.model_numbers import MAX_ITEMS, NUMBERS
+from mmflatten.untrusted.published import HubError
 
 TUPLE = '__tuple__'  # JSON has lists only, and some layers require tuples
 _ARGUMENT = re.compile(r'[A-Za-z]\w{0,63}', re.ASCII)
 _WORD = re.compile(r'[\w-]{1,64}', re.ASCII)
 _TRAINING = ('init_cfg', 'pretrained', 'loss', 'data_preprocessor')  # not needed, or written in another way
-_DEPTH, _ITEMS = 60, 4096
-_LARGEST, _LIMITS = 2**14, dict(  # classes, steps of a training, and sides of maps that a forward pass makes
-    num_classes=2**20, progressive_norm=2**40, pool_scales=2**6, output_size=2**6, sampling_ratio=2**6)
-
-
-class HubError(ValueError):
-    """A published model is missing, damaged or not accepted, or cannot be written."""
+_DEPTH = 60
 
 
 def to_data(value: Any, where: str) -> Any:
@@ -65,15 +61,28 @@ def accepted(value: Any, scope: str, where: str, argument: str = 'model', depth:
                                    'classes of our configs only.')
             return {key: item if key == 'type' else accepted(item, scope, f'{where}.{key}', key, depth - 1)
                     for key, item in value.items()}
-        case list() if len(value) <= _ITEMS:
+        case list() if len(value) <= MAX_ITEMS:
             return [accepted(item, scope, f'{where}[{number}]', argument, depth - 1)
                     for number, item in enumerate(value)]
         case str() if argument in WORDS and _WORD.fullmatch(value):
             return value
         case None | bool():
             return value
-        case int() | float() if abs(value) <= _LIMITS.get(argument, _LARGEST):
-            return value
-    kinds = 'a word or numbers' if argument in WORDS else 'numbers'
-    raise HubError(f'{where}: expected {kinds} up to {_LIMITS.get(argument, _LARGEST)}, got {str(value)[:80]!r}. '
-                   'A published model has no other text.')
+        case int() | float():
+            return _number(value, where, argument)
+        case list():
+            raise HubError(f'{where}: expected at most {MAX_ITEMS} values, got {len(value)}. A published model has '
+                           'no longer list.')
+    kind = 'a word or a number' if argument in WORDS else 'a number'
+    raise HubError(f'{where}: expected {kind}, got {str(value)[:80]!r}. A published model has no other text.')
+
+
+def _number(value: float, where: str, argument: str) -> float:
+    if argument not in NUMBERS:
+        raise HubError(f'{where}: expected an argument of our configs, got the number {str(value)[:80]} for '
+                       f'{argument}. Leave it out, or give the default.')
+    low, high = NUMBERS[argument]
+    if not low <= value <= high:
+        raise HubError(f'{where}: expected a number from {low:,} to {high:,}, got {str(value)[:80]}. Published models '
+                       'have the sizes of our configs.')
+    return value

@@ -1,18 +1,13 @@
-"""Numbers from which the pipeline and the data preprocessor of a published model are built."""
-import math
-from collections.abc import Callable, Mapping
+"""The pipeline and the data preprocessor of a published model, built from numbers, and the numbers of a config."""
+from collections.abc import Mapping
 from typing import Any
 
 from mmflatten.engine.datasets import leaves
-from mmflatten.hub.config_data import HubError
 from mmflatten.registry import SCOPE
+from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
-_PREPROCESSOR = 'preprocessor'
-# Parts of `input` in a published config: class and arguments. The first ones are transforms, in this order.
-_STEPS = dict(resize=('Resize', ('scale', 'keep_ratio', 'backend', 'interpolation')),
-              resize_edge=('ResizeEdge', ('scale', 'edge', 'backend', 'interpolation')),
-              crop=('CenterCrop', ('crop_size',)), multiple=('ResizeToMultiple', ('size_divisor',)))
-_NUMBERS = ('mean', 'std', 'to_rgb', 'bgr_to_rgb', 'pad_size_divisor', 'pad_divisor', 'pad_value')
+# The transforms that parts of `Input` stand for, in this order.
+_STEPS = dict(resize='Resize', resize_edge='ResizeEdge', crop='CenterCrop', multiple='ResizeToMultiple')
 _ENDS = dict(  # the transforms before and after them, and the preprocessor
     mmpretrain=('LoadImageFromFile', 'PackInputs', 'ClsDataPreprocessor'),
     mmdet=('LoadImageFromFile', 'PackDetInputs', 'DetDataPreprocessor'),
@@ -26,65 +21,24 @@ _TRAINING = ('num_classes', 'batch_augments', 'pad_mask', 'mask_pad_value', 'pad
              'size_divisor', 'pad_val', 'seg_pad_val', 'non_blocking')
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and abs(value) < 2**20
-
-
-def _are_channels(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) == 3 and all(map(_is_number, value))
-
-
-def _are_sides(value: Any) -> bool:
-    sides = value if isinstance(value, (list, tuple)) and len(value) == 2 else [value]
-    return all(type(side) is int and 0 < side <= 2**13 for side in sides)
-
-
-_WORDS = dict(edge=('short', 'long', 'width', 'height'), backend=('cv2', 'pillow'),
-              interpolation=('area', 'bicubic', 'bilinear', 'lanczos', 'nearest'))
-_SWITCHES = ('keep_ratio', 'to_rgb', 'bgr_to_rgb')
-_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = dict(
-    mean=(_are_channels, 'three numbers'), std=(lambda value: _are_channels(value) and min(value) > 0, 'three above 0'),
-    scale=(_are_sides, 'sides from 1 to 8192'), crop_size=(_are_sides, 'sides from 1 to 8192'),
-    pad_value=(_is_number, 'a number'), **{name: (words.__contains__, ', '.join(words)) for name, words in
-                                           _WORDS.items()},
-    **dict.fromkeys(('size_divisor', 'pad_size_divisor', 'pad_divisor'), (
-        lambda value: type(value) is int and 0 < value <= 2**10, 'an integer from 1 to 1024')),
-    **dict.fromkeys(_SWITCHES, (lambda value: isinstance(value, bool), 'true or false')))
-
-
-def checked(numbers: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
-    """Return `input` of a published config, with tuples as the transforms require them.
-
-    Raises:
-        HubError: a part or an argument is unknown, or has another type or size.
-    """
-    parts = {**{name: arguments for name, (_, arguments) in _STEPS.items()}, _PREPROCESSOR: _NUMBERS}
-    for part, values in numbers.items():
-        if part not in parts or not isinstance(values, dict):
-            raise HubError(f'{where}: expected dictionaries {", ".join(parts)}, got {part[:80]!r}.')
-        for name, value in values.items():
-            if name not in parts[part]:
-                raise HubError(f'{where}.{part}: expected {", ".join(parts[part])}, got {name[:80]!r}.')
-            if not _CHECKS[name][0](value):
-                raise HubError(f'{where}.{part}.{name}: expected {_CHECKS[name][1]}, got {str(value)[:80]!r}.')
-    return {part: {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-            for part, values in numbers.items()}
-
-
-def pipeline_of(numbers: Mapping[str, Any], scope: str) -> list[dict[str, Any]]:
-    """Build the test pipeline of a task's scope from `checked` numbers."""
+def pipeline_of(numbers: Input, scope: str) -> list[dict[str, Any]]:
+    """Build the test pipeline of a task's scope."""
     first, last, _ = _ENDS[scope]
-    steps = [dict(type=kind, **numbers[name]) for name, (kind, _) in _STEPS.items() if name in numbers]
-    return [dict(type=first), *steps, dict(type=last, **_PACKED.get(scope, {}))]
+    steps = [dict(type=first)]
+    for name, kind in _STEPS.items():
+        part = getattr(numbers, name)
+        if part is not None:
+            steps.append(dict(type=kind, **arguments(part)))
+    return [*steps, dict(type=last, **_PACKED.get(scope, {}))]
 
 
-def preprocessor_of(numbers: Mapping[str, Any], scope: str) -> dict[str, Any]:
-    """Build the config of the data preprocessor from `checked` numbers."""
-    return dict(type=_ENDS[scope][2], **numbers.get(_PREPROCESSOR, {}))
+def preprocessor_of(numbers: Input, scope: str) -> dict[str, Any]:
+    """Build the config of a task's data preprocessor."""
+    return dict(type=_ENDS[scope][2], **arguments(numbers.preprocessor))
 
 
 def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
-    """Return the numbers of a config's test pipeline and data preprocessor.
+    """Return the numbers of a config's test pipeline and data preprocessor, as `config.json` holds them.
 
     Raises:
         HubError: they do something that the numbers cannot say.
@@ -96,18 +50,23 @@ def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
     dataset, _ = next(leaves(cfg['test_dataloader']['dataset']))
     steps = [_parts(step, scope, _NAMES) for step in dataset.get('pipeline') or ()]
     steps = [step for step in steps if step[0] not in _TRUTH]
-    inside = {name: arguments for name, (known, _) in _STEPS.items() for step, arguments in steps if step == known}
-    expected = [(first, {}), *((_STEPS[name][0], arguments) for name, arguments in inside.items()), (last, {})]
+    given = dict(steps)
+    inside = {name: given[transform] for name, transform in _STEPS.items() if transform in given}
+    expected = [(first, {})]
+    expected += [(_STEPS[name], values) for name, values in inside.items()]
+    expected += [(last, {})]
     if steps != expected:
-        step = next((step for step, ours in zip([*steps, ('the end', {})], [*expected, None]) if step != ours))
-        raise HubError(f'{where}: test_dataloader.dataset.pipeline: {step[0]} {step[1] or ""} cannot be published. '
-                       f'Expected {first}, at most {", ".join(name for name, _ in _STEPS.values())} once and in this '
-                       f'order, and {last}.')
-    given, numbers = _parts({'type': kind, **(cfg['model'].get('data_preprocessor') or cfg.get('data_preprocessor')
-                                              or {})}, scope, _TRAINING)
-    if given != kind:
-        raise HubError(f'{where}: data_preprocessor.type: expected {kind}, got {given}. Another cannot be published.')
-    return checked({**inside, _PREPROCESSOR: numbers}, f'{where}: input')
+        pairs = zip([*steps, ('the end', {})], [*expected, None])
+        name, values = next(step for step, ours in pairs if step != ours)
+        raise HubError(f'{where}: test_dataloader.dataset.pipeline: expected {first}, at most '
+                       f'{", ".join(_STEPS.values())} once and in this order, and {last}, got {name} {values or ""}. '
+                       'Another pipeline cannot be published.')
+    preprocessor = cfg['model'].get('data_preprocessor') or cfg.get('data_preprocessor') or {}
+    name, values = _parts({'type': kind, **preprocessor}, scope, _TRAINING)
+    if name != kind:
+        raise HubError(f'{where}: data_preprocessor.type: expected {kind}, got {name}. Another cannot be published.')
+    numbers = checked(Input, {**inside, 'preprocessor': values}, f'{where}: input')
+    return arguments(numbers)
 
 
 def _parts(step: Mapping[str, Any], scope: str, ignored: tuple[str, ...]) -> tuple[str, dict[str, Any]]:

@@ -15,8 +15,8 @@ from mmflatten.config import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.hub.card import write_card
-from mmflatten.hub.config_data import HubError, accepted, to_data
-from mmflatten.hub.folder import CARD, CONFIG, FACTS, FORMAT, WEIGHTS, facts_of
+from mmflatten.hub.config_data import accepted, to_data
+from mmflatten.hub.folder import facts_of
 from mmflatten.hub.image_input import input_of
 from mmflatten.hub.remote import from_pretrained
 from mmflatten.requirements import LIBRARIES, inspect
@@ -24,6 +24,7 @@ from mmflatten.results.reading import ResultsError, read_origin
 from mmflatten.results.work_dir import find_config_file, model_name
 from mmflatten.tasks import task_of
 from mmflatten.text import shorten
+from mmflatten.untrusted.published import CARD, CONFIG, FACTS, FORMAT, WEIGHTS, HubError
 from mmflatten.version import __version__
 
 
@@ -59,7 +60,7 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
         folder.mkdir()
         (folder / WEIGHTS).write_bytes(encode(dict(state_dict=weights, meta=dict(mmflatten=__version__)), WEIGHTS))
         _write_json(folder / CONFIG, data)
-        facts['files'] = {path.name: facts_of(path) for path in sorted(folder.iterdir())}
+        facts['files'] = {path.name: facts_of(path).model_dump() for path in sorted(folder.iterdir())}
         _write_json(folder / FACTS, facts)
         from_pretrained(folder, device='cpu')  # an error for what a reader would refuse
         write_card(folder / CARD, facts, data['input'])

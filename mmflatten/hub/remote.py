@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from mmflatten.console import error_text
 from mmflatten.files import read_json
-from mmflatten.hub.config_data import HubError
-from mmflatten.hub.folder import CONFIG, FACTS, LIMITS, WEIGHTS, facts_of, read_facts, read_published, shipped
+from mmflatten.hub.folder import facts_of, read_facts, read_published, shipped
 from mmflatten.predict.predictor import Predictor
+from mmflatten.untrusted.published import CONFIG, FACTS, LIMITS, WEIGHTS, FileFacts, HubError
 
 SCHEME = 'hf://'
 _REPOSITORY = re.compile(r'(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?', re.ASCII)
@@ -78,9 +78,9 @@ def _download(repository: str, revision: str) -> Path:
                                'A revision that was never downloaded requires a connection.')
             folder = client.cached_assets_path('mmflatten', place, commit)
             for name in (FACTS, CONFIG, WEIGHTS):  # what a prediction needs
-                file = None if name == FACTS else read_facts(folder)['files'].get(name)
+                file = None if name == FACTS else read_facts(folder).files.get(name)
                 path = folder / name
-                if not path.is_file() or file and path.stat().st_size != file['bytes']:  # hashed when it is read
+                if not path.is_file() or file and path.stat().st_size != file.bytes:  # hashed when it is read
                     _fetch(client, client.hf_hub_url(repository, name, revision=commit), path, file)
         return folder
     except HubError:
@@ -91,13 +91,13 @@ def _download(repository: str, revision: str) -> Path:
                        '. Check the name and the connection; the next call continues.') from error
 
 
-def _fetch(client: Any, url: str, path: Path, file: dict[str, Any] | None = None) -> None:
+def _fetch(client: Any, url: str, path: Path, file: FileFacts | None = None) -> None:
     """Write the answer of an address to a file that is complete or absent: at most its bytes, with its SHA-256.
 
     Raises:
         OSError: the answer is another one, is larger than declared, or comes too slowly.
     """
-    part, size = path.with_name(f'{path.name}.part'), file['bytes'] if file else LIMITS[FACTS]
+    part, size = path.with_name(f'{path.name}.part'), file.bytes if file else LIMITS[FACTS]
     start = part.stat().st_size if file and part.exists() else 0
     headers = client.utils.build_hf_headers() | {'Accept-Encoding': 'identity'}
     if 0 < start < size:
@@ -113,7 +113,7 @@ def _fetch(client: Any, url: str, path: Path, file: dict[str, Any] | None = None
                     raise OSError(f'{url}: the server sends more than {size} bytes, or less than {_SLOWEST} a second')
                 bar.update(output.write(chunk))
     if file and (found := facts_of(part)) != file:
-        if found['bytes'] == size:
+        if found.bytes == size:
             part.unlink()
         raise OSError(f'{url}: the server sends another file than {FACTS} declares')
     os.replace(part, path)

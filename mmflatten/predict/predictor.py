@@ -13,7 +13,7 @@ from mmengine.structures import BaseDataElement
 
 from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.config import require_parts
-from mmflatten.console import error_text, quiet_decoders, quiet_libraries
+from mmflatten.console import error_text, is_ours, quiet_decoders, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.class_checks import require_same, trained_classes
 from mmflatten.engine.datasets import read_metainfo
@@ -148,7 +148,8 @@ def _failure(image: Image, error: Exception) -> PredictionError:
         return error
     parts = image if isinstance(image, (list, tuple)) else [image]
     names = [f'image of {part.shape}' if isinstance(part, np.ndarray) else str(part) for part in parts]
-    reason = f'{type(error).__name__}: {error_text(error)}'
+    text = error_text(error)
+    reason = text if is_ours(error) else f'{type(error).__name__}: {text}'
     if isinstance(image, (str, Path)) and '://' not in str(image):
         try:
             with quiet_decoders():

@@ -99,6 +99,10 @@ class Task:
         """Compute raw outputs without data-dependent steps; works on the meta device."""
         return model(image, mode='tensor')
 
+    def forward_as_tested(self, model: nn.Module, image: Tensor) -> Any:
+        """Compute raw outputs as `forward`, for as many regions as the model's `test_cfg` keeps."""
+        return self.forward(model, image)
+
     def predict(self, model: nn.Module, image: Tensor) -> Any:
         """Compute predictions, for measuring speed."""
         return self.forward(model, image)

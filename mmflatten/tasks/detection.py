@@ -44,6 +44,15 @@ class Detection(Task):
             return model._forward(image, _samples(image))
         return _forward_two_stages(model, image)
 
+    def forward_as_tested(self, model: nn.Module, image: Tensor) -> Any:
+        if not getattr(model, 'with_roi_head', False):
+            return self.forward(model, image)
+        test = model.test_cfg
+        masks = test.rcnn.max_per_img
+        proposals = test.rpn.max_per_img if test.get('rpn') else NUM_PROPOSALS
+        # A proposal can become several instances, of several classes.
+        return _forward_two_stages(model, image, max(proposals, masks), masks)
+
     def predict(self, model: nn.Module, image: Tensor) -> Any:
         return model.predict(image, _samples(image), rescale=False)
 
@@ -68,7 +77,8 @@ def _instances(stored: dict, hw_shape: tuple[int, int]) -> InstanceData:
     return InstanceData(**fields)
 
 
-def _forward_two_stages(model: nn.Module, image: Tensor) -> None:
+def _forward_two_stages(model: nn.Module, image: Tensor, proposals: int = NUM_PROPOSALS,
+                        masks: int = NUM_MASKS) -> None:
     # The heads get regions of the finest map only: extractors sort those of several maps by a size that is unknown on
     # the meta device.
     from mmdet.models import roi_heads
@@ -84,24 +94,25 @@ def _forward_two_stages(model: nn.Module, image: Tensor) -> None:
                 head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))
         return
     model.rpn_head(features)
-    rois = image.new_empty(NUM_PROPOSALS, 5)
+    rois = image.new_empty(proposals, 5)
     if isinstance(head, roi_heads.HybridTaskCascadeRoIHead):
         semantic = head.semantic_head(features)[1] if head.with_semantic else None
         for stage in range(head.num_stages):
             head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
         if head.with_mask:
-            head._mask_forward(-1, features[:1], rois[:NUM_MASKS], semantic_feat=semantic, training=False)
+            head._mask_forward(-1, features[:1], rois[:masks], semantic_feat=semantic, training=False)
     elif isinstance(head, roi_heads.CascadeRoIHead):
         for stage in range(head.num_stages):
-            _boxes_and_masks(head, features, rois, stage)
+            _boxes_and_masks(head, features, rois, masks, stage)
     elif isinstance(head, roi_heads.StandardRoIHead):
-        _boxes_and_masks(head, features, rois)
+        _boxes_and_masks(head, features, rois, masks)
     else:
         raise ValueError(f'roi_head: expected a class derived from the standard, cascade, HTC or Sparse R-CNN head of '
                          f'mmdet, got {type(head).__name__}. Other heads cannot be counted.')
 
 
-def _boxes_and_masks(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor, *stage: int) -> None:
+def _boxes_and_masks(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor, masks: int,
+                     *stage: int) -> None:
     head._bbox_forward(*stage, features[:1], rois)
     if head.with_mask:
-        head._mask_forward(*stage, features[:1], rois[:NUM_MASKS])
+        head._mask_forward(*stage, features[:1], rois[:masks])

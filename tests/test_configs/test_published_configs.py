@@ -2,6 +2,7 @@
 import copy
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,20 @@ from mmengine.registry import MODELS, DefaultScope
 
 from mmflatten.engine.setup import require_scope
 from mmflatten.hub.allowed_classes import TYPES, WORDS
-from mmflatten.hub.config_data import HubError, accepted, to_data
-from mmflatten.hub.image_input import checked, input_of, pipeline_of, preprocessor_of
+from mmflatten.hub.config_data import accepted, to_data
+from mmflatten.hub.cost import input_sizes
+from mmflatten.hub.image_input import input_of, pipeline_of, preprocessor_of
+from mmflatten.untrusted.model_numbers import NUMBERS
+from mmflatten.untrusted.published import HubError, Input, checked
 
 ROOT = Path(__file__).parents[2] / 'configs'
 # `publish` takes models of this project, so not those in `comparison`.
 NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob('*/*.py'))
          if path.parent.name not in ('_base_', 'comparison')]
+BACKBONES = TYPES['mmpretrain']['backbone']
+# Arguments whose numbers stand in no model of our configs.
+ELSEWHERE = dict.fromkeys(('eps', 'patch_size', 'registers', 'rotary'), 'sizes of backbones') | dict.fromkeys(
+    ('crop_size', 'stride'), 'test_cfg of a segmentor that slides over an image')
 TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
 
 
@@ -37,17 +45,44 @@ def texts(value: Any, argument: str = 'model') -> Iterator[tuple[str, str]]:
         yield argument, value
 
 
-def test_list_of_parts_is_that_of_all_configs(read_config):
-    found = set()
+def numbers(value: Any, argument: str = 'model') -> Iterator[str]:
+    """Yield the argument of each number of a model's config."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from numbers(item, name)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from numbers(item, argument)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield argument
+
+
+def test_lists_of_parts_and_numbers_are_those_of_all_configs(read_config):
+    found, with_numbers = set(), set()
     for name in NAMES:
         config = read_config(name)
         model = accepted(json.loads(json.dumps(to_data(config.model, name))), config.default_scope, name)
         assert to_data(model, name) == to_data(config.model, name)
         found.update(texts(model))
+        with_numbers.update(numbers(model))
     listed = {(f'type of {argument}', value) for types in TYPES.values() for argument, values in types.items()
               for value in values}
     assert not listed - found
     assert WORDS <= {argument for argument, _ in found}
+    assert NUMBERS.keys() - with_numbers == ELSEWHERE.keys()
+
+
+def test_sizes_of_backbones_can_be_published():
+    """A config may write out a size of a backbone that it would otherwise name."""
+    for scope in TYPES:
+        require_scope(scope)
+    for name in sorted(BACKBONES):
+        cls = MODELS.get(name)
+        archs = getattr(cls, 'archs', None) or getattr(import_module(cls.__module__), 'ARCHS', {})
+        for arch in archs.values():
+            sizes = {key: value for key, value in arch.items() if not isinstance(value, str)}
+            assert accepted(to_data(sizes, name), 'mmpretrain', name) == sizes
+            assert set(numbers(sizes)) <= NUMBERS.keys()
 
 
 @pytest.fixture(scope='module')
@@ -77,18 +112,21 @@ def test_numbers_build_the_input_of_all_configs(read_config, picture):
     tried = set()
     for name in NAMES:
         config = read_config(name)
-        scope, numbers = config.default_scope, input_of(config, name)
+        scope, stored = config.default_scope, input_of(config, name)
         pipeline = config.test_dataloader.dataset.pipeline
         given = dict(config.model.get('data_preprocessor') or config.data_preprocessor)
         given.setdefault('type', 'ClsDataPreprocessor')
         if (key := f'{scope} {pipeline} {given}') in tried:
             continue
         tried.add(key)
-        numbers = checked(json.loads(json.dumps(numbers)), name)
+        published = checked(Input, json.loads(json.dumps(stored)), name)
         before, facts = prepare(pipeline, given, scope, picture)
-        after, same = prepare(pipeline_of(numbers, scope), preprocessor_of(numbers, scope), scope, picture)
+        after, same = prepare(pipeline_of(published, scope), preprocessor_of(published, scope), scope, picture)
         torch.testing.assert_close(after, before, rtol=0, atol=0)
         assert same == facts and any(facts.values()), name
+        image = after['left'] if scope == 'mmflatten' else after
+        *_, (_, size) = input_sizes(published, 231, 317, scope)
+        assert size == tuple(image.shape[-2:]), name
     assert len(tried) > 20
 
 

@@ -8,7 +8,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from mmflatten.hub.card import write_card
-from mmflatten.hub.folder import FACTS, shipped
+from mmflatten.hub.folder import shipped
+from mmflatten.untrusted.published import FACTS
 
 TEXTS = ['[a](http://evil.example)', '![a](http://evil.example/a.png)', '<script>alert(1)</script>', '`a` <img src=x>',
          'a | b | <b>', 'a\\', '\\`<b>', '```\n<b>\n```', '~~~', '# a', '<http://evil.example>', 'http://evil.example',

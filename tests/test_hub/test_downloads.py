@@ -10,9 +10,9 @@ import pytest
 
 from mmflatten.apis import Predictor
 from mmflatten.cli.predict import main as predict
-from mmflatten.hub.config_data import HubError
-from mmflatten.hub.folder import CONFIG, FACTS, WEIGHTS, facts_of, read_published, shipped
+from mmflatten.hub.folder import facts_of, read_published, shipped
 from mmflatten.hub.remote import locate
+from mmflatten.untrusted.published import CONFIG, FACTS, WEIGHTS, HubError
 
 CLASSIFIER = 'flatten-swin-nano_digits'
 MODEL = shipped()['digits-stereo']

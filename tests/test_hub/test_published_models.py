@@ -13,9 +13,10 @@ from mmflatten.apis import Predictor, from_pretrained
 from mmflatten.cli.models import main as models
 from mmflatten.cli.publish import main as publish_command
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
-from mmflatten.hub.config_data import HubError, accepted, to_data
-from mmflatten.hub.folder import CONFIG, FACTS, WEIGHTS, facts_of, read_published, shipped
+from mmflatten.hub.config_data import accepted, to_data
+from mmflatten.hub.folder import facts_of, read_published, shipped
 from mmflatten.hub.publish import publish
+from mmflatten.untrusted.published import CONFIG, FACTS, WEIGHTS, HubError
 
 CLASSIFIER, DETECTOR = 'flatten-swin-nano_digits', 'retinanet_flatten-swin-nano_fpn_digits'
 SEGMENTOR, STEREO = 'semantic-fpn_flatten-swin-nano_digits', 'psmnet-tiny_digits-stereo'
@@ -49,7 +50,7 @@ def test_folder_states_metrics_seed_classes_and_hashes(published):
     assert facts['classes'] == list('0123456789') and facts['environment']['torch'] == torch.__version__.split('+')[0]
     config = json.loads((folder / CONFIG).read_text())
     assert config.keys() == {'input', 'model'} and config['input']['resize']['scale'] == [64, 64]
-    assert all(facts_of(folder / name) == entry for name, entry in facts['files'].items())
+    assert all(facts_of(folder / name).model_dump() == entry for name, entry in facts['files'].items())
     card = (folder / 'README.md').read_text()
     assert '12.5' in card and facts['files'][WEIGHTS]['sha256'] in card and 'image-classification' in card
 

@@ -134,7 +134,8 @@ def test_only_the_extras_of_tasks_bring_mmcv(wheel):
               for extra in info.get_all('Provides-Extra')}
     with_mmcv = {extra for extra, names in extras.items() if 'onedl-mmcv' in names and 'mmcv-torch-ops' in names}
     assert with_mmcv == {'cls', 'det', 'seg', 'stereo', 'all'}
-    assert extras['timm'] == {'timm', 'torch', 'torchvision', 'numpy', 'einops', 'onedl-mmengine', 'safetensors'}
+    assert extras['timm'] == {'timm', 'torch', 'torchvision', 'numpy', 'einops', 'onedl-mmengine', 'safetensors',
+                              'pydantic'}
     assert extras['det'] - extras['stereo'] == {'onedl-mmdetection'}
 
 
