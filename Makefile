@@ -54,6 +54,7 @@ bench: setup
 
 lint: setup
 	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
 
 types: setup
 	$(RUN) -m mypy

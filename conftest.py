@@ -1,4 +1,7 @@
-"""Fixtures of all tests: a fixed seed, MMEngine's global state of a new process, and no wasted time."""
+"""Fixtures of all tests: a fixed seed, MMEngine's global state of a new process, and no wasted
+time.
+"""
+
 import gc
 import importlib.util
 import io
@@ -31,18 +34,19 @@ ITERATION = 'train_cfg = dict(max_iters=1, val_interval=1)'
 
 @pytest.fixture(autouse=True, scope='session')
 def short_waits():
-    """Format no configs, which is half of a small training, and wait 0.2 s for stopped loader workers, not 5 s, and not
-    2 s when a training by iterations begins another pass.
+    """Format no configs, which is half of a small training, and wait 0.2 s for stopped loader
+    workers, not 5 s, and not 2 s when a training by iterations begins another pass.
 
-    Garbage is collected after 50,000 new objects, not 700, which takes a seventh of the time of building models, and
-    freed memory is kept.
+    Garbage is collected after 50,000 new objects, not 700, which takes a seventh of the time of
+    building models, and freed memory is kept.
     """
     from mmflatten.measure.speed.machine import keep_freed_memory
+
     keep_freed_memory()
     gc.set_threshold(50_000, 10, 10)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yapf_api, 'FormatCode', lambda text, **style: (text, True))
-        patch.setattr(loader_utils, 'MP_STATUS_CHECK_INTERVAL', .2)
+        patch.setattr(loader_utils, 'MP_STATUS_CHECK_INTERVAL', 0.2)
         patch.setattr(loops, 'time', SimpleNamespace(sleep=lambda seconds: None))
         yield
     gc.unfreeze()
@@ -50,14 +54,18 @@ def short_waits():
 
 @pytest.fixture(autouse=True, scope='module')
 def frozen_modules():
-    """Exempt imported modules from garbage collection: MMEngine collects for each data set, for a second at the end."""
+    """Exempt imported modules from garbage collection: MMEngine collects for each data set, for a
+    second at the end.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def fresh_global_state():
-    """Start each test with seed 0, and without a default scope, logger, message hub or visualizer of another test."""
+    """Start each test with seed 0, and without a default scope, logger, message hub or visualizer
+    of another test.
+    """
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -76,10 +84,11 @@ def _forget() -> None:
 
 @pytest.fixture(scope='session')
 def in_child() -> Callable[..., int]:
-    """Run a function in another process, which may be killed. Return the exit status; a negative one is a signal.
+    """Run a function in another process, which may be killed. Return the exit status; a negative
+    one is a signal.
 
-    The standard error is written to the file `errors`, and `limit` is the largest size of a file in bytes, as on a full
-    disk.
+    The standard error is written to the file `errors`, and `limit` is the largest size of a file in
+    bytes, as on a full disk.
     """
 
     def run(function: Callable[[], int], errors: Path, limit: int | None = None) -> int:
@@ -110,6 +119,7 @@ def in_child() -> Callable[..., int]:
 def scenes(tmp_path_factory) -> Path:
     """Digit scenes in COCO's, ADE20K's and ImageNet's layouts."""
     from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+
     root = tmp_path_factory.mktemp('clients') / 'digits'
     build_scenes(root, SceneOptions(train=4, val=4, size=160, seed=0))
     return root
@@ -117,14 +127,19 @@ def scenes(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope='session')
 def config_on(scenes, tmp_path_factory) -> Callable[..., Path]:
-    """Write a digit config that trains for one epoch or iteration, in a folder of its own, with more lines behind."""
+    """Write a digit config that trains for one epoch or iteration, in a folder of its own, with
+    more lines behind.
+    """
     from mmflatten.engine.setup import load_config
 
     def write(name: str, *more: str) -> Path:
         folder = tmp_path_factory.mktemp(name)
         base = load_config(str(CONFIGS / f'{name}.py'))
         length = EPOCH if 'max_epochs' in base.train_cfg else ITERATION
-        loader = f"dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{scenes}/'))"
+        loader = (
+            'dict(batch_size=2, num_workers=0, persistent_workers=False,'
+            f" dataset=dict(data_root='{scenes}/'))"
+        )
         lines = [f"_base_ = ['{CONFIGS}/{name}.py']", length, f"work_dir = '{folder}/run'"]
         lines += [f'{part}_dataloader = {loader}' for part in ('train', 'val', 'test')]
         if 'ann_file' in base.test_evaluator:
@@ -141,7 +156,8 @@ def config_on(scenes, tmp_path_factory) -> Callable[..., Path]:
 def train_on(config_on) -> Callable[[str], SimpleNamespace]:
     """Train a digit config once per session, for one epoch or iteration.
 
-    The result has `config`, `checkpoint`, `results` and `log`. Tests share it and must not change its files.
+    The result has `config`, `checkpoint`, `results` and `log`. Tests share it and must not change
+    its files.
     """
     from mmflatten.engine.setup import build_runner, load_config
     from mmflatten.engine.test import test as test_checkpoint
@@ -153,9 +169,16 @@ def train_on(config_on) -> Callable[[str], SimpleNamespace]:
         build_runner(load_config(str(config))).train()
         checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
         results = folder / 'results.pkl'
-        test_checkpoint(load_config(str(config), subfolder='test'), str(checkpoint), out=str(results))
-        return SimpleNamespace(folder=folder, config=str(config), checkpoint=str(checkpoint), results=str(results),
-                               log=str(next(folder.glob('run/*/vis_data/scalars.json'))))
+        test_checkpoint(
+            load_config(str(config), subfolder='test'), str(checkpoint), out=str(results)
+        )
+        return SimpleNamespace(
+            folder=folder,
+            config=str(config),
+            checkpoint=str(checkpoint),
+            results=str(results),
+            log=str(next(folder.glob('run/*/vis_data/scalars.json'))),
+        )
 
     return train
 
@@ -165,7 +188,9 @@ def load_tool() -> Callable[[str], ModuleType]:
     """`load_tool('get_flops')` imports a script of `tools/`."""
 
     def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f'{name}_tool', next(TOOLS.glob(f'*/{name}.py')))
+        spec = importlib.util.spec_from_file_location(
+            f'{name}_tool', next(TOOLS.glob(f'*/{name}.py'))
+        )
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module

@@ -1,7 +1,10 @@
-"""Build of the wheel: configs, tools and the model index go to `mmflatten/.mim`, as in OpenMMLab's packages.
+"""Build of the wheel: configs, tools and the model index go to `mmflatten/.mim`, as in OpenMMLab's
+packages.
 
-Everything else is in `pyproject.toml`. The same sources give the same bytes, whatever the time and the umask.
+Everything else is in `pyproject.toml`. The same sources give the same bytes, whatever the time and
+the umask.
 """
+
 import os
 from pathlib import Path
 
@@ -12,14 +15,22 @@ FOLDERS = ('configs', 'tools/analysis', 'tools/dataset')
 
 
 def mim_files() -> list[Path]:
-    """Files that a wheel carries in `.mim`: what users run, without the scripts of `tools/maintain`."""
+    """Files that a wheel carries in `.mim`: what users run, without the scripts of
+    `tools/maintain`.
+    """
     files = [path for folder in FOLDERS for path in Path(folder).rglob('*') if path.is_file()]
     tools = [path for path in Path('tools').iterdir() if path.is_file()]
-    return sorted(path for path in (*files, *tools, Path('model-index.yml')) if '__pycache__' not in path.parts)
+    return sorted(
+        path
+        for path in (*files, *tools, Path('model-index.yml'))
+        if '__pycache__' not in path.parts
+    )
 
 
 class BuildPyWithMim(build_py):
-    """Copy the files of `mim_files`, except for an editable installation, which reads them in the checkout."""
+    """Copy the files of `mim_files`, except for an editable installation, which reads them in the
+    checkout.
+    """
 
     def run(self) -> None:
         super().run()

@@ -1,4 +1,5 @@
 """`python -m mmflatten` is the `mmflatten` command."""
+
 import sys
 
 from mmflatten.cli.main import main

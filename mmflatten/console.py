@@ -1,4 +1,5 @@
 """Terminal output of commands: one-line errors, progress, and silenced libraries."""
+
 import contextlib
 import errno
 import functools
@@ -23,53 +24,73 @@ from mmflatten.text import Escaped, clip, printable
 from mmflatten.threads import choose_wait_policy
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
-# Set by `tools/launch.sh` to a folder. torchrun prints its own report after the message of a worker, so the script
-# prints the message again from a file in this folder. Each restart of the workers has another file.
+# Set by `tools/launch.sh` to a folder. torchrun prints its own report after the message of a
+# worker, so the script prints the message again from a file in this folder. Each restart of the
+# workers has another file.
 ERROR_FOLDER_VARIABLE = 'MMFLATTEN_ERROR_FOLDER'
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Switches of libraries that would report their use. A command sets them before it imports a library; values of the
-# user win. OpenVINO has no switch: it reports that it was imported if it finds the package `openvino_telemetry`.
-NO_TELEMETRY = {'DO_NOT_TRACK': '1', 'GRADIO_ANALYTICS_ENABLED': 'False', 'HF_HUB_DISABLE_TELEMETRY': '1',
-                'MLFLOW_DISABLE_TELEMETRY': 'true', 'NO_ALBUMENTATIONS_UPDATE': '1',
-                'WANDB_ERROR_REPORTING': 'false'}
+# Switches of libraries that would report their use. A command sets them before it imports a
+# library; values of the user win. OpenVINO has no switch: it reports that it was imported if it
+# finds the package `openvino_telemetry`.
+NO_TELEMETRY = {
+    'DO_NOT_TRACK': '1',
+    'GRADIO_ANALYTICS_ENABLED': 'False',
+    'HF_HUB_DISABLE_TELEMETRY': '1',
+    'MLFLOW_DISABLE_TELEMETRY': 'true',
+    'NO_ALBUMENTATIONS_UPDATE': '1',
+    'WANDB_ERROR_REPORTING': 'false',
+}
 OURS = ('mmflatten', 'mmflatten_lab')
 MESSAGE = 2000  # characters of an error
 
 
-def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str] | None], int]:
-    """Decorate `main(argv)` of a command to accept `argv=None` for `sys.argv[1:]` and to return the exit status.
+def command_line(
+    main: Callable[[Sequence[str]], int | None],
+) -> Callable[[Sequence[str] | None], int]:
+    """Decorate `main(argv)` of a command to accept `argv=None` for `sys.argv[1:]` and to return the
+    exit status.
 
-    An exception becomes one line on the standard error (see `explain`), with status 1. SIGTERM and SIGHUP end a command
-    as Ctrl-C does, with the status of shells: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP. The full traceback goes
-    to the log file of the run, and to the standard error with `--traceback` or `MMFLATTEN_TRACEBACK=1`. Control
-    characters are escaped, whoever printed them (see `Escaped`).
+    An exception becomes one line on the standard error (see `explain`), with status 1. SIGTERM and
+    SIGHUP end a command as Ctrl-C does, with the status of shells: 130 for Ctrl-C, 143 for SIGTERM,
+    129 for SIGHUP. The full traceback goes to the log file of the run, and to the standard error
+    with `--traceback` or `MMFLATTEN_TRACEBACK=1`. Control characters are escaped, whoever printed
+    them (see `Escaped`).
     """
 
     @functools.wraps(main)
     def run(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
-        os.environ.update({name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()})
+        os.environ.update(
+            {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
+        )
         os.environ['NO_COLOR'] = '1'  # colours are escape sequences
         choose_wait_policy()
         sys.modules.setdefault('openvino_telemetry', None)  # as if it were not installed
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors='backslashreplace')  # file names may not be UTF-8
-        with (contextlib.redirect_stdout(Escaped(sys.stdout)),
-              contextlib.redirect_stderr(Escaped(sys.stderr, 2 * MESSAGE)),
-              _signals_interrupt()):
+        with (
+            contextlib.redirect_stdout(Escaped(sys.stdout)),
+            contextlib.redirect_stderr(Escaped(sys.stderr, 2 * MESSAGE)),
+            _signals_interrupt(),
+        ):
             try:
                 return main(arguments) or 0
             except (Exception, KeyboardInterrupt) as error:
                 with contextlib.suppress(OSError):  # the terminal is gone after SIGHUP
-                    _report(error,
-                            '--traceback' in arguments or os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0'))
+                    _report(
+                        error,
+                        '--traceback' in arguments
+                        or os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0'),
+                    )
                 return _status(error)
 
     return run
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, which end a command as Ctrl-C does: open files are completed, and partial ones deleted."""
+    """SIGTERM or SIGHUP, which end a command as Ctrl-C does: open files are completed, and partial
+    ones deleted.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -78,11 +99,17 @@ class Terminated(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """Raise `Terminated` in the main thread on SIGTERM and SIGHUP, unless they are ignored or handled already.
+    """Raise `Terminated` in the main thread on SIGTERM and SIGHUP, unless they are ignored or
+    handled already.
 
-    Processes of a distributed training end at once: one that waits for another would not get to its Python code.
+    Processes of a distributed training end at once: one that waits for another would not get to its
+    Python code.
     """
-    endings = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    endings = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) == signal.SIG_DFL
+    ]
     if threading.current_thread() is not threading.main_thread() or _is_distributed():
         endings = []
     owner = os.getpid()
@@ -121,6 +148,7 @@ def _report(error: BaseException, show_traceback: bool) -> None:
     text, log = ''.join(traceback.format_exception(error)), None
     if 'mmengine' in sys.modules:  # otherwise no run has started
         from mmengine.logging import MMLogger
+
         for handler in MMLogger.get_current_instance().handlers:
             if isinstance(handler, logging.FileHandler):
                 with contextlib.suppress(OSError):  # a full disk must not hide the error
@@ -131,7 +159,11 @@ def _report(error: BaseException, show_traceback: bool) -> None:
     if show_traceback:
         sys.stderr.write(text)
     elif not isinstance(error, KeyboardInterrupt):  # after Ctrl-C the user knows the reason
-        where = f'The full traceback is in {log}' if log else f'{TRACEBACK_VARIABLE}=1 shows the full traceback'
+        where = (
+            f'The full traceback is in {log}'
+            if log
+            else f'{TRACEBACK_VARIABLE}=1 shows the full traceback'
+        )
         sys.stderr.write(where + '\n')
     line = (f'rank {os.environ.get("RANK", "?")}: ' if _is_distributed() else '') + explain(error)
     sys.stderr.write(line + '\n')
@@ -139,21 +171,34 @@ def _report(error: BaseException, show_traceback: bool) -> None:
     folder = os.environ.get(ERROR_FOLDER_VARIABLE)
     if folder:
         # The first worker to fail creates the file; the launcher then stops the others.
-        with (contextlib.suppress(OSError),
-              open(Path(folder, os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')), 'x', encoding='utf-8') as note):
+        with (
+            contextlib.suppress(OSError),
+            open(
+                Path(folder, os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')),
+                'x',
+                encoding='utf-8',
+            ) as note,
+        ):
             Escaped(note).write(line + '\n')
 
 
 def explain(error: BaseException) -> str:
     """Return one line that explains an error to the user.
 
-    The messages of mmflatten's own errors, of a plain `ValueError` and of an `OSError` without a number are shown as
-    they are. Those of other libraries are shown as `Type: message`, some with a hint.
+    The messages of mmflatten's own errors, of a plain `ValueError` and of an `OSError` without a
+    number are shown as they are. Those of other libraries are shown as `Type: message`, some with a
+    hint.
     """
     import torch  # --help does not need it
+
     message = error_text(error)
-    named = f'{type(error).__name__}: {message}' if message else f'{type(error).__name__} (without a message)'
-    raised_by_library = isinstance(error, OSError) and error.errno is None  # the system's errors have a number
+    named = (
+        f'{type(error).__name__}: {message}'
+        if message
+        else f'{type(error).__name__} (without a message)'
+    )
+    # the system's errors have a number
+    raised_by_library = isinstance(error, OSError) and error.errno is None
     if is_ours(error) or type(error) is ValueError or raised_by_library:
         return message or named
     match error:
@@ -170,25 +215,39 @@ def explain(error: BaseException) -> str:
         case OSError() if error.filename is not None:
             return f'{error.filename}: {error.strerror}'
         case ImportError(name='cv2'):
-            return f"{message}. It comes with the extra of a task: pip install 'mmflatten[cls]', or det, seg, stereo"
+            return (
+                f"{message}. It comes with the extra of a task: pip install 'mmflatten[cls]', or"
+                ' det, seg, stereo'
+            )
         case ImportError(name=str(module)):
             library = LIBRARIES.get(module.partition('.')[0])
             name = {'sklearn': 'scikit-learn'}.get(module, module)  # on PyPI
-            return f'{message}. {library.install_command if library else f"Install {name} or check the spelling"}'
+            return (
+                f'{message}.'
+                f' {library.install_command if library else f"Install {name} or check the spelling"}'
+            )
         case ImportError():
             return message
         case torch.cuda.OutOfMemoryError():
-            reason = '. '.join(message.split('. ')[:2]).rstrip('.')  # without the state of the allocator
-            return (f'the GPU ran out of memory ({reason}). Lower the batch size or the image size, or '
-                    'train with --amp or --cfg-options model.backbone.with_cp=True.')
-        case RuntimeError() if message.startswith('DataLoader worker'):  # PyTorch 2.15 has no class for this error
-            return (f'{message}. The usual cause is full memory or /dev/shm: lower train_dataloader.num_workers or '
-                    'train_dataloader.batch_size.')
+            # without the state of the allocator
+            reason = '. '.join(message.split('. ')[:2]).rstrip('.')
+            return (
+                f'the GPU ran out of memory ({reason}). Lower the batch size or the image size, or '
+                'train with --amp or --cfg-options model.backbone.with_cp=True.'
+            )
+        # PyTorch 2.15 has no class for this error
+        case RuntimeError() if message.startswith('DataLoader worker'):
+            return (
+                f'{message}. The usual cause is full memory or /dev/shm: lower'
+                ' train_dataloader.num_workers or train_dataloader.batch_size.'
+            )
     return named
 
 
 def is_ours(error: BaseException) -> bool:
-    """Return True for an error class of mmflatten or its lab, whose message is written for the user."""
+    """Return True for an error class of mmflatten or its lab, whose message is written for the
+    user.
+    """
     return type(error).__module__.partition('.')[0] in OURS
 
 
@@ -206,7 +265,9 @@ def error_text(error: BaseException) -> str:
 
 
 def space_hint(number: int | None, path: str | Path | None) -> str:
-    """Return a fix for a failure to write `path` with the errno `number`, with the free space if it has a path."""
+    """Return a fix for a failure to write `path` with the errno `number`, with the free space if it
+    has a path.
+    """
     if number == errno.EFBIG:
         return 'the file size limit is reached. Raise it (ulimit -f) or write to another disk'
     if path is None:
@@ -214,7 +275,10 @@ def space_hint(number: int | None, path: str | Path | None) -> str:
     place = Path(path).absolute()
     while not place.exists():
         place = place.parent
-    return f'{shutil.disk_usage(place).free / 2**20:.1f} MiB are free there. Free some space or write to another disk'
+    return (
+        f'{shutil.disk_usage(place).free / 2**20:.1f} MiB are free there. Free some space or write'
+        ' to another disk'
+    )
 
 
 def print_progress(line: str) -> None:
@@ -225,7 +289,9 @@ def print_progress(line: str) -> None:
 
 @contextlib.contextmanager
 def prints_to_stderr() -> Iterator[TextIO]:
-    """Yield the standard output for the lines of a command, and redirect prints of libraries to the standard error."""
+    """Yield the standard output for the lines of a command, and redirect prints of libraries to the
+    standard error.
+    """
     lines = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         yield lines
@@ -233,8 +299,11 @@ def prints_to_stderr() -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def quiet_libraries(level: int = logging.WARNING) -> Iterator[None]:
-    """Hide log messages of OpenMMLab below `level`, and warnings, which would interrupt the output of a command."""
+    """Hide log messages of OpenMMLab below `level`, and warnings, which would interrupt the output
+    of a command.
+    """
     from mmengine.logging import MMLogger
+
     logger = MMLogger.get_current_instance()
     before = logger.level
     logger.setLevel(level)
@@ -250,16 +319,20 @@ def quiet_libraries(level: int = logging.WARNING) -> Iterator[None]:
 def quiet_decoders() -> Iterator[None]:
     """Hide what OpenCV, libpng and libjpeg print about broken images; `sys.stderr` still works.
 
-    The last two write to file descriptor 2, which leads nowhere inside this context, in all threads.
+    The last two write to file descriptor 2, which leads nowhere inside this context, in all
+    threads.
     """
     import cv2  # mmcv brings it, which not every command needs
+
     with contextlib.ExitStack() as stack:
         stack.callback(cv2.utils.logging.setLogLevel, cv2.utils.logging.setLogLevel(0))
         before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         stack.callback(os.close, before)
         if getattr(sys.stderr, 'stream', sys.stderr) is sys.__stderr__:  # of a command, too
             sys.stderr.flush()
-            stack.enter_context(contextlib.redirect_stderr(Escaped(os.fdopen(os.dup(2), 'w', buffering=1))))
+            stack.enter_context(
+                contextlib.redirect_stderr(Escaped(os.fdopen(os.dup(2), 'w', buffering=1)))
+            )
         os.dup2(nowhere, 2)
         os.close(nowhere)
         stack.callback(os.dup2, before, 2)

@@ -1,7 +1,10 @@
-"""Reading of local files by MMEngine, and so by the data sets and transforms of OpenMMLab: regular files alone.
+"""Reading of local files by MMEngine, and so by the data sets and transforms of OpenMMLab: regular
+files alone.
 
-Importing this module registers the backend in place of MMEngine's, which would wait for a pipe without end.
+Importing this module registers the backend in place of MMEngine's, which would wait for a pipe
+without end.
 """
+
 import contextlib
 import os
 import sys
@@ -25,7 +28,9 @@ class RegularFiles(LocalBackend):
 
     @contextlib.contextmanager
     def get_local_path(self, filepath: str | Path) -> Iterator[str | Path]:
-        """Yield the path. Libraries open it themselves, such as pycocotools; that of a folder is theirs to refuse."""
+        """Yield the path. Libraries open it themselves, such as pycocotools; that of a folder is
+        theirs to refuse.
+        """
         problem = problem_of(filepath, sys.maxsize)
         if problem is not None and os.path.exists(filepath) and not os.path.isdir(filepath):
             raise UnusableFile(f'{filepath} {problem}.')

@@ -1,8 +1,9 @@
 """Registries of mmflatten: children of MMEngine's, under the scope `mmflatten`.
 
-`type='mmflatten.FLattenSwin'` resolves from any library's default scope: MMEngine imports this module for the scope
-and then the `locations`, so a config needs no `custom_imports`.
+`type='mmflatten.FLattenSwin'` resolves from any library's default scope: MMEngine imports this
+module for the scope and then the `locations`, so a config needs no `custom_imports`.
 """
+
 import logging
 from collections.abc import Mapping
 from importlib import import_module
@@ -19,19 +20,26 @@ SCOPE = 'mmflatten'
 class LazyRegistry(Registry):
     """A registry of mmflatten with classes whose modules are imported on first use.
 
-    Importing mmdet or mmpretrain takes seconds, and neither has to be installed for other tasks. As in MMEngine, `len`
-    and `module_dict` cover only the classes imported so far; `get` and `in` cover all of them.
+    Importing mmdet or mmpretrain takes seconds, and neither has to be installed for other tasks. As
+    in MMEngine, `len` and `module_dict` cover only the classes imported so far; `get` and `in`
+    cover all of them.
 
     Args:
         parent: registry of MMEngine.
         locations: modules imported on the first `get`.
-        on_demand: class name -> module that registers the class, imported when the class is requested.
-        group: entry points of installed packages, loaded after `locations`. Their names are those of the classes in
-            configs. One that fails is left out, with a warning.
+        on_demand: class name -> module that registers the class, imported when the class is
+            requested.
+        group: entry points of installed packages, loaded after `locations`. Their names are those
+            of the classes in configs. One that fails is left out, with a warning.
     """
 
-    def __init__(self, parent: Registry, *locations: str, on_demand: Mapping[str, str] | None = None,
-                 group: str | None = None) -> None:
+    def __init__(
+        self,
+        parent: Registry,
+        *locations: str,
+        on_demand: Mapping[str, str] | None = None,
+        group: str | None = None,
+    ) -> None:
         super().__init__(parent.name, parent=parent, scope=SCOPE, locations=list(locations))
         self.on_demand = dict(on_demand or {})
         self.group = group
@@ -48,42 +56,71 @@ class LazyRegistry(Registry):
         for entry in entry_points(group=self.group) if first and self.group else ():
             try:
                 found = entry.load()
-                if self.module_dict.get(entry.name) is not found:  # the package may have registered it itself
+                # the package may have registered it itself
+                if self.module_dict.get(entry.name) is not found:
                     self.register_module(name=entry.name, module=found)
             except Exception as error:  # whatever the code of another package raises
                 package = f'{entry.dist.name} {entry.dist.version}' if entry.dist else entry.value
                 logging.getLogger('mmflatten').warning(
                     '%s: %s cannot be loaded (%s: %s). Update the package or uninstall it.',
-                    package, entry.name, type(error).__name__, ' '.join(str(error).split()))
+                    package,
+                    entry.name,
+                    type(error).__name__,
+                    ' '.join(str(error).split()),
+                )
 
 
-MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', group=MIXERS, on_demand={
-    'ATSSHead': 'mmflatten.models.detection.atss_head',
-    'AttentionFPN': 'mmflatten.models.detection.attention_fpn',
-    'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
-    'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
-    'BiFPN': 'mmflatten.models.detection.bifpn',
-    'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
-})
-DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_demand={
-    'CheckedCocoDataset': 'mmflatten.datasets.checked_coco',
-    'IndexedImageNet': 'mmflatten.datasets.indexed_images',
-    'IndexedImages': 'mmflatten.datasets.indexed_images',
-})
-DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS)  # none; without it MMEngine would warn in our scope
+MODELS = LazyRegistry(
+    _mmengine.MODELS,
+    'mmflatten.models',
+    group=MIXERS,
+    on_demand={
+        'ATSSHead': 'mmflatten.models.detection.atss_head',
+        'AttentionFPN': 'mmflatten.models.detection.attention_fpn',
+        'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
+        'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
+        'BiFPN': 'mmflatten.models.detection.bifpn',
+        'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
+    },
+)
+DATASETS = LazyRegistry(
+    _mmengine.DATASETS,
+    'mmflatten.datasets.stereo',
+    on_demand={
+        'CheckedCocoDataset': 'mmflatten.datasets.checked_coco',
+        'IndexedImageNet': 'mmflatten.datasets.indexed_images',
+        'IndexedImages': 'mmflatten.datasets.indexed_images',
+    },
+)
+# none; without it MMEngine would warn in our scope
+DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS)
 TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
-METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation', on_demand={
-    'IoUMetric': 'mmflatten.evaluation.segmentation',
-})
+METRICS = LazyRegistry(
+    _mmengine.METRICS,
+    'mmflatten.evaluation',
+    on_demand={
+        'IoUMetric': 'mmflatten.evaluation.segmentation',
+    },
+)
 VISUALIZERS = LazyRegistry(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')
 HOOKS = LazyRegistry(_mmengine.HOOKS, 'mmflatten.engine.hooks')
 OPTIM_WRAPPERS = LazyRegistry(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.optim')
-OPTIM_WRAPPER_CONSTRUCTORS = LazyRegistry(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine.optim')
+OPTIM_WRAPPER_CONSTRUCTORS = LazyRegistry(
+    _mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine.optim'
+)
 RUNNERS = LazyRegistry(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 
-# Empty, but a stereo config's default scope is `mmflatten`, and MMEngine warns whenever it builds from a registry
-# without a child of the default scope.
-for _parent in (_mmengine.EVALUATOR, _mmengine.FUNCTIONS, _mmengine.LOG_PROCESSORS, _mmengine.LOOPS,
-                _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.PARAM_SCHEDULERS, _mmengine.VISBACKENDS,
-                _mmengine.WEIGHT_INITIALIZERS):
+# Empty, but a stereo config's default scope is `mmflatten`, and MMEngine warns whenever it builds
+# from a registry without a child of the default scope.
+for _parent in (
+    _mmengine.EVALUATOR,
+    _mmengine.FUNCTIONS,
+    _mmengine.LOG_PROCESSORS,
+    _mmengine.LOOPS,
+    _mmengine.MODEL_WRAPPERS,
+    _mmengine.OPTIMIZERS,
+    _mmengine.PARAM_SCHEDULERS,
+    _mmengine.VISBACKENDS,
+    _mmengine.WEIGHT_INITIALIZERS,
+):
     LazyRegistry(_parent)

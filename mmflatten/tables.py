@@ -1,4 +1,7 @@
-"""CSV files of all commands: one writer, whose cells a spreadsheet shows and never runs, and its reader."""
+"""CSV files of all commands: one writer, whose cells a spreadsheet shows and never runs, and its
+reader.
+"""
+
 import csv
 import os
 import re
@@ -8,25 +11,30 @@ from typing import Any
 
 from mmflatten.files import UnusableFile, read_text
 
-# What a spreadsheet takes for the beginning of a formula, also in full width (OWASP, "CSV Injection"). An apostrophe
-# before it makes it text; one that was there before gets another, so that `plain` can take it away again.
+# What a spreadsheet takes for the beginning of a formula, also in full width (OWASP, "CSV
+# Injection"). An apostrophe before it makes it text; one that was there before gets another, so
+# that `plain` can take it away again.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r'[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf)')
-_NO_BYTE = re.compile('[\ud800-\udc7f\udd00-\udfff]')  # surrogates that do not stand for a byte of a file name
+# surrogates that do not stand for a byte of a file name
+_NO_BYTE = re.compile('[\ud800-\udc7f\udd00-\udfff]')
 
 
 def csv_line(cells: Iterable[Any]) -> str:
     """Return a line of a CSV file, with its line end.
 
     Args:
-        cells: text, numbers or None, which is an empty cell. Text that is a number, such as -0.5, stays one.
+        cells: text, numbers or None, which is an empty cell. Text that is a number, such as -0.5,
+            stays one.
     """
     buffer = StringIO()
     csv.writer(buffer).writerow(map(_cell, cells))
     return buffer.getvalue().removesuffix('\r\n') + '\n'
 
 
-def write_csv(path: str | os.PathLike, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+def write_csv(
+    path: str | os.PathLike, header: Sequence[str], rows: Iterable[Iterable[Any]]
+) -> None:
     """Write a table. Names of files that are not UTF-8 keep their bytes."""
     with open(path, 'w', encoding='utf-8', errors='surrogateescape', newline='') as file:
         file.write(csv_line(header))
@@ -34,11 +42,13 @@ def write_csv(path: str | os.PathLike, header: Sequence[str], rows: Iterable[Ite
 
 
 def read_csv(path: str | os.PathLike) -> list[dict[str, str]]:
-    """Read a table of `write_csv` with UTF-8 text: for each row the text of each cell, by its column.
+    """Read a table of `write_csv` with UTF-8 text: for each row the text of each cell, by its
+    column.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        UnusableFile: it is no regular file, no UTF-8, or no table. The message begins with its path.
+        UnusableFile: it is no regular file, no UTF-8, or no table. The message begins with its
+            path.
     """
     lines = StringIO(read_text(path), newline='')
     try:
@@ -48,7 +58,9 @@ def read_csv(path: str | os.PathLike) -> list[dict[str, str]]:
     header = rows[0] if rows else []
     for number, row in enumerate(rows[1:], 1):
         if len(row) != len(header):
-            raise UnusableFile(f'{path}: expected {len(header)} cells in row {number}, got {len(row)}.')
+            raise UnusableFile(
+                f'{path}: expected {len(header)} cells in row {number}, got {len(row)}.'
+            )
     return [dict(zip(header, row)) for row in rows[1:]]
 
 

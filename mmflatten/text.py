@@ -1,26 +1,34 @@
 """Text for people: lists cut short, tables, and names of unknown origin made printable."""
+
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TextIO
 
 Row = Sequence[str]
-# Joiners that Persian and Indic words and emoji need, and wide spaces. Python calls none of them printable.
+# Joiners that Persian and Indic words and emoji need, and wide spaces. Python calls none of them
+# printable.
 _KEPT = '\u200c\u200d\u00a0\u3000'
 
 
 def printable(text: str, keep: str = '') -> str:
-    """Escape characters that would steer a terminal or reorder a line: controls, bidi marks, lone surrogates.
+    """Escape characters that would steer a terminal or reorder a line: controls, bidi marks, lone
+    surrogates.
 
     Args:
         keep: characters that are left as they are, such as line breaks.
     """
     if text.isprintable():
         return text
-    return ''.join(char if char.isprintable() or char in _KEPT or char in keep else
-                   char.encode('unicode_escape').decode() for char in text)
+    return ''.join(
+        char
+        if char.isprintable() or char in _KEPT or char in keep
+        else char.encode('unicode_escape').decode()
+        for char in text
+    )
 
 
 class Escaped:
-    """A text stream on which nothing but line breaks, tabs and progress bars moves the cursor (see `printable`).
+    """A text stream on which nothing but line breaks, tabs and progress bars moves the cursor (see
+    `printable`).
 
     A bar begins each write with a carriage return; anywhere else it is escaped.
 
@@ -35,7 +43,7 @@ class Escaped:
     def write(self, text: str) -> int:
         lines = [clip(line, self.limit or len(line)) for line in text.split('\n')]
         start = lines[0][:1] if text.startswith('\r') else ''
-        self.stream.write(start + printable('\n'.join(lines)[len(start):], keep='\n\t'))
+        self.stream.write(start + printable('\n'.join(lines)[len(start) :], keep='\n\t'))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -48,7 +56,7 @@ class Escaped:
 
 def clip(text: str, limit: int = 60) -> str:
     """Cut a text that is longer than `limit` characters, with an ellipsis."""
-    return text if len(text) <= limit else f'{text[:limit - 1]}…'
+    return text if len(text) <= limit else f'{text[: limit - 1]}…'
 
 
 def figure_text(name: str) -> str:
@@ -67,12 +75,16 @@ def align(rows: Sequence[Row], header: Row, left: Collection[int], markdown: boo
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
 
     def line(cells: Row) -> str:
-        padded = [cell.ljust(width) if column in left else cell.rjust(width)
-                  for column, (cell, width) in enumerate(zip(cells, widths))]
+        padded = [
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths))
+        ]
         return f'| {" | ".join(padded)} |' if markdown else '  '.join(padded).rstrip()
 
-    dashes = ['-' * width if column in left or not markdown else '-' * (width - 1) + ':'
-              for column, width in enumerate(widths)]
+    dashes = [
+        '-' * width if column in left or not markdown else '-' * (width - 1) + ':'
+        for column, width in enumerate(widths)
+    ]
     return '\n'.join(map(line, (header, dashes, *rows)))
 
 

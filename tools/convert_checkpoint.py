@@ -1,4 +1,5 @@
 """`mmflatten convert` from a checkout."""
+
 import sys
 
 from mmflatten.cli.main import script

@@ -1,4 +1,7 @@
-"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw its predictions. Takes minutes on a CPU."""
+"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw its predictions. Takes
+minutes on a CPU.
+"""
+
 import argparse
 import json
 import shutil
@@ -22,8 +25,12 @@ from mmflatten.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = 'configs/digits/mask-rcnn_flatten-swin-nano_fpn_digits.py'
-METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/segm_mAP': 'segm mAP',
-           'coco/segm_mAP_50': 'segm AP50'}
+METRICS = {
+    'coco/bbox_mAP': 'bbox mAP',
+    'coco/bbox_mAP_50': 'bbox AP50',
+    'coco/segm_mAP': 'segm mAP',
+    'coco/segm_mAP_50': 'segm AP50',
+}
 
 
 @command_line
@@ -32,58 +39,86 @@ def main(argv: Sequence[str]) -> None:
     check_task('mmdet')
     from mmflatten.results.page.page import write_report  # these import mmdet, so after the check
     from mmflatten.results.reading import read_results
+
     work_dir = Path(args.work_dir)
     require_masks(args.config)
     empty(work_dir, args.config)
     options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
 
     seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
-    cfg = Config.fromfile(work_dir / Path(args.config).name)  # written by the training, with the options
+    # written by the training, with the options
+    cfg = Config.fromfile(work_dir / Path(args.config).name)
     checkpoint = (work_dir / 'last_checkpoint').read_text().strip()
     results = work_dir / 'results.pkl'
-    seconds['test'] = run_tool('test.py', args.config, checkpoint, '--work-dir', str(work_dir / 'test'),
-                               '--out', str(results), *options)
+    seconds['test'] = run_tool(
+        'test.py',
+        args.config,
+        checkpoint,
+        '--work-dir',
+        str(work_dir / 'test'),
+        '--out',
+        str(results),
+        *options,
+    )
 
     metrics = load(results.with_suffix('.json'))['metrics']
     predictions = read_results(results)
     drawings = draw(predictions, work_dir / 'predictions')
     records = read_runs([work_dir])
-    save_png(work_dir / 'curves.png', {name: curve(key, records) for key, name in {'loss': 'loss', **METRICS}.items()})
+    save_png(
+        work_dir / 'curves.png',
+        {name: curve(key, records) for key, name in {'loss': 'loss', **METRICS}.items()},
+    )
     summary = {
         'config': args.config,
         'checkpoint': checkpoint,
         **{name.replace(' ', '_'): round(metrics[key], 4) for key, name in METRICS.items()},
         'seconds': {name: round(value, 1) for name, value in seconds.items()},
-        'images': {'train': count_images(cfg.train_dataloader.dataset), 'test': len(predictions.entries)},
-        'versions': {'mmflatten': __version__,
-                     **{name: inspect(library).version for name, library in LIBRARIES.items()}},
+        'images': {
+            'train': count_images(cfg.train_dataloader.dataset),
+            'test': len(predictions.entries),
+        },
+        'versions': {
+            'mmflatten': __version__,
+            **{name: inspect(library).version for name, library in LIBRARIES.items()},
+        },
     }
     (work_dir / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
     write_report([work_dir], work_dir / 'report.html')
-    print(f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on {len(predictions.entries)} '
-          f'held-out scenes, {sum(seconds.values()) / 60:.1f} minutes\n'
-          f'  {work_dir}/summary.json     metrics\n'
-          f'  {work_dir}/predictions/     {len(drawings)} scenes: truth on the left, prediction on the right\n'
-          f'  {work_dir}/curves.png       loss and mAP during the training\n'
-          f'  {work_dir}/report.html      a page with all of this: open it in a browser')
+    print(
+        f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on'
+        f' {len(predictions.entries)} held-out scenes, {sum(seconds.values()) / 60:.1f} minutes\n '
+        f' {work_dir}/summary.json     metrics\n  {work_dir}/predictions/     {len(drawings)}'
+        f' scenes: truth on the left, prediction on the right\n  {work_dir}/curves.png       loss'
+        f' and mAP during the training\n  {work_dir}/report.html      a page with all of this: open'
+        ' it in a browser'
+    )
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__)
     parser.add_argument('--config', default=CONFIG)
-    parser.add_argument('--work-dir', default='work_dirs/demo',
-                        help='folder for the results; an earlier demo in it is deleted (default: %(default)s)')
-    parser.add_argument('--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py')
+    parser.add_argument(
+        '--work-dir',
+        default='work_dirs/demo',
+        help='folder for the results; an earlier demo in it is deleted (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py'
+    )
     return parser.parse_args(argv)
 
 
 def require_masks(config: str) -> None:
     """Raise ValueError before the training if a config does not predict boxes and masks."""
     from mmflatten.config import read_config  # imports PyTorch
+
     metric = read_config(config).get('test_evaluator', {}).get('metric')
     if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
-        raise ValueError(f"--config ({config}): test_evaluator.metric: expected ['bbox', 'segm'], got {metric!r}. "
-                         'Use the config of a model that predicts boxes and masks.')
+        raise ValueError(
+            f"--config ({config}): test_evaluator.metric: expected ['bbox', 'segm'], got"
+            f' {metric!r}. Use the config of a model that predicts boxes and masks.'
+        )
 
 
 def empty(work_dir: Path, config: str) -> None:
@@ -96,9 +131,13 @@ def empty(work_dir: Path, config: str) -> None:
         return
     # Training starts with a copy of its config, and a completed demo has a summary.
     of_a_demo = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
-    if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)):
-        raise ValueError(f'--work-dir: {work_dir} contains files that are not of a demo and would be deleted. Name '
-                         'another folder.')
+    if not work_dir.is_dir() or (
+        any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)
+    ):
+        raise ValueError(
+            f'--work-dir: {work_dir} contains files that are not of a demo and would be deleted.'
+            ' Name another folder.'
+        )
     shutil.rmtree(work_dir)
 
 
@@ -108,18 +147,22 @@ def run_tool(name: str, *arguments: str) -> float:
     start = time.perf_counter()
     status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode
     if status:
-        raise ChildProcessError(f'tools/{name} failed with exit status {status}. See its message above.')
+        raise ChildProcessError(
+            f'tools/{name} failed with exit status {status}. See its message above.'
+        )
     return time.perf_counter() - start
 
 
 def draw(results: Any, out_dir: Path, number: int = 12, side: int = 480) -> list[Path]:
-    """Draw the first predictions of `Results`: the truth on the left, predicted boxes, masks and scores on the right.
+    """Draw the first predictions of `Results`: the truth on the left, predicted boxes, masks and
+    scores on the right.
 
     Small images are enlarged, up to `side` pixels, so that their labels can be read.
     """
     from mmflatten.datasets.storage import read_rgb
     from mmflatten.engine.predictions import draw_sample
     from mmflatten.results.writing import metainfo_of
+
     visualizer, files = results.task.visualizer(metainfo_of(results)), []
     out_dir.mkdir(parents=True, exist_ok=True)
     for entry in results.entries[:number]:
@@ -127,7 +170,9 @@ def draw(results: Any, out_dir: Path, number: int = 12, side: int = 480) -> list
         factor = max(1, side // max(image.shape[:2]))
         for instances in (sample.gt_instances, sample.pred_instances):
             instances.bboxes = instances.bboxes * factor
-            instances.masks = instances.masks.repeat_interleave(factor, 1).repeat_interleave(factor, 2)
+            instances.masks = instances.masks.repeat_interleave(factor, 1).repeat_interleave(
+                factor, 2
+            )
         files.append(out_dir / f'{Path(entry["img_path"]).stem}.png')
         enlarged = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC)
         draw_sample(visualizer, enlarged, sample, str(files[-1]))

@@ -1,8 +1,9 @@
 """Agent-CSwin-B on ImageNet-1k.
 
-Agent Attention, README: 84.7 % top-1. Not run by this project. Inferred: it trains like FLatten-CSwin-B, of the same
-lab; the drop path is the authors'.
+Agent Attention, README: 84.7 % top-1. Not run by this project. Inferred: it trains like
+FLatten-CSwin-B, of the same lab; the drop path is the authors'.
 """
+
 _base_ = ['./agent-cswin-t_8xb256_in1k.py']
 
 model = dict(backbone=dict(arch='base', drop_path_rate=0.5), head=dict(in_channels=768))

@@ -1,14 +1,18 @@
 """Agent-CSwin-T on ImageNet-1k.
 
-Agent Attention, README: 83.1 % top-1. Not run by this project. Inferred: it trains like FLatten-CSwin-T, of the same
-lab; the drop path is the authors'.
+Agent Attention, README: 83.1 % top-1. Not run by this project. Inferred: it trains like
+FLatten-CSwin-T, of the same lab; the drop path is the authors'.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py',
+    '../_base_/default_runtime.py',
 ]
 
-# Agents over the whole map in the first two stages; the convolution of the values is CSwin's own (LePE).
+# Agents over the whole map in the first two stages; the convolution of the values is CSwin's own
+# (LePE).
 model = dict(
     backbone=dict(
         type='mmflatten.FLattenCSwin',
@@ -16,10 +20,13 @@ model = dict(
         attn_types='ABSS',
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=9, kernel_size=None),
-            B=dict(type='AgentAttention', num_agents=16, kernel_size=None)),
+            B=dict(type='AgentAttention', num_agents=16, kernel_size=None),
+        ),
         img_size=224,
-        drop_path_rate=0.2),
-    head=dict(in_channels=512))
+        drop_path_rate=0.2,
+    ),
+    head=dict(in_channels=512),
+)
 
 train_dataloader = dict(batch_size=256)
 optim_wrapper = dict(optimizer=dict(lr=5e-4 * 2048 / 512))

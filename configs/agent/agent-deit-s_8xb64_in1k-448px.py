@@ -1,11 +1,15 @@
 """Agent-DeiT-S on ImageNet-1k at 448 x 448.
 
-Agent Attention, README: 83.1 % top-1, 23.1 M parameters, 17.7 G FLOPs. Not run by this project. Inferred: it trains
-like DeiT, with the drop path of this size at 224. The images per GPU are the authors'.
+Agent Attention, README: 83.1 % top-1, 23.1 M parameters, 17.7 G FLOPs. Not run by this project.
+Inferred: it trains like DeiT, with the drop path of this size at 224. The images per GPU are the
+    authors'.
 """
+
 _base_ = [
-    '../_base_/models/classifier_cls_token.py', '../_base_/datasets/imagenet_bs128_448.py',
-    '../_base_/schedules/imagenet_adamw_300e_deit.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier_cls_token.py',
+    '../_base_/datasets/imagenet_bs128_448.py',
+    '../_base_/schedules/imagenet_adamw_300e_deit.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -15,8 +19,10 @@ model = dict(
         attn_types='L',
         linear_attention=dict(type='AgentAttention', num_agents=49, num_prefix=1),
         img_size=448,
-        drop_path_rate=0.1),
-    head=dict(in_channels=384))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=384),
+)
 
 # Repeated augmentation, as in deit_300e_in1k.py.
 train_dataloader = dict(batch_size=64, sampler=dict(type='RepeatAugSampler', num_repeats=3))

@@ -1,8 +1,9 @@
 """Agent-DeiT-T on ImageNet-1k.
 
-Agent Attention, README: 74.9 % top-1. Not run by this project. The class token has biases of its own and is not
-pooled. Inferred: it trains like DeiT; the drop path is the authors'.
+Agent Attention, README: 74.9 % top-1. Not run by this project. The class token has biases of its
+own and is not pooled. Inferred: it trains like DeiT; the drop path is the authors'.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 model = dict(
@@ -12,5 +13,7 @@ model = dict(
         attn_types='L',
         linear_attention=dict(type='AgentAttention', num_agents=49, num_prefix=1),
         img_size=224,
-        drop_path_rate=0.0),
-    head=dict(in_channels=192))
+        drop_path_rate=0.0,
+    ),
+    head=dict(in_channels=192),
+)

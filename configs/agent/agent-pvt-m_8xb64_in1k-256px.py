@@ -1,11 +1,14 @@
 """Agent-PVT-M on ImageNet-1k at 256 x 256.
 
-Agent Attention, README: 83.8 % top-1, 36.1 M parameters, 9.2 G FLOPs. Not run by this project. The schedule is that of
-this size at 224, as in the released configuration.
+Agent Attention, README: 83.8 % top-1, 36.1 M parameters, 9.2 G FLOPs. Not run by this project. The
+schedule is that of this size at 224, as in the released configuration.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs64_flatten_256.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs64_flatten_256.py',
+    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -16,10 +19,13 @@ model = dict(
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=9),
             B=dict(type='AgentAttention', num_agents=16),
-            C=dict(type='AgentAttention', num_agents=49)),
+            C=dict(type='AgentAttention', num_agents=49),
+        ),
         img_size=256,
-        drop_path_rate=0.3),
-    head=dict(in_channels=512))
+        drop_path_rate=0.3,
+    ),
+    head=dict(in_channels=512),
+)
 
 optim_wrapper = dict(optimizer=dict(lr=5e-4 * 512 / 512), clip_grad=dict(max_norm=1.0))
 auto_scale_lr = dict(base_batch_size=512)

@@ -3,6 +3,7 @@
 Agent Attention, README: 83.4 % top-1. Not run by this project. Inferred: it trains like
 FLatten-PVT-M, of the same lab; the drop path is the authors'.
 """
+
 _base_ = ['./agent-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='medium', drop_path_rate=0.3))

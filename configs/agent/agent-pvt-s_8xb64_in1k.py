@@ -1,8 +1,9 @@
 """Agent-PVT-S on ImageNet-1k.
 
-Agent Attention, README: 82.2 % top-1. Not run by this project. Inferred: it trains like FLatten-PVT-S, of the same
-lab; the drop path is the authors'.
+Agent Attention, README: 82.2 % top-1. Not run by this project. Inferred: it trains like
+FLatten-PVT-S, of the same lab; the drop path is the authors'.
 """
+
 _base_ = ['./agent-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='small'))

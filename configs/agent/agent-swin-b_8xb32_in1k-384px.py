@@ -1,12 +1,15 @@
 """Agent-Swin-B on ImageNet-1k at 384 x 384, fine-tuned from 224 x 224 for 30 epochs.
 
 Agent Attention, README: 84.9 % top-1. Not run by this project. Inferred: it trains like
-FLatten-Swin-B at 384, of the same lab. It starts from `load_from`, a checkpoint of agent-swin-b_8xb64_in1k.py, whose
-tables of biases are resized when they are loaded.
+FLatten-Swin-B at 384, of the same lab. It starts from `load_from`, a checkpoint of
+agent-swin-b_8xb64_in1k.py, whose tables of biases are resized when they are loaded.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs32_384.py',
+    '../_base_/schedules/imagenet_adamw_30e_384.py',
+    '../_base_/default_runtime.py',
 ]
 load_from = 'checkpoints/agent-swin-b_in1k.pth'
 
@@ -18,8 +21,11 @@ model = dict(
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=9),
             B=dict(type='AgentAttention', num_agents=16),
-            C=dict(type='AgentAttention', num_agents=49)),
+            C=dict(type='AgentAttention', num_agents=49),
+        ),
         img_size=384,
         softmax_window=12,
-        drop_path_rate=0.5),
-    head=dict(in_channels=1024))
+        drop_path_rate=0.5,
+    ),
+    head=dict(in_channels=1024),
+)

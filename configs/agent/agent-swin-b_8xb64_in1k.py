@@ -1,13 +1,16 @@
 """Agent-Swin-B on ImageNet-1k.
 
-Agent Attention, README: 84.0 % top-1. Not run by this project. The first two blocks of its third stage have agents.
+Agent Attention, README: 84.0 % top-1. Not run by this project. The first two blocks of its third
+stage have agents.
 Inferred: it trains like FLatten-Swin-B, of the same lab; the drop path is the authors'.
 """
+
 _base_ = ['./agent-swin-t_8xb128_in1k.py']
 
 model = dict(
     backbone=dict(arch='base', attn_types=['A', 'B', 'CC' + 16 * 'S', 'S'], drop_path_rate=0.5),
-    head=dict(in_channels=1024))
+    head=dict(in_channels=1024),
+)
 
 train_dataloader = dict(batch_size=64)
 optim_wrapper = dict(optimizer=dict(lr=5e-4 * 512 / 512))

@@ -1,11 +1,14 @@
 """Agent-Swin-S on ImageNet-1k at 288 x 288.
 
-Agent Attention, README: 84.1 % top-1, 50 M parameters, 14.6 G FLOPs. Not run by this project. Images per GPU, drop path
-and windows are the authors'. Inferred: it trains like Swin, from scratch.
+Agent Attention, README: 84.1 % top-1, 50 M parameters, 14.6 G FLOPs. Not run by this project.
+Images per GPU, drop path and windows are the authors'. Inferred: it trains like Swin, from scratch.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs64_288.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs64_288.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -15,11 +18,14 @@ model = dict(
         attn_types='ABSS',
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=9),
-            B=dict(type='AgentAttention', num_agents=16)),
+            B=dict(type='AgentAttention', num_agents=16),
+        ),
         img_size=288,
         softmax_window=9,
-        drop_path_rate=0.3),
-    head=dict(in_channels=768))
+        drop_path_rate=0.3,
+    ),
+    head=dict(in_channels=768),
+)
 
 optim_wrapper = dict(optimizer=dict(lr=5e-4 * 512 / 512))
 auto_scale_lr = dict(base_batch_size=512)

@@ -1,8 +1,10 @@
 """Cascade Mask R-CNN with Agent-Swin-S on COCO, 36 epochs.
 
-Agent Attention, README: 52.6 box AP, 45.5 mask AP, 843 G FLOPs at 800 x 1280. Not run by this project. Larger grids
-of agents than in the classifier, whose tables are resized when they are loaded.
+Agent Attention, README: 52.6 box AP, 45.5 mask AP, 843 G FLOPs at 800 x 1280. Not run by this
+project. Larger grids of agents than in the classifier, whose tables are resized when they are
+loaded.
 """
+
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']
 
 # A checkpoint of agent-swin-s_8xb128_in1k.py.
@@ -14,7 +16,10 @@ model = dict(
         attn_types='ABSS',
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=81),
-            B=dict(type='AgentAttention', num_agents=144)),
+            B=dict(type='AgentAttention', num_agents=144),
+        ),
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)

@@ -1,9 +1,10 @@
 """Mask R-CNN with Agent-PVT-M on COCO, 12 epochs.
 
-Agent Attention, README: 45.9 box AP, 42.0 mask AP, 56 M parameters, 400 G FLOPs at 800 x 1280. Not run by this
-project. Larger grids of agents than in the classifier, whose tables are resized when they are loaded. Inferred: the
-drop path.
+Agent Attention, README: 45.9 box AP, 42.0 mask AP, 56 M parameters, 400 G FLOPs at 800 x 1280. Not
+run by this project. Larger grids of agents than in the classifier, whose tables are resized when
+they are loaded. Inferred: the drop path.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
 
 # A checkpoint of agent-pvt-m_8xb64_in1k.py.
@@ -16,7 +17,10 @@ model = dict(
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=144),
             B=dict(type='AgentAttention', num_agents=256),
-            C=dict(type='AgentAttention', num_agents=784)),
+            C=dict(type='AgentAttention', num_agents=784),
+        ),
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 320, 512]),
+)

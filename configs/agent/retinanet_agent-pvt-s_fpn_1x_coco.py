@@ -1,8 +1,9 @@
 """RetinaNet with Agent-PVT-S on COCO, 12 epochs.
 
-Agent Attention, README: 44.1 box AP, 274 G FLOPs at 800 x 1280. Not run by this project. Larger grids of agents than
-in the classifier, whose tables are resized when they are loaded.
+Agent Attention, README: 44.1 box AP, 274 G FLOPs at 800 x 1280. Not run by this project. Larger
+grids of agents than in the classifier, whose tables are resized when they are loaded.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
 
 # A checkpoint of agent-pvt-s_8xb64_in1k.py.
@@ -15,7 +16,10 @@ model = dict(
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=144),
             B=dict(type='AgentAttention', num_agents=256),
-            C=dict(type='AgentAttention', num_agents=784)),
+            C=dict(type='AgentAttention', num_agents=784),
+        ),
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[128, 320, 512]),
+)

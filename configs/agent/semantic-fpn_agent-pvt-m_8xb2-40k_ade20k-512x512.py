@@ -1,8 +1,10 @@
 """Semantic FPN with Agent-PVT-M on ADE20K, 40 000 iterations.
 
-Agent Attention, README: 44.30 mIoU, 321 G FLOPs at 2048 x 512. Not run by this project. Larger grids of agents than
-in the classifier, whose tables are resized when they are loaded. Inferred: the drop path.
+Agent Attention, README: 44.30 mIoU, 321 G FLOPs at 2048 x 512. Not run by this project. Larger
+grids of agents than in the classifier, whose tables are resized when they are loaded. Inferred: the
+drop path.
 """
+
 _base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 
 # A checkpoint of agent-pvt-m_8xb64_in1k.py.
@@ -15,7 +17,10 @@ model = dict(
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=144),
             B=dict(type='AgentAttention', num_agents=256),
-            C=dict(type='AgentAttention', num_agents=784)),
+            C=dict(type='AgentAttention', num_agents=784),
+        ),
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 320, 512]),
+)

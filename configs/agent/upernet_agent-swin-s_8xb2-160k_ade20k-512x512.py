@@ -1,8 +1,9 @@
 """UperNet with Agent-Swin-S on ADE20K, 160 000 iterations.
 
-Agent Attention, README: 48.08 mIoU, 1043 G FLOPs at 2048 x 512. Not run by this project. Larger grids of agents than
-in the classifier, whose tables are resized when they are loaded.
+Agent Attention, README: 48.08 mIoU, 1043 G FLOPs at 2048 x 512. Not run by this project. Larger
+grids of agents than in the classifier, whose tables are resized when they are loaded.
 """
+
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
 # A checkpoint of agent-swin-s_8xb128_in1k.py.
@@ -14,8 +15,11 @@ model = dict(
         attn_types='ABSS',
         mixers=dict(
             A=dict(type='AgentAttention', num_agents=81),
-            B=dict(type='AgentAttention', num_agents=144)),
+            B=dict(type='AgentAttention', num_agents=144),
+        ),
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
     decode_head=dict(in_channels=[96, 192, 384, 768]),
-    auxiliary_head=dict(in_channels=384))
+    auxiliary_head=dict(in_channels=384),
+)

@@ -1,8 +1,10 @@
 """CA-PVT-S on ImageNet-1k.
 
-Circulant Attention, from notes on the paper: 81.7 % top-1. Not run by this project. Inferred: the other two stages
-are PVT's without its class token, and it trains like FLatten-PVT-S, of the same lab.
+Circulant Attention, from notes on the paper: 81.7 % top-1. Not run by this project. Inferred: the
+other two stages are PVT's without its class token, and it trains like FLatten-PVT-S, of the same
+lab.
 """
+
 _base_ = ['./circulant-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='small'))

@@ -1,11 +1,15 @@
 """CA-PVT-T on ImageNet-1k.
 
-Circulant Attention, from notes on the paper: 78.1 % top-1. Not run by this project. Inferred: the other two stages
-are PVT's without its class token, and it trains like FLatten-PVT-T, of the same lab.
+Circulant Attention, from notes on the paper: 78.1 % top-1. Not run by this project. Inferred: the
+other two stages are PVT's without its class token, and it trains like FLatten-PVT-T, of the same
+lab.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
+    '../_base_/default_runtime.py',
 ]
 
 # Circulant attention over the whole map in the first two stages.
@@ -16,5 +20,7 @@ model = dict(
         attn_types='LLSS',
         linear_attention=dict(type='CirculantAttention', qkv_bias=False),
         img_size=224,
-        drop_path_rate=0.1),
-    head=dict(in_channels=512))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=512),
+)

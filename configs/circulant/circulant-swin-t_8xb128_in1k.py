@@ -1,11 +1,14 @@
 """CA-Swin-T on ImageNet-1k.
 
-Circulant Attention, from notes on the paper: 82.2 % top-1. Not run by this project. Inferred: it trains like
-FLatten-Swin-T, of the same lab.
+Circulant Attention, from notes on the paper: 82.2 % top-1. Not run by this project. Inferred: it
+trains like FLatten-Swin-T, of the same lab.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 # Circulant attention over the whole map in the first two stages.
@@ -16,5 +19,7 @@ model = dict(
         attn_types='LLSS',
         linear_attention=dict(type='CirculantAttention', qkv_bias=False),
         img_size=224,
-        drop_path_rate=0.2),
-    head=dict(in_channels=768))
+        drop_path_rate=0.2,
+    ),
+    head=dict(in_channels=768),
+)

@@ -1,9 +1,12 @@
 """Cascade Mask R-CNN with GCNet (ResNeXt-101) on COCO, 36 epochs.
 
-Focal Transformer, Table 11: 51.8 box AP, 44.7 mask AP, 1041 G FLOPs. Not run by this project. Initial weights are
-random: name a checkpoint in model.backbone.init_cfg, with frozen_stages=1. Inferred: mmdet's largest GCNet with
+Focal Transformer, Table 11: 51.8 box AP, 44.7 mask AP, 1041 G FLOPs. Not run by this project.
+Initial weights are
+random: name a checkpoint in model.backbone.init_cfg, with frozen_stages=1. Inferred: mmdet's
+    largest GCNet with
 four convolutions in the heads; the table names neither detector nor schedule.
 """
+
 _base_ = [
     '../_base_/models/cascade-mask-rcnn_fpn.py',
     '../_base_/datasets/coco_instance_ms.py',
@@ -23,8 +26,11 @@ model = dict(
         stage_with_dcn=(False, True, True, True),
         plugins=[
             dict(
-                cfg=dict(type='ContextBlock', ratio=1. / 4),
+                cfg=dict(type='ContextBlock', ratio=1.0 / 4),
                 stages=(False, True, True, True),
-                position='after_conv3')
-        ]),
-    neck=dict(in_channels=[256, 512, 1024, 2048]))
+                position='after_conv3',
+            )
+        ],
+    ),
+    neck=dict(in_channels=[256, 512, 1024, 2048]),
+)

@@ -1,8 +1,9 @@
 """Cascade R-CNN with ResNet-101 on COCO, 12 epochs.
 
-Factorized Attention, Table 5: 42.8 box AP. Not run by this project. Recipe: mmdet's for 12 epochs; the paper copies
-the figure from Cascade R-CNN's.
+Factorized Attention, Table 5: 42.8 box AP. Not run by this project. Recipe: mmdet's for 12 epochs;
+the paper copies the figure from Cascade R-CNN's.
 """
+
 _base_ = [
     '../_base_/models/cascade-rcnn_fpn.py',
     '../_base_/datasets/coco_detection.py',
@@ -18,5 +19,7 @@ model = dict(
         depth=101,
         frozen_stages=1,
         norm_eval=True,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained)),
-    neck=dict(in_channels=[256, 512, 1024, 2048]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained),
+    ),
+    neck=dict(in_channels=[256, 512, 1024, 2048]),
+)

@@ -1,8 +1,13 @@
 """ConvNeXt-S on ImageNet-1k.
 
-L2ViT, Table 2: 83.1 % top-1, 50 M parameters, 8.7 G FLOPs. Not run by this project. Model: mmpretrain's. Recipe:
-Swin's, where the authors' own differs. The table calls it ConvNeXt-T.
+L2ViT, Table 2: 83.1 % top-1, 50 M parameters, 8.7 G FLOPs. Not run by this project. Model:
+mmpretrain's. Recipe: Swin's, where the authors' own differs. The table calls it ConvNeXt-T.
 """
+
 _base_ = ['../_base_/recipes/grid_300e_in1k.py']
 
-model = dict(backbone=dict(type='ConvNeXt', arch='small', drop_path_rate=0.4), neck=None, head=dict(in_channels=768))
+model = dict(
+    backbone=dict(type='ConvNeXt', arch='small', drop_path_rate=0.4),
+    neck=None,
+    head=dict(in_channels=768),
+)

@@ -1,8 +1,10 @@
 """DANet with ResNet-101 on ADE20K, 160 000 iterations.
 
-Focal Transformer, Table 12: 45.3 mIoU, 69 M parameters, 1119 G FLOPs. Not run by this project. Initial weights are
+Focal Transformer, Table 12: 45.3 mIoU, 69 M parameters, 1119 G FLOPs. Not run by this project.
+Initial weights are
 random: name a checkpoint in model.backbone.init_cfg. Model and recipe: mmseg's.
 """
+
 _base_ = [
     '../_base_/models/segmentor.py',
     '../_base_/datasets/ade20k_512x512.py',
@@ -19,7 +21,8 @@ model = dict(
         strides=(1, 2, 1, 1),
         contract_dilation=True,
         norm_cfg=norm_cfg,
-        norm_eval=False),
+        norm_eval=False,
+    ),
     decode_head=dict(
         type='DAHead',
         pam_channels=64,
@@ -29,9 +32,11 @@ model = dict(
         dropout_ratio=0.1,
         num_classes=150,
         norm_cfg=norm_cfg,
-        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it warns;
-        # for the mean over the others set reduction='mean' and avg_non_ignore=True.
-        loss_decode=dict(type='CrossEntropyLoss', reduction='none')),
+        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default,
+        # of which it warns; for the mean over the others set reduction='mean' and
+        # avg_non_ignore=True.
+        loss_decode=dict(type='CrossEntropyLoss', reduction='none'),
+    ),
     auxiliary_head=dict(
         type='FCNHead',
         in_channels=1024,
@@ -42,4 +47,6 @@ model = dict(
         dropout_ratio=0.1,
         num_classes=150,
         norm_cfg=norm_cfg,
-        loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4)))
+        loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4),
+    ),
+)

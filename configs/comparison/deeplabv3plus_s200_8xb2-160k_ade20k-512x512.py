@@ -1,8 +1,10 @@
 """DeepLabv3+ with ResNeSt-200 on ADE20K, 160 000 iterations.
 
-Focal Transformer, Table 12: 48.4 mIoU, 88 M parameters, 1381 G FLOPs. Not run by this project. Initial weights are
+Focal Transformer, Table 12: 48.4 mIoU, 88 M parameters, 1381 G FLOPs. Not run by this project.
+Initial weights are
 random: name a checkpoint in model.backbone.init_cfg. Model and recipe: mmseg's.
 """
+
 _base_ = [
     '../_base_/models/segmentor.py',
     '../_base_/datasets/ade20k_512x512.py',
@@ -23,7 +25,8 @@ model = dict(
         radix=2,
         reduction_factor=4,
         avg_down_stride=True,
-        norm_eval=False),
+        norm_eval=False,
+    ),
     decode_head=dict(
         type='DepthwiseSeparableASPPHead',
         in_channels=2048,
@@ -35,9 +38,11 @@ model = dict(
         dropout_ratio=0.1,
         num_classes=150,
         norm_cfg=norm_cfg,
-        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it warns;
-        # for the mean over the others set reduction='mean' and avg_non_ignore=True.
-        loss_decode=dict(type='CrossEntropyLoss', reduction='none')),
+        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default,
+        # of which it warns; for the mean over the others set reduction='mean' and
+        # avg_non_ignore=True.
+        loss_decode=dict(type='CrossEntropyLoss', reduction='none'),
+    ),
     auxiliary_head=dict(
         type='FCNHead',
         in_channels=1024,
@@ -48,4 +53,6 @@ model = dict(
         dropout_ratio=0.1,
         num_classes=150,
         norm_cfg=norm_cfg,
-        loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4)))
+        loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4),
+    ),
+)

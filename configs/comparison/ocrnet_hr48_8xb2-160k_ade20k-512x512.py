@@ -1,8 +1,10 @@
 """OCRNet with HRNet-W48 on ADE20K, 160 000 iterations.
 
-Focal Transformer, Table 12: 45.7 mIoU, 71 M parameters, 664 G FLOPs. Not run by this project. Initial weights are
+Focal Transformer, Table 12: 45.7 mIoU, 71 M parameters, 664 G FLOPs. Not run by this project.
+Initial weights are
 random: name a checkpoint in model.backbone.init_cfg. Model and recipe: mmseg's.
 """
+
 _base_ = [
     '../_base_/models/segmentor.py',
     '../_base_/datasets/ade20k_512x512.py',
@@ -15,15 +17,41 @@ channels = [48, 96, 192, 384]
 model = dict(
     type='CascadeEncoderDecoder',
     num_stages=2,
-    backbone=dict(type='HRNet', norm_cfg=norm_cfg, norm_eval=False, extra=dict(
-            stage1=dict(num_modules=1, num_branches=1, block='BOTTLENECK', num_blocks=(4,), num_channels=(64,)),
-            stage2=dict(num_modules=1, num_branches=2, block='BASIC', num_blocks=(4, 4), num_channels=(48, 96)),
+    backbone=dict(
+        type='HRNet',
+        norm_cfg=norm_cfg,
+        norm_eval=False,
+        extra=dict(
+            stage1=dict(
+                num_modules=1,
+                num_branches=1,
+                block='BOTTLENECK',
+                num_blocks=(4,),
+                num_channels=(64,),
+            ),
+            stage2=dict(
+                num_modules=1,
+                num_branches=2,
+                block='BASIC',
+                num_blocks=(4, 4),
+                num_channels=(48, 96),
+            ),
             stage3=dict(
-                num_modules=4, num_branches=3, block='BASIC',
-                num_blocks=(4, 4, 4), num_channels=(48, 96, 192)),
+                num_modules=4,
+                num_branches=3,
+                block='BASIC',
+                num_blocks=(4, 4, 4),
+                num_channels=(48, 96, 192),
+            ),
             stage4=dict(
-                num_modules=3, num_branches=4, block='BASIC',
-                num_blocks=(4, 4, 4, 4), num_channels=(48, 96, 192, 384)))),
+                num_modules=3,
+                num_branches=4,
+                block='BASIC',
+                num_blocks=(4, 4, 4, 4),
+                num_channels=(48, 96, 192, 384),
+            ),
+        ),
+    ),
     decode_head=[
         dict(
             type='FCNHead',
@@ -37,9 +65,11 @@ model = dict(
             dropout_ratio=-1,
             num_classes=150,
             norm_cfg=norm_cfg,
-            # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it
-            # warns; for the mean over the others set reduction='mean' and avg_non_ignore=True.
-            loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4)),
+            # The model takes the mean over all pixels, ignored ones included. This is mmseg's
+            # default, of which it warns; for the mean over the others set reduction='mean' and
+            # avg_non_ignore=True.
+            loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4),
+        ),
         dict(
             type='OCRHead',
             channels=512,
@@ -50,5 +80,7 @@ model = dict(
             dropout_ratio=-1,
             num_classes=150,
             norm_cfg=norm_cfg,
-            loss_decode=dict(type='CrossEntropyLoss', reduction='none'))
-    ])
+            loss_decode=dict(type='CrossEntropyLoss', reduction='none'),
+        ),
+    ],
+)

@@ -1,7 +1,9 @@
 """RetinaNet with Twins-SVT-L on COCO, 12 epochs.
 
-L2ViT, Table 4: 45.7 box AP, 111 M parameters, 455 G FLOPs. Not run by this project. Trained like Swin here.
+L2ViT, Table 4: 45.7 box AP, 111 M parameters, 455 G FLOPs. Not run by this project. Trained like
+Swin here.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']
 
 # A checkpoint of twins-svt-l_8xb128_in1k.py.
@@ -13,5 +15,7 @@ model = dict(
         qkv_bias=True,
         norm_after_stage=[False, False, False, True],
         drop_path_rate=0.5,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[256, 512, 1024]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[256, 512, 1024]),
+)

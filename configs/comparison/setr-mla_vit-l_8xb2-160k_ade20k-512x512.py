@@ -1,9 +1,10 @@
 """SETR-MLA with ViT-L on ADE20K, 160 000 iterations.
 
-Focal Transformer, Table 12: 50.3 mIoU, 308 M parameters. Not run by this project. Initial weights are random: name a
-checkpoint in model.backbone.init_cfg. Model and recipe: mmseg's. The paper does not say which of SETR's decoders it
-is; its 50.3 is that of MLA. Inference.
+Focal Transformer, Table 12: 50.3 mIoU, 308 M parameters. Not run by this project. Initial weights
+are random: name a checkpoint in model.backbone.init_cfg. Model and recipe: mmseg's. The paper does
+not say which of SETR's decoders it is; its 50.3 is that of MLA. Inference.
 """
+
 _base_ = [
     '../_base_/models/segmentor.py',
     '../_base_/datasets/ade20k_512x512.py',
@@ -22,13 +23,15 @@ model = dict(
         out_indices=(5, 11, 17, 23),
         norm_cfg=dict(type='LN', eps=1e-6),
         with_cls_token=False,
-        interpolate_mode='bilinear'),
+        interpolate_mode='bilinear',
+    ),
     neck=dict(
         type='MLANeck',
         in_channels=[1024, 1024, 1024, 1024],
         out_channels=256,
         norm_cfg=norm_cfg,
-        act_cfg=dict(type='ReLU')),
+        act_cfg=dict(type='ReLU'),
+    ),
     decode_head=dict(
         type='SETRMLAHead',
         in_channels=(256, 256, 256, 256),
@@ -38,9 +41,11 @@ model = dict(
         mla_channels=128,
         num_classes=150,
         norm_cfg=norm_cfg,
-        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it warns;
-        # for the mean over the others set reduction='mean' and avg_non_ignore=True.
-        loss_decode=dict(type='CrossEntropyLoss', reduction='none')),
+        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default,
+        # of which it warns; for the mean over the others set reduction='mean' and
+        # avg_non_ignore=True.
+        loss_decode=dict(type='CrossEntropyLoss', reduction='none'),
+    ),
     auxiliary_head=[
         dict(
             type='FCNHead',
@@ -53,6 +58,9 @@ model = dict(
             concat_input=False,
             num_classes=150,
             norm_cfg=norm_cfg,
-            loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4)) for index in range(4)
+            loss_decode=dict(type='CrossEntropyLoss', reduction='none', loss_weight=0.4),
+        )
+        for index in range(4)
     ],
-    test_cfg=dict(mode='slide', crop_size=(512, 512), stride=(341, 341)))
+    test_cfg=dict(mode='slide', crop_size=(512, 512), stride=(341, 341)),
+)

@@ -1,8 +1,10 @@
 """XCiT-S24/16 on ImageNet-1k.
 
-L2ViT, Table 2: 83.9 % top-1, 48 M parameters, 9.1 G FLOPs. Not run by this project. Model: mmpretrain's. Recipe:
-DeiT's, where the authors' own differs. The accuracy is of a training with a teacher, which this is not.
+L2ViT, Table 2: 83.9 % top-1, 48 M parameters, 9.1 G FLOPs. Not run by this project. Model:
+mmpretrain's. Recipe: DeiT's, where the authors' own differs. The accuracy is of a training with a
+teacher, which this is not.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 model = dict(
@@ -15,5 +17,7 @@ model = dict(
         qkv_bias=True,
         layer_scale_init_value=1e-5,
         tokens_norm=True,
-        out_type='cls_token'),
-    head=dict(in_channels=384))
+        out_type='cls_token',
+    ),
+    head=dict(in_channels=384),
+)

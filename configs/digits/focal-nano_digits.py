@@ -3,6 +3,7 @@
 Run by this project: 51.7 % top-1 and 87.4 % top-5 with a schedule of 4 epochs.
 lab/docs/attention_study.md looks at what it attends.
 """
+
 _base_ = ['../_base_/recipes/classifier_digits.py']
 
 model = dict(
@@ -13,5 +14,7 @@ model = dict(
         focal_windows=(5, 3, 1, 1),
         expand_size=2,
         img_size=64,
-        drop_path_rate=0.0),
-    head=dict(in_channels=192))
+        drop_path_rate=0.0,
+    ),
+    head=dict(in_channels=192),
+)

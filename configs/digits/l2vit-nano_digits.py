@@ -3,6 +3,7 @@
 Run by this project: 80.8 % top-1 and 97.6 % top-5 with a schedule of 8 epochs.
 lab/docs/attention_study.md looks at what it attends.
 """
+
 _base_ = ['../_base_/recipes/classifier_digits.py']
 
 model = dict(
@@ -12,5 +13,7 @@ model = dict(
         window_size=4,
         img_size=64,
         drop_path_rate=0.0,
-        out_indices=(2,)),
-    head=dict(in_channels=96))
+        out_indices=(2,),
+    ),
+    head=dict(in_channels=96),
+)

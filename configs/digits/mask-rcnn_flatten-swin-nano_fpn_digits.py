@@ -1,8 +1,10 @@
 """Mask R-CNN with a tiny FLatten-Swin on the digit scenes, from random weights on two CPU cores.
 
-`make demo` trains it. Run by this project: 0.652 box mAP and 0.650 mask mAP on the 200 held-out scenes (0.474, 0.597
-and 0.652 box mAP after 2, 4 and 6 epochs) after 359 s on one thread of a busy 2-core machine.
+`make demo` trains it. Run by this project: 0.652 box mAP and 0.650 mask mAP on the 200 held-out
+scenes (0.474, 0.597 and 0.652 box mAP after 2, 4 and 6 epochs) after 359 s on one thread of a busy
+2-core machine.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_digits.py']
 
 model = dict(
@@ -12,5 +14,7 @@ model = dict(
         attn_types='LLSS',
         img_size=160,
         softmax_window=5,
-        drop_path_rate=0.0),
-    neck=dict(in_channels=[32, 64, 128, 256]))
+        drop_path_rate=0.0,
+    ),
+    neck=dict(in_channels=[32, 64, 128, 256]),
+)

@@ -1,9 +1,12 @@
 """PSMNet of reduced width on stereo pairs of digit scenes, from random weights on a CPU.
 
-Run by this project: 1.701 and 1.570 px end-point error on the 80 held-out pairs with seeds 0 and 1, where their mean
-disparity gives 4.858; 175 s on one thread of a shared 2-core machine.
+Run by this project: 1.701 and 1.570 px end-point error on the 80 held-out pairs with seeds 0 and 1,
+where their mean disparity gives 4.858; 175 s on one thread of a shared 2-core machine.
 """
+
 _base_ = [
-    '../_base_/models/psmnet_tiny.py', '../_base_/datasets/digits_stereo.py', '../_base_/schedules/stereo_adam_6e.py',
-    '../_base_/default_runtime.py'
+    '../_base_/models/psmnet_tiny.py',
+    '../_base_/datasets/digits_stereo.py',
+    '../_base_/schedules/stereo_adam_6e.py',
+    '../_base_/default_runtime.py',
 ]

@@ -1,10 +1,14 @@
 """RetinaNet with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU.
 
-Run by this project: 0.611 box mAP on the 200 held-out scenes after 520 s on one thread of a busy 2-core machine.
+Run by this project: 0.611 box mAP on the 200 held-out scenes after 520 s on one thread of a busy
+2-core machine.
 """
+
 _base_ = [
-    '../_base_/models/retinanet_fpn_nano.py', '../_base_/datasets/digits_coco_det.py',
-    '../_base_/schedules/digits_15e.py', '../_base_/default_runtime.py'
+    '../_base_/models/retinanet_fpn_nano.py',
+    '../_base_/datasets/digits_coco_det.py',
+    '../_base_/schedules/digits_15e.py',
+    '../_base_/default_runtime.py',
 ]
 model = dict(
     backbone=dict(
@@ -13,5 +17,7 @@ model = dict(
         attn_types='LLSS',
         img_size=160,
         softmax_window=5,
-        drop_path_rate=0.0),
-    neck=dict(in_channels=[64, 128, 256]))
+        drop_path_rate=0.0,
+    ),
+    neck=dict(in_channels=[64, 128, 256]),
+)

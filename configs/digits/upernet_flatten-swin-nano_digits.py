@@ -1,12 +1,16 @@
 """UperNet with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU.
 
-Run by this project: 38.8 % mIoU and 91.1 % aAcc on the 200 held-out scenes (10.2, 15.4 and 32.2 % mIoU after 500, 1000
-and 1500 iterations) after 47 minutes on one thread of a busy 2-core machine. Group norms and the rate are both needed:
-with batch norms in the heads 13.6 %, at a rate of 1e-3 12.1 %, with both 9.3 %.
+Run by this project: 38.8 % mIoU and 91.1 % aAcc on the 200 held-out scenes (10.2, 15.4 and 32.2 %
+mIoU after 500, 1000 and 1500 iterations) after 47 minutes on one thread of a busy 2-core machine.
+Group norms and the rate are both needed: with batch norms in the heads 13.6 %, at a rate of 1e-3
+12.1 %, with both 9.3 %.
 """
+
 _base_ = [
-    '../_base_/models/upernet_nano.py', '../_base_/datasets/digits_seg.py', '../_base_/schedules/digits_2k.py',
-    '../_base_/default_runtime.py'
+    '../_base_/models/upernet_nano.py',
+    '../_base_/datasets/digits_seg.py',
+    '../_base_/schedules/digits_2k.py',
+    '../_base_/default_runtime.py',
 ]
 model = dict(
     backbone=dict(
@@ -15,5 +19,7 @@ model = dict(
         attn_types='LLSS',
         img_size=160,
         softmax_window=5,
-        drop_path_rate=0.0))
+        drop_path_rate=0.0,
+    )
+)
 optim_wrapper = dict(optimizer=dict(lr=3e-3))

@@ -2,6 +2,7 @@
 
 Factorized Attention, Table 4: 41.3 box AP, 36.6 mask AP. Not run by this project.
 """
+
 _base_ = ['./mask-rcnn_r50_fpn_32xb2-24e_coco.py']
 
 # torchvision's ResNet-101.

@@ -1,12 +1,19 @@
-"""CSwin-B on ImageNet-1k at 384 x 384, the baseline of FLatten-CSwin-B at that size: CSwin's own recipe.
+"""CSwin-B on ImageNet-1k at 384 x 384, the baseline of FLatten-CSwin-B at that size: CSwin's own
+recipe.
 
-FLatten Transformer, Table 8 (from CSwin's paper): 85.4 % top-1, 78 M parameters, 47.0 G FLOPs. Not run by this project.
-Recipe: the fine-tuning command of CSwin's README, which has weaker Mixup and CutMix. It starts from the averaged
-weights of a checkpoint of cswin-b_8xb128_in1k.py, as CSwin's does. The authors train in mixed precision, here `--amp`.
+FLatten Transformer, Table 8 (from CSwin's paper): 85.4 % top-1, 78 M parameters, 47.0 G FLOPs. Not
+run by this project.
+Recipe: the fine-tuning command of CSwin's README, which has weaker Mixup and CutMix. It starts from
+    the averaged
+weights of a checkpoint of cswin-b_8xb128_in1k.py, as CSwin's does. The authors train in mixed
+precision, here `--amp`.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_cswin_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384_cswin.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs32_cswin_384.py',
+    '../_base_/schedules/imagenet_adamw_30e_384_cswin.py',
+    '../_base_/default_runtime.py',
 ]
 load_from = 'checkpoints/cswin-b_in1k.pth'
 
@@ -17,6 +24,8 @@ model = dict(
         attn_types='SSSS',
         img_size=384,
         softmax_split=(1, 2, 12, 12),
-        drop_path_rate=0.7),
+        drop_path_rate=0.7,
+    ),
     head=dict(in_channels=768),
-    train_cfg=dict(augments=[dict(type='Mixup', alpha=0.1), dict(type='CutMix', alpha=0.1)]))
+    train_cfg=dict(augments=[dict(type='Mixup', alpha=0.1), dict(type='CutMix', alpha=0.1)]),
+)

@@ -1,11 +1,19 @@
 """CSwin-S on ImageNet-1k, the baseline of FLatten-CSwin-S: CSwin's own recipe.
 
-FLatten Transformer, Table 8 (from CSwin's paper): 83.6 % top-1, 35 M parameters, 6.9 G FLOPs. Not run by this
-project. Recipe: the command of CSwin's README for this size.
+FLatten Transformer, Table 8 (from CSwin's paper): 83.6 % top-1, 35 M parameters, 6.9 G FLOPs. Not
+run by this project. Recipe: the command of CSwin's README for this size.
 """
+
 _base_ = ['../_base_/recipes/cswin_310e_in1k.py']
 
 arch = dict(embed_dims=64, depths=(2, 4, 32, 2), num_heads=(2, 4, 8, 16))
 model = dict(
-    backbone=dict(type='mmflatten.FLattenCSwin', arch=arch, attn_types='SSSS', img_size=224, drop_path_rate=0.4),
-    head=dict(in_channels=512))
+    backbone=dict(
+        type='mmflatten.FLattenCSwin',
+        arch=arch,
+        attn_types='SSSS',
+        img_size=224,
+        drop_path_rate=0.4,
+    ),
+    head=dict(in_channels=512),
+)

@@ -2,6 +2,7 @@
 
 FLatten Transformer, Table 8: 84.5 % top-1, 75 M parameters, 15.0 G FLOPs. Not run by this project.
 """
+
 _base_ = ['./flatten-cswin-t_8xb256_in1k.py']
 
 model = dict(backbone=dict(arch='base', drop_path_rate=0.5), head=dict(in_channels=768))

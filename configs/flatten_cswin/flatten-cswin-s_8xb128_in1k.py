@@ -2,6 +2,7 @@
 
 FLatten Transformer, Table 8: 83.8 % top-1, 35 M parameters, 6.9 G FLOPs. Not run by this project.
 """
+
 _base_ = ['./flatten-cswin-t_8xb256_in1k.py']
 
 model = dict(backbone=dict(arch='small', drop_path_rate=0.4))

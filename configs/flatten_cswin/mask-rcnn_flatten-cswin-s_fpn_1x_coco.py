@@ -2,6 +2,7 @@
 
 No paper reports it. Not run by this project. Trained like FLatten-CSwin-T.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
 # A checkpoint of flatten-cswin-s_8xb128_in1k.py.
@@ -12,5 +13,7 @@ model = dict(
         arch='small',
         attn_types='LLSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 256, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 256, 512]),
+)

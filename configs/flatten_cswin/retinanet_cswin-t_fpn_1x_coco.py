@@ -1,7 +1,9 @@
 """RetinaNet with CSwin-T on COCO, 12 epochs.
 
-The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run by this project.
+The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run
+by this project.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']
 
 # A checkpoint of cswin-t_8xb256_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -13,5 +15,7 @@ model = dict(
         arch=arch,
         attn_types='SSSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[128, 256, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[128, 256, 512]),
+)

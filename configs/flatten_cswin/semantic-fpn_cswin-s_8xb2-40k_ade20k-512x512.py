@@ -1,7 +1,9 @@
 """Semantic FPN with CSwin-S on ADE20K, 40 000 iterations.
 
-The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run by this project.
+The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run
+by this project.
 """
+
 _base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 
 # A checkpoint of cswin-s_8xb256_in1k.py.
@@ -13,5 +15,7 @@ model = dict(
         arch=arch,
         attn_types='SSSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 256, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 256, 512]),
+)

@@ -2,9 +2,11 @@
 
 No paper reports it. Not run by this project. Recipe: the same lab's Agent-Attention with PVT-T.
 """
+
 _base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 
-# A checkpoint of flatten-cswin-t_8xb256_in1k.py, or the official one after tools/convert_checkpoint.py.
+# A checkpoint of flatten-cswin-t_8xb256_in1k.py, or the official one after
+# tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-cswin-t_in1k.pth'
 model = dict(
     backbone=dict(
@@ -12,5 +14,7 @@ model = dict(
         arch='tiny',
         attn_types='LLSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 256, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 256, 512]),
+)

@@ -1,7 +1,9 @@
 """UperNet with CSwin-S on ADE20K, 160 000 iterations.
 
-The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run by this project.
+The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run
+by this project.
 """
+
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
 # A checkpoint of cswin-s_8xb256_in1k.py.
@@ -13,6 +15,8 @@ model = dict(
         arch=arch,
         attn_types='SSSS',
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
     decode_head=dict(in_channels=[64, 128, 256, 512]),
-    auxiliary_head=dict(in_channels=256))
+    auxiliary_head=dict(in_channels=256),
+)

@@ -2,6 +2,7 @@
 
 No paper reports it. Not run by this project. Trained like FLatten-CSwin-T.
 """
+
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
 # A checkpoint of flatten-cswin-s_8xb128_in1k.py.
@@ -12,6 +13,8 @@ model = dict(
         arch='small',
         attn_types='LLSS',
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
     decode_head=dict(in_channels=[64, 128, 256, 512]),
-    auxiliary_head=dict(in_channels=256))
+    auxiliary_head=dict(in_channels=256),
+)

@@ -1,11 +1,13 @@
 """UperNet with FLatten-CSwin-T on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Trained like FLatten-Swin-T, by the recipe of the same lab's
-Agent-Attention with Swin.
+No paper reports it. Not run by this project. Trained like FLatten-Swin-T, by the recipe of the same
+lab's Agent-Attention with Swin.
 """
+
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
-# A checkpoint of flatten-cswin-t_8xb256_in1k.py, or the official one after tools/convert_checkpoint.py.
+# A checkpoint of flatten-cswin-t_8xb256_in1k.py, or the official one after
+# tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-cswin-t_in1k.pth'
 model = dict(
     backbone=dict(
@@ -13,6 +15,8 @@ model = dict(
         arch='tiny',
         attn_types='LLSS',
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
     decode_head=dict(in_channels=[64, 128, 256, 512]),
-    auxiliary_head=dict(in_channels=256))
+    auxiliary_head=dict(in_channels=256),
+)

@@ -1,9 +1,11 @@
 """Mask R-CNN with FLatten-DeiT-T and a simple feature pyramid on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Neck: ViTDet's. Trained not for ViTDet's 100 epochs of large-scale jitter
-but like FLatten-Swin-T, by the recipe of the same lab's Agent-Attention with Swin, with multi-scale training. All
-blocks attend linearly over the whole map, so that no windows are needed.
+No paper reports it. Not run by this project. Neck: ViTDet's. Trained not for ViTDet's 100 epochs of
+large-scale jitter but like FLatten-Swin-T, by the recipe of the same lab's Agent-Attention with
+Swin, with multi-scale training. All blocks attend linearly over the whole map, so that no windows
+are needed.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
 # A checkpoint of flatten-deit-t_8xb128_in1k.py; none is released.
@@ -15,12 +17,23 @@ model = dict(
         attn_types='L',
         out_type='featmap',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(_delete_=True, type='mmflatten.SimpleFeaturePyramid', in_channels=192, out_channels=256, num_outs=5))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(
+        _delete_=True,
+        type='mmflatten.SimpleFeaturePyramid',
+        in_channels=192,
+        out_channels=256,
+        num_outs=5,
+    ),
+)
 
 # DeiT's class token and positions get no weight decay, as in classification.
 optim_wrapper = dict(
-    paramwise_cfg=dict(custom_keys={
-        'embed.cls_token': dict(decay_mult=0.0),
-        'embed.position': dict(decay_mult=0.0),
-    }))
+    paramwise_cfg=dict(
+        custom_keys={
+            'embed.cls_token': dict(decay_mult=0.0),
+            'embed.position': dict(decay_mult=0.0),
+        }
+    )
+)

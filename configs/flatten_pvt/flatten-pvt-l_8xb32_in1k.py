@@ -1,8 +1,9 @@
 """FLatten-PVT-L on ImageNet-1k.
 
-FLatten Transformer, Table 8: 83.4 % top-1, 50.6 M parameters, 10.4 G FLOPs. Not run by this project.
-The official file is `cfgs/flatten_pvt_b.yaml`.
+FLatten Transformer, Table 8: 83.4 % top-1, 50.6 M parameters, 10.4 G FLOPs. Not run by this
+project. The official file is `cfgs/flatten_pvt_b.yaml`.
 """
+
 _base_ = ['./flatten-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='large', drop_path_rate=0.3))

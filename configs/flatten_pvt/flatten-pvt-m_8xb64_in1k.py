@@ -2,6 +2,7 @@
 
 FLatten Transformer, Table 8: 83.0 % top-1, 37.2 M parameters, 7.0 G FLOPs. Not run by this project.
 """
+
 _base_ = ['./flatten-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='medium', drop_path_rate=0.3))

@@ -2,6 +2,7 @@
 
 FLatten Transformer, Table 8: 81.7 % top-1, 21.7 M parameters, 4.0 G FLOPs. Not run by this project.
 """
+
 _base_ = ['./flatten-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='small'))

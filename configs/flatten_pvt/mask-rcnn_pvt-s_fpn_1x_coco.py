@@ -1,9 +1,10 @@
 """Mask R-CNN with PVT-S on COCO, 12 epochs.
 
-Focal Transformer, Tables 3 and 10: 40.4 box AP, 37.8 mask AP, 44.1 M parameters, 245 G FLOPs; L2ViT, Table 4, has them
-too. Not run by this project.
+Focal Transformer, Tables 3 and 10: 40.4 box AP, 37.8 mask AP, 44.1 M parameters, 245 G FLOPs;
+L2ViT, Table 4, has them too. Not run by this project.
 Recipe: `detection/configs/mask_rcnn_pvt_s_fpn_1x_coco.py` of whai362/PVT.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
 
 # A checkpoint of pvt-s_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -14,5 +15,7 @@ model = dict(
         arch='small',
         attn_types='SSSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 320, 512]),
+)

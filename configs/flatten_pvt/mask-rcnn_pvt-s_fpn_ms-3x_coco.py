@@ -1,9 +1,12 @@
 """Mask R-CNN with PVT-S on COCO, 36 epochs.
 
-Focal Transformer, Table 4: 43.0 box AP, 39.9 mask AP, 44.1 M parameters, 245 G FLOPs. Not run by this project.
-Recipe: `detection/configs/mask_rcnn_pvt_s_fpn_1x_coco.py` of whai362/PVT, with 36 epochs and the shorter side of the
+Focal Transformer, Table 4: 43.0 box AP, 39.9 mask AP, 44.1 M parameters, 245 G FLOPs. Not run by
+this project.
+Recipe: `detection/configs/mask_rcnn_pvt_s_fpn_1x_coco.py` of whai362/PVT, with 36 epochs and the
+    shorter side of the
 images at 640 to 800, as PVT's paper has it; a config of that is not published.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x-pvt_coco.py']
 
 # A checkpoint of pvt-s_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -14,5 +17,7 @@ model = dict(
         arch='small',
         attn_types='SSSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 320, 512]),
+)

@@ -1,12 +1,13 @@
 """Mask R-CNN with PVT-T on COCO, 12 epochs.
 
-FLatten Transformer, Table 2a: 36.7 box AP, 35.1 mask AP, 33 M parameters, 240 G FLOPs. Not run by this project. Recipe:
-`detection/configs/mask_rcnn_pvt_t_fpn_1x_coco.py` of whai362/PVT.
+FLatten Transformer, Table 2a: 36.7 box AP, 35.1 mask AP, 33 M parameters, 240 G FLOPs. Not run by
+this project. Recipe: `detection/configs/mask_rcnn_pvt_t_fpn_1x_coco.py` of whai362/PVT.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
 
-# A checkpoint of pvt-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py. Its class token is left
-# behind, as in PVT's dense tasks.
+# A checkpoint of pvt-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py. Its
+# class token is left behind, as in PVT's dense tasks.
 pretrained = 'checkpoints/pvt-t_in1k.pth'
 model = dict(
     backbone=dict(
@@ -14,5 +15,7 @@ model = dict(
         arch='tiny',
         attn_types='SSSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 320, 512]),
+)

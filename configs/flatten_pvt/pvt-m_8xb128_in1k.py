@@ -1,8 +1,10 @@
 """PVT-M on ImageNet-1k, the baseline of FLatten-PVT-M: PVT's own model and recipe.
 
-FLatten Transformer, Table 8 (from PVT's paper): 81.2 % top-1, 44.2 M parameters, 6.7 G FLOPs. Not run by this project.
+FLatten Transformer, Table 8 (from PVT's paper): 81.2 % top-1, 44.2 M parameters, 6.7 G FLOPs. Not
+run by this project.
 Recipe: `configs/pvt/pvt_medium.py` of whai362/PVT.
 """
+
 _base_ = ['../_base_/recipes/pvt_300e_in1k.py']
 
 model = dict(
@@ -12,7 +14,9 @@ model = dict(
         attn_types='SSSS',
         with_cls_token=True,
         img_size=224,
-        drop_path_rate=0.3),
-    head=dict(in_channels=512))
+        drop_path_rate=0.3,
+    ),
+    head=dict(in_channels=512),
+)
 
 optim_wrapper = dict(clip_grad=dict(max_norm=1.0))

@@ -1,10 +1,12 @@
 """RetinaNet with PVT-L on COCO, 12 epochs.
 
-Focal Transformer, Tables 3 and 10: 42.6 box AP, 71.1 M parameters, 345 G FLOPs; L2ViT, Table 4, has them too. Not run
-by this project.
-Recipe: `detection/configs/retinanet_pvt_l_fpn_1x_coco.py` of whai362/PVT, without drop path; 1 image per GPU, on 8 GPUs
+Focal Transformer, Tables 3 and 10: 42.6 box AP, 71.1 M parameters, 345 G FLOPs; L2ViT, Table 4, has
+them too. Not run by this project.
+Recipe: `detection/configs/retinanet_pvt_l_fpn_1x_coco.py` of whai362/PVT, without drop path; 1
+    image per GPU, on 8 GPUs
 by the rate.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
 
 # A checkpoint of pvt-l_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -15,8 +17,10 @@ model = dict(
         arch='large',
         attn_types='SSSS',
         drop_path_rate=0.0,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[128, 320, 512]),
+)
 
 train_dataloader = dict(batch_size=1)
 optim_wrapper = dict(optimizer=dict(lr=1e-4 / 1.4))

@@ -1,9 +1,10 @@
 """RetinaNet with PVT-M on COCO, 12 epochs.
 
-Focal Transformer, Tables 3 and 10: 41.9 box AP, 53.9 M parameters, 283 G FLOPs; L2ViT, Table 4, has them too. Not run
-by this project.
+Focal Transformer, Tables 3 and 10: 41.9 box AP, 53.9 M parameters, 283 G FLOPs; L2ViT, Table 4, has
+them too. Not run by this project.
 Recipe: `detection/configs/retinanet_pvt_m_fpn_1x_coco.py` of whai362/PVT, without drop path.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
 
 # A checkpoint of pvt-m_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -14,5 +15,7 @@ model = dict(
         arch='medium',
         attn_types='SSSS',
         drop_path_rate=0.0,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[128, 320, 512]),
+)

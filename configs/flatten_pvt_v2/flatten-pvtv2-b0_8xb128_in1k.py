@@ -1,15 +1,27 @@
 """FLatten-PVTv2-B0 on ImageNet-1k.
 
-FLatten Transformer, Table 8: 71.1 % top-1 (the authors' log: 71.098), 3.6 M parameters, 0.6 G FLOPs.
-Not run by this project.
-Recipe: the official `cfgs/flatten_pvt_*.yaml` on 8 GPUs, as the authors' README runs them. All stages are linear, over
-the whole map, without spatial reduction. The paper lists 512 channels in the last stage; the code has 256, which fit.
+FLatten Transformer, Table 8: 71.1 % top-1 (the authors' log: 71.098), 3.6 M parameters, 0.6 G
+FLOPs. Not run by this project.
+Recipe: the official `cfgs/flatten_pvt_*.yaml` on 8 GPUs, as the authors' README runs them. All
+    stages are linear, over
+the whole map, without spatial reduction. The paper lists 512 channels in the last stage; the code
+has 256, which fit.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
-    backbone=dict(type='mmflatten.FLattenPVTv2', arch='b0', attn_types='LLLL', img_size=224, drop_path_rate=0.1),
-    head=dict(in_channels=256))
+    backbone=dict(
+        type='mmflatten.FLattenPVTv2',
+        arch='b0',
+        attn_types='LLLL',
+        img_size=224,
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=256),
+)

@@ -1,7 +1,9 @@
 """FLatten-PVTv2-B4 on ImageNet-1k.
 
-FLatten Transformer, Table 8: 84.0 % top-1, 51.8 M parameters, 10.7 G FLOPs. Not run by this project.
+FLatten Transformer, Table 8: 84.0 % top-1, 51.8 M parameters, 10.7 G FLOPs. Not run by this
+project.
 """
+
 _base_ = ['./flatten-pvtv2-b0_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='b4', drop_path_rate=0.3), head=dict(in_channels=512))

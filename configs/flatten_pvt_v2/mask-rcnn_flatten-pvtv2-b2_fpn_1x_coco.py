@@ -1,8 +1,9 @@
 """Mask R-CNN with FLatten-PVTv2-B2 on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Trained like B1, with the drop path that the same lab gives PVT-S, which
-has the depth of B2.
+No paper reports it. Not run by this project. Trained like B1, with the drop path that the same lab
+gives PVT-S, which has the depth of B2.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
 
 # A checkpoint of flatten-pvtv2-b2_8xb128_in1k.py; none is released.
@@ -13,5 +14,7 @@ model = dict(
         arch='b2',
         attn_types='LLLL',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 320, 512]),
+)

@@ -3,8 +3,16 @@
 FLatten Transformer, Table 8 (from PVTv2's paper): 78.7 % top-1, 13.1 M parameters, 2.1 G FLOPs.
 Not run by this project. Recipe: `configs/pvt_v2/pvt_v2_b1.py` of whai362/PVT.
 """
+
 _base_ = ['../_base_/recipes/pvt_300e_in1k.py']
 
 model = dict(
-    backbone=dict(type='mmflatten.FLattenPVTv2', arch='b1', attn_types='SSSS', img_size=224, drop_path_rate=0.1),
-    head=dict(in_channels=512))
+    backbone=dict(
+        type='mmflatten.FLattenPVTv2',
+        arch='b1',
+        attn_types='SSSS',
+        img_size=224,
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=512),
+)

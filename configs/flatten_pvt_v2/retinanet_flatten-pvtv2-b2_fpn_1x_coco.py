@@ -2,6 +2,7 @@
 
 No paper reports it. Not run by this project. Trained like B1.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
 
 # A checkpoint of flatten-pvtv2-b2_8xb128_in1k.py; none is released.
@@ -12,5 +13,7 @@ model = dict(
         arch='b2',
         attn_types='LLLL',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[128, 320, 512]),
+)

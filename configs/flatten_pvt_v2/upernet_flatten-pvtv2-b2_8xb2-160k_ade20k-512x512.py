@@ -2,6 +2,7 @@
 
 No paper reports it. Not run by this project. Trained like B1.
 """
+
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
 # A checkpoint of flatten-pvtv2-b2_8xb128_in1k.py; none is released.
@@ -12,6 +13,8 @@ model = dict(
         arch='b2',
         attn_types='LLLL',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
     decode_head=dict(in_channels=[64, 128, 320, 512]),
-    auxiliary_head=dict(in_channels=320))
+    auxiliary_head=dict(in_channels=320),
+)

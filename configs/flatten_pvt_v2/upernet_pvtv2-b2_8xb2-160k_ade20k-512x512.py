@@ -1,7 +1,9 @@
 """UperNet with PVTv2-B2 on ADE20K, 160 000 iterations.
 
-The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run by this project.
+The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1). Not run
+by this project.
 """
+
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
 # A checkpoint of pvtv2-b2_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -12,6 +14,8 @@ model = dict(
         arch='b2',
         attn_types='SSSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
     decode_head=dict(in_channels=[64, 128, 320, 512]),
-    auxiliary_head=dict(in_channels=320))
+    auxiliary_head=dict(in_channels=320),
+)

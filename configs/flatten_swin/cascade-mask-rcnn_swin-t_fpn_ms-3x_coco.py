@@ -1,9 +1,10 @@
 """Cascade Mask R-CNN with Swin-T on COCO, 36 epochs.
 
-FLatten Transformer, Table 2b: 50.4 box AP, 43.7 mask AP, 86 M parameters, 745 G FLOPs; Focal Transformer, Table 5: 50.5
-box AP, 85.6 M and 742 G. Not run by this project. Recipe: Swin's own, with a drop path of 0.2
-(FLatten-Swin-T here: 0.1).
+FLatten Transformer, Table 2b: 50.4 box AP, 43.7 mask AP, 86 M parameters, 745 G FLOPs; Focal
+Transformer, Table 5: 50.5 box AP, 85.6 M and 742 G. Not run by this project. Recipe: Swin's own,
+with a drop path of 0.2 (FLatten-Swin-T here: 0.1).
 """
+
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']
 
 # A checkpoint of swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -14,5 +15,7 @@ model = dict(
         arch='tiny',
         attn_types='SSSS',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)

@@ -1,8 +1,9 @@
 """Mask R-CNN with Swin-T on COCO, 12 epochs.
 
-FLatten Transformer, Table 2a: 43.7 box AP, 39.8 mask AP, 48 M parameters, 267 G FLOPs. Not run by this project.
-Trained like FLatten-Swin-T.
+FLatten Transformer, Table 2a: 43.7 box AP, 39.8 mask AP, 48 M parameters, 267 G FLOPs. Not run by
+this project. Trained like FLatten-Swin-T.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
 # A checkpoint of swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -13,5 +14,7 @@ model = dict(
         arch='tiny',
         attn_types='SSSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)

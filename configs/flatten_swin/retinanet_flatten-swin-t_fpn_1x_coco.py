@@ -1,11 +1,13 @@
 """RetinaNet with FLatten-Swin-T on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Optimizer and drop path as in mask-rcnn_flatten-swin-t_fpn_1x_coco.py;
-images at the single scale of the 1x schedule.
+No paper reports it. Not run by this project. Optimizer and drop path as in
+mask-rcnn_flatten-swin-t_fpn_1x_coco.py; images at the single scale of the 1x schedule.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']
 
-# A checkpoint of flatten-swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
+# A checkpoint of flatten-swin-t_8xb128_in1k.py, or the official one after
+# tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-swin-t_in1k.pth'
 model = dict(
     backbone=dict(
@@ -13,5 +15,7 @@ model = dict(
         arch='tiny',
         attn_types='LLSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[192, 384, 768]),
+)

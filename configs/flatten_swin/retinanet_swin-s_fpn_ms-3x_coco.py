@@ -3,6 +3,7 @@
 Focal Transformer, Table 4: 46.4 box AP, 59.8 M parameters, 335 G FLOPs. Not run by this project.
 Trained by Focal's authors like Focal-S (sec. 4.2), hence its drop path and scales.
 """
+
 _base_ = ['../_base_/recipes/retinanet_ms-3x_coco.py']
 
 # A checkpoint of swin-s_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -13,5 +14,7 @@ model = dict(
         arch='small',
         attn_types='SSSS',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[192, 384, 768]),
+)

@@ -1,8 +1,9 @@
 """RetinaNet with Swin-T on COCO, 12 epochs, settings of retinanet_flatten-swin-t.
 
-The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1); in its own recipe it is
-retinanet_swin-t_fpn_1x_coco.py. Not run by this project.
+The baseline for a comparison in "the exact same settings" (FLatten Transformer, sec. 5.1); in its
+own recipe it is retinanet_swin-t_fpn_1x_coco.py. Not run by this project.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']
 
 # A checkpoint of swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -13,5 +14,7 @@ model = dict(
         arch='tiny',
         attn_types='SSSS',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[192, 384, 768]),
+)

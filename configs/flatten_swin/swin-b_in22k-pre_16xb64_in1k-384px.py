@@ -1,12 +1,17 @@
 """Swin-B on ImageNet-1k at 384 x 384, fine-tuned for 30 epochs from ImageNet-22k.
 
-L2ViT, Table 3 (from Swin's paper): 86.4 % top-1, 88 M parameters, 47.0 G FLOPs. Not run by this project.
-Recipe: Swin's, with a batch of 1024 (there 8 GPUs x 64 images, accumulated twice). Swin's code starts the head from the
+L2ViT, Table 3 (from Swin's paper): 86.4 % top-1, 88 M parameters, 47.0 G FLOPs. Not run by this
+project.
+Recipe: Swin's, with a batch of 1024 (there 8 GPUs x 64 images, accumulated twice). Swin's code
+    starts the head from the
 rows of the 22k head that the 1000 classes have; here it starts anew.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs32_384.py',
+    '../_base_/schedules/imagenet_adamw_30e_384.py',
+    '../_base_/default_runtime.py',
 ]
 # Swin-B's official weights from ImageNet-22k at this size, after tools/convert_checkpoint.py.
 load_from = 'checkpoints/swin_base_patch4_window12_384_22k.pth'
@@ -18,8 +23,10 @@ model = dict(
         attn_types='SSSS',
         img_size=384,
         softmax_window=12,
-        drop_path_rate=0.2),
-    head=dict(in_channels=1024))
+        drop_path_rate=0.2,
+    ),
+    head=dict(in_channels=1024),
+)
 
 train_dataloader = dict(batch_size=64)
 optim_wrapper = dict(optimizer=dict(lr=2e-5 * 1024 / 512))

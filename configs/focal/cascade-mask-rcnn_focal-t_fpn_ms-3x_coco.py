@@ -1,9 +1,11 @@
 """Cascade Mask R-CNN with Focal-T on COCO, 36 epochs.
 
-Focal Transformer, Table 5: 51.5 box AP, 86.7 M parameters, 770 G FLOPs. Not run by this project. Recipe: sec. 4.2 and,
-for this detector, Swin's paper (sec. 4.2), which trains it with the same optimizer; the authors' detection code is not
+Focal Transformer, Table 5: 51.5 box AP, 86.7 M parameters, 770 G FLOPs. Not run by this project.
+Recipe: sec. 4.2 and, for this detector, Swin's paper (sec. 4.2), which trains it with the same
+    optimizer; the authors' detection code is not
 published. Multi-scale training as in mask-rcnn_focal-t_fpn_ms-3x_coco.py.
 """
+
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']
 
 # A checkpoint of focal-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -16,5 +18,7 @@ model = dict(
         expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)

@@ -1,7 +1,9 @@
 """Mask R-CNN with Focal-B on COCO, 36 epochs.
 
-Focal Transformer, Table 4: 49.0 box AP, 43.7 mask AP, 110.0 M parameters, 533 G FLOPs. Not run by this project.
+Focal Transformer, Table 4: 49.0 box AP, 43.7 mask AP, 110.0 M parameters, 533 G FLOPs. Not run by
+this project.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']
 
 # A checkpoint of focal-b_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -14,5 +16,7 @@ model = dict(
         expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[128, 256, 512, 1024]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[128, 256, 512, 1024]),
+)

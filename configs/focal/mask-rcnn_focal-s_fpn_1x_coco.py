@@ -1,7 +1,9 @@
 """Mask R-CNN with Focal-S on COCO, 12 epochs.
 
-Focal Transformer, Table 10: 47.4 box AP, 42.8 mask AP, 71.2 M parameters, 401 G FLOPs. Not run by this project.
+Focal Transformer, Table 10: 47.4 box AP, 42.8 mask AP, 71.2 M parameters, 401 G FLOPs. Not run by
+this project.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 
 # A checkpoint of focal-s_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -14,5 +16,7 @@ model = dict(
         expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)

@@ -1,8 +1,9 @@
 """Mask R-CNN with Focal-T of depths 2-2-2-2 on COCO, 12 epochs.
 
-Focal Transformer, Table 8: 40.5 box AP, 37.6 mask AP (44.8 and 41.0 with 2-2-6-2). Not run by this project. Trained
-like Focal-T.
+Focal Transformer, Table 8: 40.5 box AP, 37.6 mask AP (44.8 and 41.0 with 2-2-6-2). Not run by this
+project. Trained like Focal-T.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 
 # A checkpoint of focal-t_8xb128_in1k_depths-2-2-2-2.py.
@@ -15,5 +16,7 @@ model = dict(
         expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)

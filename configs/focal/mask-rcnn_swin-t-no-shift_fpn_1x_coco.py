@@ -1,8 +1,10 @@
 """Mask R-CNN with Swin-T whose windows never shift on COCO, 12 epochs.
 
-Focal Transformer, Table 7: 38.8 box AP, 36.4 mask AP (43.7 and 39.8 with shift). Not run by this project. Recipe:
-Swin's 1x, as behind the row that it stands beside: many scales, half of the images cropped first, drop path 0.1.
+Focal Transformer, Table 7: 38.8 box AP, 36.4 mask AP (43.7 and 39.8 with shift). Not run by this
+project. Recipe: Swin's 1x, as behind the row that it stands beside: many scales, half of the images
+cropped first, drop path 0.1.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
 # A checkpoint of swin-t_8xb128_in1k_no-shift.py.
@@ -14,5 +16,7 @@ model = dict(
         attn_types='SSSS',
         shift=False,
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)

@@ -2,6 +2,7 @@
 
 Focal Transformer, Table 4: 47.3 box AP, 61.7 M parameters, 367 G FLOPs. Not run by this project.
 """
+
 _base_ = ['../_base_/recipes/retinanet_ms-3x_coco.py']
 
 # A checkpoint of focal-s_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -14,5 +15,7 @@ model = dict(
         expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[192, 384, 768]),
+)

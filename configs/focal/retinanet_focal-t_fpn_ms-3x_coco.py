@@ -1,9 +1,11 @@
 """RetinaNet with Focal-T on COCO, 36 epochs.
 
-Focal Transformer, Table 4: 45.5 box AP, 39.4 M parameters, 265 G FLOPs. Not run by this project. Recipe: sec. 4.2, with
-warm-up and steps as in Swin's detectors; the authors' detection code is not published. Multi-scale training as in Swin:
+Focal Transformer, Table 4: 45.5 box AP, 39.4 M parameters, 265 G FLOPs. Not run by this project.
+Recipe: sec. 4.2, with warm-up and steps as in Swin's detectors; the authors' detection code is not
+    published. Multi-scale training as in Swin:
 the shorter side at 480 to 800, half of the images cropped first.
 """
+
 _base_ = ['../_base_/recipes/retinanet_ms-3x_coco.py']
 
 # A checkpoint of focal-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
@@ -16,5 +18,7 @@ model = dict(
         expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[192, 384, 768]),
+)

@@ -1,14 +1,18 @@
 """UperNet with Focal-L on ADE20K at 640 x 640, 160 000 iterations, from ImageNet-22k weights.
 
-Focal Transformer, Table 12: 52.3 mIoU, 53.8 with --tta; 240 M and 3376 G FLOPs, the latter at 3328 x 640, it seems:
-there Swin-L has the 3230 G of the same table, and this 3334 G. Not run by this project. Trained like Focal-T.
+Focal Transformer, Table 12: 52.3 mIoU, 53.8 with --tta; 240 M and 3376 G FLOPs, the latter at 3328
+x 640, it seems: there Swin-L has the 3230 G of the same table, and this 3334 G. Not run by this
+project. Trained like Focal-T.
 """
+
 _base_ = [
-    '../_base_/models/upernet.py', '../_base_/datasets/ade20k_640x640.py', '../_base_/schedules/ade20k_160k.py',
-    '../_base_/default_runtime.py'
+    '../_base_/models/upernet.py',
+    '../_base_/datasets/ade20k_640x640.py',
+    '../_base_/schedules/ade20k_160k.py',
+    '../_base_/default_runtime.py',
 ]
-# A classifier's checkpoint of this architecture, from ImageNet-22k. Neither the authors' weights nor how they made them
-# from Swin-L's is published.
+# A classifier's checkpoint of this architecture, from ImageNet-22k. Neither the authors' weights
+# nor how they made them from Swin-L's is published.
 pretrained = 'checkpoints/focal-l_in22k.pth'
 model = dict(
     data_preprocessor=dict(size=(640, 640)),
@@ -19,6 +23,8 @@ model = dict(
         expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
     decode_head=dict(in_channels=[192, 384, 768, 1536]),
-    auxiliary_head=dict(in_channels=768))
+    auxiliary_head=dict(in_channels=768),
+)

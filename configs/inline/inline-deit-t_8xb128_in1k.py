@@ -1,8 +1,10 @@
 """InLine-DeiT-T on ImageNet-1k.
 
-InLine, README: 74.5 % top-1. Not run by this project. Its heads are half as wide as those of DeiT-T. Inferred: it
+InLine, README: 74.5 % top-1. Not run by this project. Its heads are half as wide as those of
+    DeiT-T. Inferred: it
 trains like DeiT; the drop path is the authors'.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 model = dict(
@@ -12,5 +14,7 @@ model = dict(
         attn_types='L',
         linear_attention=dict(type='InLineAttention'),
         img_size=224,
-        drop_path_rate=0.0),
-    head=dict(in_channels=192))
+        drop_path_rate=0.0,
+    ),
+    head=dict(in_channels=192),
+)

@@ -3,6 +3,7 @@
 InLine, README: 83.6 % top-1. Not run by this project. Inferred: it trains like
 FLatten-PVT-L, of the same lab; the drop path is the authors'.
 """
+
 _base_ = ['./inline-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch=dict(depths=(3, 8, 27, 3)), drop_path_rate=0.3))

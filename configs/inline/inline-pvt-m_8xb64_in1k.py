@@ -3,6 +3,7 @@
 InLine, README: 83.2 % top-1. Not run by this project. Inferred: it trains like
 FLatten-PVT-M, of the same lab; the drop path is the authors'.
 """
+
 _base_ = ['./inline-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch=dict(depths=(3, 4, 18, 3)), drop_path_rate=0.3))

@@ -1,11 +1,15 @@
 """InLine-PVT-T on ImageNet-1k.
 
-InLine, README: 78.2 % top-1. Not run by this project. Inferred: it trains like FLatten-PVT-T, of the same lab; the
+InLine, README: 78.2 % top-1. Not run by this project. Inferred: it trains like FLatten-PVT-T, of
+    the same lab; the
 drop path is the authors'.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
+    '../_base_/default_runtime.py',
 ]
 
 # All heads are 32 channels wide: twice as many as in PVT. No spatial reduction.
@@ -16,9 +20,12 @@ model = dict(
             embed_dims=(64, 128, 320, 512),
             depths=(2, 2, 2, 2),
             num_heads=(2, 4, 10, 16),
-            mlp_ratios=(8., 8., 4., 4.)),
+            mlp_ratios=(8.0, 8.0, 4.0, 4.0),
+        ),
         attn_types='LLLL',
         linear_attention=dict(type='InLineAttention'),
         img_size=224,
-        drop_path_rate=0.1),
-    head=dict(in_channels=512))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=512),
+)

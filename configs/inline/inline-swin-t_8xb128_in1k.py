@@ -1,11 +1,15 @@
 """InLine-Swin-T on ImageNet-1k.
 
-InLine, README: 82.4 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-T, of the same lab; the
+InLine, README: 82.4 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-T, of
+    the same lab; the
 drop path is the authors'.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -15,5 +19,7 @@ model = dict(
         attn_types='LLLS',
         linear_attention=dict(type='InLineAttention'),
         img_size=224,
-        drop_path_rate=0.2),
-    head=dict(in_channels=768))
+        drop_path_rate=0.2,
+    ),
+    head=dict(in_channels=768),
+)

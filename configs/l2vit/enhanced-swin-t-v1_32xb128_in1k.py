@@ -1,10 +1,14 @@
 """Enhanced Swin-T v1: Swin-T with convolutional positional encoding, trained as L2ViT-T.
 
-L2ViT, Table 6: 82.3 % top-1, 44.7 box AP in Mask R-CNN, 28 M parameters, 4.5 G FLOPs. Not run by this project.
+L2ViT, Table 6: 82.3 % top-1, 44.7 box AP in Mask R-CNN, 28 M parameters, 4.5 G FLOPs. Not run by
+this project.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/l2vit_in1k_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/l2vit_in1k_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 # Windows, every second one shifted; plain patches.
@@ -16,5 +20,7 @@ model = dict(
         conv_stem=False,
         img_size=224,
         window_size=7,
-        drop_path_rate=0.1),
-    head=dict(in_channels=768))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=768),
+)

@@ -2,6 +2,7 @@
 
 L2ViT, Table 8: 67.7 % top-1, 5.7 M parameters, 1.4 G FLOPs. Not run by this project.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 model = dict(
@@ -11,5 +12,7 @@ model = dict(
         attn_types='L',
         linear_attention=dict(type='CosFormerAttention'),
         img_size=224,
-        drop_path_rate=0.1),
-    head=dict(in_channels=192))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=192),
+)

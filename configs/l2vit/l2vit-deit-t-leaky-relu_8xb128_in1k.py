@@ -2,6 +2,7 @@
 
 L2ViT, Table 1: 67.6 % top-1. Not run by this project.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 # The denominator has the lower bound of 100 that the paper gives "in all models" (sec. 7).
@@ -10,7 +11,11 @@ model = dict(
         type='mmflatten.FLattenDeiT',
         arch='tiny',
         attn_types='L',
-        linear_attention=dict(type='LinearAttention', feature_map='leaky_relu', min_denominator=100.),
+        linear_attention=dict(
+            type='LinearAttention', feature_map='leaky_relu', min_denominator=100.0
+        ),
         img_size=224,
-        drop_path_rate=0.1),
-    head=dict(in_channels=192))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=192),
+)

@@ -1,7 +1,9 @@
 """DeiT-T with SimA, linear attention whose queries and keys are divided by their L1 norms.
 
-L2ViT, Tables 1 ("L1 norm") and 8: 68.6 % top-1, 5.7 M parameters, 1.3 G FLOPs. Not run by this project.
+L2ViT, Tables 1 ("L1 norm") and 8: 68.6 % top-1, 5.7 M parameters, 1.3 G FLOPs. Not run by this
+project.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 model = dict(
@@ -11,5 +13,7 @@ model = dict(
         attn_types='L',
         linear_attention=dict(type='SimAAttention'),
         img_size=224,
-        drop_path_rate=0.1),
-    head=dict(in_channels=192))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=192),
+)

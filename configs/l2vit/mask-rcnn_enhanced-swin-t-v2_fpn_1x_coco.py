@@ -2,6 +2,7 @@
 
 L2ViT, Table 6: 44.8 box AP (L2ViT-T: 45.5). Not run by this project. Trained like L2ViT-T.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
 # A checkpoint of enhanced-swin-t-v2_32xb128_in1k.py.
@@ -12,7 +13,9 @@ model = dict(
         arch='tiny',
         block_order='WC',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)
 
 optim_wrapper = dict(paramwise_cfg=None)  # everything decays

@@ -1,7 +1,9 @@
 """Mask R-CNN with L2ViT-T whose denominators are at least 1e0 on COCO, 12 epochs.
 
-L2ViT, Table 10: 45.0 box AP, 41.0 mask AP (1e2: 45.5 and 41.2). Not run by this project. Trained like L2ViT-T.
+L2ViT, Table 10: 45.0 box AP, 41.0 mask AP (1e2: 45.5 and 41.2). Not run by this project. Trained
+like L2ViT-T.
 """
+
 _base_ = ['./mask-rcnn_l2vit-t_fpn_1x_coco.py']
 
 # A checkpoint of l2vit-t_32xb128_in1k_clamp-1e0.py.

@@ -2,6 +2,7 @@
 
 L2ViT, Table 6: 45.3 box AP (7 x 7: 45.5). Not run by this project. Trained like L2ViT-T.
 """
+
 _base_ = ['./mask-rcnn_l2vit-t_fpn_1x_coco.py']
 
 # A checkpoint of l2vit-t_32xb128_in1k_lcm-3x3.py.

@@ -1,10 +1,14 @@
 """Mask R-CNN with L2ViT-T on COCO, 36 epochs.
 
-No paper reports it; the authors' code has its config. Not run by this project. Recipe: the authors' code.
+No paper reports it; the authors' code has its config. Not run by this project. Recipe: the authors'
+code.
 """
+
 _base_ = [
-    '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance_ms.py', '../_base_/schedules/coco_3x.py',
-    '../_base_/default_runtime.py'
+    '../_base_/models/mask-rcnn_fpn.py',
+    '../_base_/datasets/coco_instance_ms.py',
+    '../_base_/schedules/coco_3x.py',
+    '../_base_/default_runtime.py',
 ]
 # A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
@@ -13,8 +17,10 @@ model = dict(
         type='mmflatten.L2ViT',
         arch='tiny',
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 384, 768]),
+)
 
 # Everything decays: norms, biases and the temperature too.
 optim_wrapper = dict(paramwise_cfg=None)

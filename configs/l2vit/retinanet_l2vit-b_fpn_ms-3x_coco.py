@@ -1,11 +1,14 @@
 """RetinaNet with L2ViT-B on COCO, 36 epochs.
 
-No paper reports it; the authors' code has its config. Not run by this project. Trained like L2ViT-T.
+No paper reports it; the authors' code has its config. Not run by this project. Trained like
+L2ViT-T.
 """
+
 _base_ = ['./retinanet_l2vit-t_fpn_ms-3x_coco.py']
 
 # A checkpoint of l2vit-b_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-b_in1k.pth'
 model = dict(
     backbone=dict(arch='base', drop_path_rate=0.3, init_cfg=dict(checkpoint=pretrained)),
-    neck=dict(in_channels=[256, 512, 1024]))
+    neck=dict(in_channels=[256, 512, 1024]),
+)

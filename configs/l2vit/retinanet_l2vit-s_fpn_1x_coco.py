@@ -1,7 +1,9 @@
 """RetinaNet with L2ViT-S on COCO, 12 epochs.
 
-L2ViT, Table 4: 46.2 box AP, 60 M parameters, 341 G FLOPs at 800 x 1280. Not run by this project. Trained like L2ViT-T.
+L2ViT, Table 4: 46.2 box AP, 60 M parameters, 341 G FLOPs at 800 x 1280. Not run by this project.
+Trained like L2ViT-T.
 """
+
 _base_ = ['./retinanet_l2vit-t_fpn_1x_coco.py']
 
 # A checkpoint of l2vit-s_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.

@@ -1,11 +1,14 @@
 """RetinaNet with L2ViT-T on COCO, 12 epochs.
 
-L2ViT, Table 4: 44.1 box AP, 39 M parameters, 250 G FLOPs at 800 x 1280. Not run by this project. Recipe: the authors'
-code, with multi-scale training in the 1x schedule too.
+L2ViT, Table 4: 44.1 box AP, 39 M parameters, 250 G FLOPs at 800 x 1280. Not run by this project.
+Recipe: the authors' code, with multi-scale training in the 1x schedule too.
 """
+
 _base_ = [
-    '../_base_/models/retinanet_fpn.py', '../_base_/datasets/coco_detection_ms.py', '../_base_/schedules/coco_1x.py',
-    '../_base_/default_runtime.py'
+    '../_base_/models/retinanet_fpn.py',
+    '../_base_/datasets/coco_detection_ms.py',
+    '../_base_/schedules/coco_1x.py',
+    '../_base_/default_runtime.py',
 ]
 # A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
@@ -14,8 +17,10 @@ model = dict(
         type='mmflatten.L2ViT',
         arch='tiny',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[192, 384, 768]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[192, 384, 768]),
+)
 
 # Everything decays: norms, biases and the temperature too.
 optim_wrapper = dict(paramwise_cfg=None)

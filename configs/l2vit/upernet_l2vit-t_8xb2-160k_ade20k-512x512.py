@@ -1,11 +1,14 @@
 """UperNet with L2ViT-T on ADE20K, 160 000 iterations.
 
-L2ViT, Table 5: 46.2 mIoU, 60 M parameters, 943 G FLOPs at 2048 x 512. Not run by this project. Recipe: the authors'
-code, which takes the same drop path for all three sizes.
+L2ViT, Table 5: 46.2 mIoU, 60 M parameters, 943 G FLOPs at 2048 x 512. Not run by this project.
+Recipe: the authors' code, which takes the same drop path for all three sizes.
 """
+
 _base_ = [
-    '../_base_/models/upernet.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_160k.py',
-    '../_base_/default_runtime.py'
+    '../_base_/models/upernet.py',
+    '../_base_/datasets/ade20k_512x512.py',
+    '../_base_/schedules/ade20k_160k.py',
+    '../_base_/default_runtime.py',
 ]
 # A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
@@ -16,9 +19,11 @@ model = dict(
         type='mmflatten.L2ViT',
         arch='tiny',
         drop_path_rate=0.3,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
     decode_head=dict(in_channels=[96, 192, 384, 768], norm_cfg=norm_cfg),
-    auxiliary_head=dict(in_channels=384, norm_cfg=norm_cfg))
+    auxiliary_head=dict(in_channels=384, norm_cfg=norm_cfg),
+)
 
 # Everything decays: norms, biases and the temperature too.
 optim_wrapper = dict(paramwise_cfg=None)

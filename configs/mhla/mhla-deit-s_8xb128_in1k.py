@@ -2,10 +2,12 @@
 
 MHLA, in the paper: 81.0 % top-1, 22 M parameters. Not run by this project.
 
-No class token; positions, and the norm of the mean of the tokens before the head. A border pads 224 x 224 to 256 x 256,
-so that 4 x 4 blocks of 4 x 4 tokens fit. As in the released code the blocks have layer norms, where the paper has RMS
-norms, and attention divides by the queries of all blocks. Inferred: it trains like DeiT.
+No class token; positions, and the norm of the mean of the tokens before the head. A border pads 224
+x 224 to 256 x 256, so that 4 x 4 blocks of 4 x 4 tokens fit. As in the released code the blocks
+have layer norms, where the paper has RMS norms, and attention divides by the queries of all blocks.
+Inferred: it trains like DeiT.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 model = dict(
@@ -19,5 +21,7 @@ model = dict(
         out_type='avg_featmap',
         border=1,
         img_size=224,
-        drop_path_rate=0.1),
-    head=dict(in_channels=384))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=384),
+)

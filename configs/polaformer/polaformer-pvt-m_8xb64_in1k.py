@@ -1,8 +1,9 @@
 """PolaFormer-PVT-M on ImageNet-1k.
 
-PolaFormer has this size; no accuracy of it is recorded here. Not run by this project. Inferred: it trains like
-FLatten-PVT-M, on whose code it builds.
+PolaFormer has this size; no accuracy of it is recorded here. Not run by this project. Inferred: it
+trains like FLatten-PVT-M, on whose code it builds.
 """
+
 _base_ = ['./polaformer-pvt-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='medium', drop_path_rate=0.3))

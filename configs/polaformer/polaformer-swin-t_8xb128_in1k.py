@@ -1,11 +1,15 @@
 """PolaFormer-Swin-T on ImageNet-1k.
 
-PolaFormer, README: 82.6 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-T, on whose code it
+PolaFormer, README: 82.6 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-T,
+    on whose code it
 builds; the drop path is the authors'.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -15,5 +19,7 @@ model = dict(
         attn_types='LLSS',
         linear_attention=dict(type='PolarityAwareLinearAttention'),
         img_size=224,
-        drop_path_rate=0.2),
-    head=dict(in_channels=768))
+        drop_path_rate=0.2,
+    ),
+    head=dict(in_channels=768),
+)

@@ -1,9 +1,12 @@
 """PSMNet on SceneFlow by its own recipe: 10 epochs, batch 12 on 4 GPUs, Adam at 1e-3.
 
-Factorized Attention, Table 7: 1.09 px end-point error, as published by PSMNet's authors (Chang and Chen, CVPR 2018).
-Not run by this project.
+Factorized Attention, Table 7: 1.09 px end-point error, as published by PSMNet's authors (Chang and
+Chen, CVPR 2018). Not run by this project.
 """
+
 _base_ = [
-    '../_base_/models/psmnet.py', '../_base_/datasets/sceneflow_stereo.py', '../_base_/schedules/stereo_adam_10e.py',
-    '../_base_/default_runtime.py'
+    '../_base_/models/psmnet.py',
+    '../_base_/datasets/sceneflow_stereo.py',
+    '../_base_/schedules/stereo_adam_10e.py',
+    '../_base_/default_runtime.py',
 ]

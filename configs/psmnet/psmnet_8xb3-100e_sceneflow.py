@@ -1,12 +1,17 @@
 """PSMNet on SceneFlow for 100 epochs: the baseline of Factorized Attention.
 
 Factorized Attention, Table 6: 0.513 px end-point error. Not run by this project.
-Recipe: section 4.2 of the paper, batch 24, learning rate 2e-3, 100 epochs, everything else as in PSMNet (Adam, constant
-rate, no weight decay). How the batch was spread over GPUs is not stated; here 3 pairs on each of 8, PSMNet's 3 per GPU.
+Recipe: section 4.2 of the paper, batch 24, learning rate 2e-3, 100 epochs, everything else as in
+    PSMNet (Adam, constant
+rate, no weight decay). How the batch was spread over GPUs is not stated; here 3 pairs on each of 8,
+PSMNet's 3 per GPU.
 """
+
 _base_ = [
-    '../_base_/models/psmnet.py', '../_base_/datasets/sceneflow_stereo.py', '../_base_/schedules/stereo_adam_10e.py',
-    '../_base_/default_runtime.py'
+    '../_base_/models/psmnet.py',
+    '../_base_/datasets/sceneflow_stereo.py',
+    '../_base_/schedules/stereo_adam_10e.py',
+    '../_base_/default_runtime.py',
 ]
 optim_wrapper = dict(optimizer=dict(lr=2e-3))
 param_scheduler = [dict(type='ConstantLR', factor=1.0, by_epoch=True, begin=0, end=100)]

@@ -1,8 +1,10 @@
 """Cascade Mask R-CNN with RAVLT-S on COCO, 36 epochs.
 
-RALA, README: 54.2 box AP, 46.8 mask AP. Not run by this project. Inferred: it trains like Swin, with the drop path of
+RALA, README: 54.2 box AP, 46.8 mask AP. Not run by this project. Inferred: it trains like Swin,
+    with the drop path of
 the classifier.
 """
+
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']
 
 # A checkpoint of ravlt-s_8xb128_in1k.py.
@@ -12,5 +14,7 @@ model = dict(
         type='mmflatten.RAVLT',
         arch='small',
         drop_path_rate=0.15,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[64, 128, 320, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[64, 128, 320, 512]),
+)

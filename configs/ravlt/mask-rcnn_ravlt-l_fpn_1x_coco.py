@@ -1,8 +1,10 @@
 """Mask R-CNN with RAVLT-L on COCO, 12 epochs.
 
-RALA, README: 52.3 box AP, 46.4 mask AP, 501 G FLOPs at 800 x 1280. Not run by this project. Inferred: it trains like
+RALA, README: 52.3 box AP, 46.4 mask AP, 501 G FLOPs at 800 x 1280. Not run by this project.
+    Inferred: it trains like
 FLatten-Swin at a single scale, with the drop path of the classifier.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 
 # A checkpoint of ravlt-l_8xb128_in1k.py.
@@ -13,5 +15,7 @@ model = dict(
         arch='large',
         layer_scale=1e-6,
         drop_path_rate=0.55,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[96, 192, 448, 640]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[96, 192, 448, 640]),
+)

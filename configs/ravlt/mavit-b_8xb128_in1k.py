@@ -1,11 +1,14 @@
 """MAViT-B (MALA) on ImageNet-1k.
 
-MALA, from notes on the paper: 85.7 % top-1, 9.9 G FLOPs. Not run by this project. Inferred: layer scale and drop path
-are those of RAVLT, and it trains like Swin.
+MALA, from notes on the paper: 85.7 % top-1, 9.9 G FLOPs. Not run by this project. Inferred: layer
+scale and drop path are those of RAVLT, and it trains like Swin.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -13,7 +16,9 @@ model = dict(
         type='mmflatten.RAVLT',
         arch='base',
         linear_attention=dict(type='MagnitudeAwareLinearAttention'),
-        layer_scale=(1., 1., 1e-6, 1e-6),
+        layer_scale=(1.0, 1.0, 1e-6, 1e-6),
         last_projection=2048,
-        drop_path_rate=0.4),
-    head=dict(in_channels=2048))
+        drop_path_rate=0.4,
+    ),
+    head=dict(in_channels=2048),
+)

@@ -1,11 +1,14 @@
 """MAViT-L (MALA) on ImageNet-1k.
 
-MALA, from notes on the paper: 86.0 % top-1, 16.1 G FLOPs. Not run by this project. Inferred: layer scale and drop
-path are those of RAVLT, and it trains like Swin.
+MALA, from notes on the paper: 86.0 % top-1, 16.1 G FLOPs. Not run by this project. Inferred: layer
+scale and drop path are those of RAVLT, and it trains like Swin.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -15,5 +18,7 @@ model = dict(
         linear_attention=dict(type='MagnitudeAwareLinearAttention'),
         layer_scale=1e-6,
         last_projection=2560,
-        drop_path_rate=0.55),
-    head=dict(in_channels=2560))
+        drop_path_rate=0.55,
+    ),
+    head=dict(in_channels=2560),
+)

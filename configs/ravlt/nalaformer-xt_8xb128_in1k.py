@@ -1,11 +1,15 @@
 """NaLaFormer-XT on ImageNet-1k.
 
-NaLaFormer, README: 79.1 % top-1, 8 M parameters, 1.0 G FLOPs. Not run by this project. Inferred: the end, layer scale
+NaLaFormer, README: 79.1 % top-1, 8 M parameters, 1.0 G FLOPs. Not run by this project. Inferred:
+    the end, layer scale
 and drop path are those of RAVLT, and it trains like Swin.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -14,8 +18,11 @@ model = dict(
         arch='extra-tiny',
         mixers=dict(
             L=dict(type='NormAwareLinearAttention'),
-            S=dict(type='GatedSoftmaxAttention', normed=True)),
+            S=dict(type='GatedSoftmaxAttention', normed=True),
+        ),
         ffn_encoding=True,
         last_projection=1024,
-        drop_path_rate=0.1),
-    head=dict(in_channels=1024))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=1024),
+)

@@ -1,11 +1,15 @@
 """PolaFormer++-B3 on ImageNet-1k.
 
-PolaFormer++, README: 84.3 % top-1. Not run by this project. It is RAVLT-S with another attention and a wider end.
+PolaFormer++, README: 84.3 % top-1. Not run by this project. It is RAVLT-S with another attention
+and a wider end.
 Inferred: layer scale and drop path are those of RAVLT, and it trains like Swin.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -14,5 +18,7 @@ model = dict(
         arch='small',
         linear_attention=dict(type='ExponentialPolarityAttention'),
         last_projection=2048,
-        drop_path_rate=0.15),
-    head=dict(in_channels=2048))
+        drop_path_rate=0.15,
+    ),
+    head=dict(in_channels=2048),
+)

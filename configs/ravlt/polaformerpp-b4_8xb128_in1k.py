@@ -1,11 +1,16 @@
 """PolaFormer++-B4 on ImageNet-1k.
 
-PolaFormer++, README: 85.4 % top-1. Not run by this project. It is RAVLT-B with another attention and a wider end.
-Inferred: width and end of this size. Inferred: layer scale and drop path are those of RAVLT, and it trains like Swin.
+PolaFormer++, README: 85.4 % top-1. Not run by this project. It is RAVLT-B with another attention
+and a wider end.
+Inferred: width and end of this size. Inferred: layer scale and drop path are those of RAVLT, and it
+    trains like Swin.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -13,7 +18,9 @@ model = dict(
         type='mmflatten.RAVLT',
         arch='base',
         linear_attention=dict(type='ExponentialPolarityAttention'),
-        layer_scale=(1., 1., 1e-6, 1e-6),
+        layer_scale=(1.0, 1.0, 1e-6, 1e-6),
         last_projection=2048,
-        drop_path_rate=0.4),
-    head=dict(in_channels=2048))
+        drop_path_rate=0.4,
+    ),
+    head=dict(in_channels=2048),
+)

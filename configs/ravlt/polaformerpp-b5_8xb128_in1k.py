@@ -1,11 +1,16 @@
 """PolaFormer++-B5 on ImageNet-1k.
 
-PolaFormer++, README: 85.6 % top-1. Not run by this project. It is RAVLT-L with another attention and a wider end.
-Inferred: the widths of this size. Inferred: layer scale and drop path are those of RAVLT, and it trains like Swin.
+PolaFormer++, README: 85.6 % top-1. Not run by this project. It is RAVLT-L with another attention
+and a wider end.
+Inferred: the widths of this size. Inferred: layer scale and drop path are those of RAVLT, and it
+    trains like Swin.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -15,5 +20,7 @@ model = dict(
         linear_attention=dict(type='ExponentialPolarityAttention'),
         layer_scale=1e-6,
         last_projection=2560,
-        drop_path_rate=0.55),
-    head=dict(in_channels=2560))
+        drop_path_rate=0.55,
+    ),
+    head=dict(in_channels=2560),
+)

@@ -1,8 +1,10 @@
 """RALA-DeiT-T on ImageNet-1k.
 
-RALA, from notes on the paper: 75.1 % top-1. Not run by this project. The class token stays; it is not rotated.
+RALA, from notes on the paper: 75.1 % top-1. Not run by this project. The class token stays; it is
+not rotated.
 Inferred: it trains like DeiT.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 model = dict(
@@ -12,5 +14,7 @@ model = dict(
         attn_types='L',
         linear_attention=dict(type='RankAugmentedLinearAttention'),
         img_size=224,
-        drop_path_rate=0.1),
-    head=dict(in_channels=192))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=192),
+)

@@ -1,10 +1,14 @@
 """RAVLT-L (RALA) on ImageNet-1k.
 
-RALA, README: 85.8 % top-1. Not run by this project. Inferred: it trains like Swin; the drop path is the authors'.
+RALA, README: 85.8 % top-1. Not run by this project. Inferred: it trains like Swin; the drop path is
+    the authors'.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
@@ -13,5 +17,7 @@ model = dict(
         arch='large',
         layer_scale=1e-6,
         last_projection=1024,
-        drop_path_rate=0.55),
-    head=dict(in_channels=1024))
+        drop_path_rate=0.55,
+    ),
+    head=dict(in_channels=1024),
+)

@@ -1,12 +1,17 @@
 """RAVLT-T (RALA) on ImageNet-1k.
 
-RALA, README: 82.8 % top-1. Not run by this project. Inferred: it trains like Swin; the drop path is the authors'.
+RALA, README: 82.8 % top-1. Not run by this project. Inferred: it trains like Swin; the drop path is
+    the authors'.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
     backbone=dict(type='mmflatten.RAVLT', arch='tiny', last_projection=1024, drop_path_rate=0.1),
-    head=dict(in_channels=1024))
+    head=dict(in_channels=1024),
+)

@@ -1,8 +1,10 @@
 """RetinaNet with RAVLT-T on COCO, 12 epochs.
 
-RALA, README: 45.9 box AP. Not run by this project. Inferred: it trains like FLatten-Swin at a single scale, with the
+RALA, README: 45.9 box AP. Not run by this project. Inferred: it trains like FLatten-Swin at a
+    single scale, with the
 drop path of the classifier.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']
 
 # A checkpoint of ravlt-t_8xb128_in1k.py.
@@ -12,5 +14,7 @@ model = dict(
         type='mmflatten.RAVLT',
         arch='tiny',
         drop_path_rate=0.1,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(in_channels=[128, 256, 512]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[128, 256, 512]),
+)

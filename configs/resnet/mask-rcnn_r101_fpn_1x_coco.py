@@ -1,8 +1,10 @@
 """Mask R-CNN with ResNet-101 on COCO, 12 epochs.
 
-Focal Transformer, Tables 3 and 10: 40.4 box AP, 36.4 mask AP, 63.2 M parameters, 336 G FLOPs. Not run by this project.
+Focal Transformer, Tables 3 and 10: 40.4 box AP, 36.4 mask AP, 63.2 M parameters, 336 G FLOPs. Not
+run by this project.
 Recipe: mmdet's for 12 epochs; the paper does not say where its figures are from.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x-sgd_coco.py']
 
 # torchvision's ResNet-101.
@@ -13,5 +15,7 @@ model = dict(
         depth=101,
         frozen_stages=1,
         norm_eval=True,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained)),
-    neck=dict(in_channels=[256, 512, 1024, 2048]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained),
+    ),
+    neck=dict(in_channels=[256, 512, 1024, 2048]),
+)

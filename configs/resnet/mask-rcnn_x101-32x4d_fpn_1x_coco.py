@@ -1,9 +1,10 @@
 """Mask R-CNN with ResNeXt-101 32x4d on COCO, 12 epochs.
 
-Focal Transformer, Tables 3 and 10: 41.9 box AP, 37.5 mask AP, 62.8 M parameters, 340 G FLOPs; L2ViT, Table 4, has them
-too. Not run by this project.
+Focal Transformer, Tables 3 and 10: 41.9 box AP, 37.5 mask AP, 62.8 M parameters, 340 G FLOPs;
+L2ViT, Table 4, has them too. Not run by this project.
 Recipe: mmdet's for 12 epochs; the paper does not say where its figures are from.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x-sgd_coco.py']
 
 # mmcv's ResNeXt-101 32x4d (open-mmlab).
@@ -16,5 +17,7 @@ model = dict(
         base_width=4,
         frozen_stages=1,
         norm_eval=True,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained)),
-    neck=dict(in_channels=[256, 512, 1024, 2048]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained),
+    ),
+    neck=dict(in_channels=[256, 512, 1024, 2048]),
+)

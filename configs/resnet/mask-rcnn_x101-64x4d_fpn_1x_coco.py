@@ -1,9 +1,11 @@
 """Mask R-CNN with ResNeXt-101 64x4d on COCO, 12 epochs.
 
-Focal Transformer, Tables 3 and 10: 42.8 box AP, 38.4 mask AP, 102 M parameters, 493 G FLOPs; L2ViT, Table 4, has them
-too. Factorized Attention, Table 5: 39.8 box AP, of Mask R-CNN's own paper (on test-dev). Not run by this project.
+Focal Transformer, Tables 3 and 10: 42.8 box AP, 38.4 mask AP, 102 M parameters, 493 G FLOPs; L2ViT,
+Table 4, has them too. Factorized Attention, Table 5: 39.8 box AP, of Mask R-CNN's own paper (on
+test-dev). Not run by this project.
 Recipe: mmdet's for 12 epochs; the paper does not say where its figures are from.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_1x-sgd_coco.py']
 
 # torchvision's ResNeXt-101 64x4d.
@@ -16,5 +18,7 @@ model = dict(
         base_width=4,
         frozen_stages=1,
         norm_eval=True,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained)),
-    neck=dict(in_channels=[256, 512, 1024, 2048]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained),
+    ),
+    neck=dict(in_channels=[256, 512, 1024, 2048]),
+)

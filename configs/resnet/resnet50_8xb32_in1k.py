@@ -1,8 +1,9 @@
 """ResNet-50 on ImageNet-1k.
 
-Focal Transformer, Tables 2 and 9: 76.2 % top-1, 25.0 M parameters, 4.1 G FLOPs. Not run by this project.
-The accuracy is that of torchvision's weights; so is the recipe.
+Focal Transformer, Tables 2 and 9: 76.2 % top-1, 25.0 M parameters, 4.1 G FLOPs. Not run by this
+project. The accuracy is that of torchvision's weights; so is the recipe.
 """
+
 _base_ = ['../_base_/recipes/resnet_90e_in1k.py']
 
 model = dict(backbone=dict(type='mmflatten.AttentionResNet', depth=50))

@@ -1,9 +1,10 @@
 """RetinaNet with ResNet-50 on COCO, 12 epochs.
 
-Focal Transformer, Tables 3 and 10: 36.3 box AP, 37.7 M parameters, 239 G FLOPs; L2ViT, Table 4, has them too. Not run
-by this project.
+Focal Transformer, Tables 3 and 10: 36.3 box AP, 37.7 M parameters, 239 G FLOPs; L2ViT, Table 4, has
+them too. Not run by this project.
 Recipe: mmdet's for 12 epochs; the paper does not say where its figures are from.
 """
+
 _base_ = ['../_base_/recipes/retinanet_1x-sgd_coco.py']
 
 # torchvision's ResNet-50.
@@ -14,5 +15,7 @@ model = dict(
         depth=50,
         frozen_stages=1,
         norm_eval=True,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained)),
-    neck=dict(in_channels=[512, 1024, 2048]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained),
+    ),
+    neck=dict(in_channels=[512, 1024, 2048]),
+)

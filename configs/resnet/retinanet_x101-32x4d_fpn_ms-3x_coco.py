@@ -1,8 +1,10 @@
 """RetinaNet with ResNeXt-101 32x4d on COCO, 36 epochs.
 
 Focal Transformer, Table 4: 41.4 box AP, 56.4 M parameters, 319 G FLOPs. Not run by this project.
-Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say where its figures are from.
+Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say where its figures
+    are from.
 """
+
 _base_ = ['../_base_/recipes/retinanet_ms-3x-sgd_coco.py']
 
 # mmcv's ResNeXt-101 32x4d (open-mmlab).
@@ -15,5 +17,7 @@ model = dict(
         base_width=4,
         frozen_stages=1,
         norm_eval=True,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained)),
-    neck=dict(in_channels=[512, 1024, 2048]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained),
+    ),
+    neck=dict(in_channels=[512, 1024, 2048]),
+)

@@ -1,8 +1,9 @@
 """Sparse R-CNN with ResNet-50 on COCO, 36 epochs.
 
-Focal Transformer, Table 5 (from Swin's paper): 44.5 box AP, 106.1 M parameters, 166 G FLOPs. Not run by this project.
-Trained like Swin-T, with AdamW: Swin's paper compares the two so.
+Focal Transformer, Table 5 (from Swin's paper): 44.5 box AP, 106.1 M parameters, 166 G FLOPs. Not
+run by this project. Trained like Swin-T, with AdamW: Swin's paper compares the two so.
 """
+
 _base_ = ['../_base_/recipes/sparse-rcnn_ms-3x_coco.py']
 
 # torchvision's ResNet-50.
@@ -13,5 +14,7 @@ model = dict(
         depth=50,
         frozen_stages=1,
         norm_eval=True,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained)),
-    neck=dict(in_channels=[256, 512, 1024, 2048]))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained),
+    ),
+    neck=dict(in_channels=[256, 512, 1024, 2048]),
+)

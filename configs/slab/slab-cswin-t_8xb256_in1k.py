@@ -3,9 +3,12 @@
 SLAB, README: 82.8 % top-1. Not run by this project. Letters, depths and drop path are those of
 the released configuration; the training is that of FLatten-CSwin-T, on whose code it builds.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py',
+    '../_base_/default_runtime.py',
 ]
 
 # Every layer norm turns into a batch norm over the first 120 000 steps.
@@ -17,8 +20,10 @@ model = dict(
         linear_attention=dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
         progressive_norm=120000,
         img_size=224,
-        drop_path_rate=0.1),
-    head=dict(in_channels=512))
+        drop_path_rate=0.1,
+    ),
+    head=dict(in_channels=512),
+)
 
 train_dataloader = dict(batch_size=256)
 optim_wrapper = dict(optimizer=dict(lr=5e-4 * 2048 / 512))

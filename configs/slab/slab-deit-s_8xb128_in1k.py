@@ -1,11 +1,15 @@
 """SLAB-DeiT-S on ImageNet-1k.
 
-SLAB, README: 80.0 % top-1. Not run by this project. No class token; the head receives the mean of the normed tokens.
+SLAB, README: 80.0 % top-1. Not run by this project. No class token; the head receives the mean of
+    the normed tokens.
 Drop path and the training of Swin, not DeiT, are those of the released configuration.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 # Every layer norm turns into a batch norm over the first 60 000 steps.
@@ -20,5 +24,7 @@ model = dict(
         out_type='featmap',
         out_indices=(11,),
         img_size=224,
-        drop_path_rate=0.0),
-    head=dict(in_channels=384))
+        drop_path_rate=0.0,
+    ),
+    head=dict(in_channels=384),
+)

@@ -1,8 +1,9 @@
 """SLAB-Swin-B on ImageNet-1k.
 
-SLAB has this size; no accuracy of it is recorded here. Not run by this project. Inferred: it trains like
-FLatten-Swin-B, on whose code it builds.
+SLAB has this size; no accuracy of it is recorded here. Not run by this project. Inferred: it trains
+like FLatten-Swin-B, on whose code it builds.
 """
+
 _base_ = ['./slab-swin-t_8xb128_in1k.py']
 
 model = dict(backbone=dict(arch='base', drop_path_rate=0.5), head=dict(in_channels=1024))

@@ -1,10 +1,14 @@
 """SLAB-Swin-T on ImageNet-1k.
 
-SLAB, README: 81.8 % top-1. Not run by this project. Trains like FLatten-Swin-T, on whose code it builds.
+SLAB, README: 81.8 % top-1. Not run by this project. Trains like FLatten-Swin-T, on whose code it
+    builds.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 # Every layer norm turns into a batch norm over the first 60 000 steps.
@@ -16,5 +20,7 @@ model = dict(
         linear_attention=dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
         progressive_norm=60000,
         img_size=224,
-        drop_path_rate=0.2),
-    head=dict(in_channels=768))
+        drop_path_rate=0.2,
+    ),
+    head=dict(in_channels=768),
+)

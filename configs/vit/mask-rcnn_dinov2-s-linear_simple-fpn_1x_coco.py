@@ -3,6 +3,7 @@
 No paper reports it. Not run by this project. Start from a model that `mmflatten linearize` made of
 `mask-rcnn_dinov2-s_simple-fpn_1x_coco.py`. The rates of the backbone decay by layer.
 """
+
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
 strides = [3.5, 7, 14, 28, 56]  # of the pyramid over patches of 14
@@ -14,11 +15,22 @@ model = dict(
         attn_types='L',
         out_type='featmap',
         output_norm='shared',
-        drop_path_rate=0.1),
-    neck=dict(_delete_=True, type='mmflatten.SimpleFeaturePyramid', in_channels=384, out_channels=256, num_outs=5),
+        drop_path_rate=0.1,
+    ),
+    neck=dict(
+        _delete_=True,
+        type='mmflatten.SimpleFeaturePyramid',
+        in_channels=384,
+        out_channels=256,
+        num_outs=5,
+    ),
     rpn_head=dict(anchor_generator=dict(strides=strides)),
     roi_head=dict(
-        bbox_roi_extractor=dict(featmap_strides=strides[:4]), mask_roi_extractor=dict(featmap_strides=strides[:4])))
+        bbox_roi_extractor=dict(featmap_strides=strides[:4]),
+        mask_roi_extractor=dict(featmap_strides=strides[:4]),
+    ),
+)
 optim_wrapper = dict(
     constructor='mmflatten.LayerDecayOptimWrapperConstructor',
-    paramwise_cfg=dict(layer_decay_rate=0.7, bias_decay_mult=0.0))
+    paramwise_cfg=dict(layer_decay_rate=0.7, bias_decay_mult=0.0),
+)

@@ -1,13 +1,17 @@
 """H-ViT^3-B on ImageNet-1k.
 
-ViT^3, README: 85.5 % top-1. Not run by this project. The authors train with MESA, which is left out here. Inferred:
-it trains like Swin, with the drop path of MILA, of the same lab.
+ViT^3, README: 85.5 % top-1. Not run by this project. The authors train with MESA, which is left out
+here. Inferred: it trains like Swin, with the drop path of MILA, of the same lab.
 """
+
 _base_ = [
-    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/models/classifier.py',
+    '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py',
+    '../_base_/default_runtime.py',
 ]
 
 model = dict(
     backbone=dict(type='mmflatten.HViTTT', arch='base', pooled=True, drop_path_rate=0.5),
-    head=dict(in_channels=640))
+    head=dict(in_channels=640),
+)

@@ -1,8 +1,10 @@
 """ViT^3-S on ImageNet-1k.
 
-ViT^3, README: 81.6 % top-1. Not run by this project. No class token and no positions, but a convolution in front of
-each block. Inferred: it trains like DeiT, with the drop path of Agent-DeiT, of the same lab.
+ViT^3, README: 81.6 % top-1. Not run by this project. No class token and no positions, but a
+convolution in front of each block. Inferred: it trains like DeiT, with the drop path of Agent-DeiT,
+of the same lab.
 """
+
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
 model = dict(
@@ -16,6 +18,8 @@ model = dict(
         cpe_kernel=3,
         out_type='featmap',
         img_size=224,
-        drop_path_rate=0.1),
+        drop_path_rate=0.1,
+    ),
     neck=dict(_delete_=True, type='GlobalAveragePooling'),
-    head=dict(in_channels=384))
+    head=dict(in_channels=384),
+)

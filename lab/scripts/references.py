@@ -1,9 +1,11 @@
-"""Write `synthetic_tasks/references.csv`, the results that fingerprints show, from a run of `suite.yaml` beside it.
+"""Write `synthetic_tasks/references.csv`, the results that fingerprints show, from a run of
+`suite.yaml` beside it.
 
     python lab/scripts/references.py work_dirs/studies/suite
 
 Rows of other runs stay; attentions of which a task is not finished there are left out.
 """
+
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +18,14 @@ from mmflatten_lab.studies.study_file import read_study
 
 
 def merge(stored: pd.DataFrame, new: pd.DataFrame, attentions: Sequence[str]) -> pd.DataFrame:
-    """Replace stored runs by new ones of the same attention, task and seed; keep these attentions, in their order."""
+    """Replace stored runs by new ones of the same attention, task and seed; keep these attentions,
+    in their order.
+    """
     table = pd.concat([stored, new]).drop_duplicates(['attention', 'task', 'seed'], keep='last')
     table = table[table.attention.isin(attentions)]
-    return table.sort_values('attention', key=lambda names: names.map(attentions.index), kind='stable')
+    return table.sort_values(
+        'attention', key=lambda names: names.map(attentions.index), kind='stable'
+    )
 
 
 def main(folder: str) -> None:

@@ -1,8 +1,10 @@
-"""Correlations of lab/docs/second_study.md, from the published tables: python lab/scripts/second_study.py FOLDER.
+"""Correlations of lab/docs/second_study.md, from the published tables: python
+lab/scripts/second_study.py FOLDER.
 
-Prints Kendall's tau between the orders of the operators, and draws `parts.png` in the folder. A cell with several seeds
-counts with their mean.
+Prints Kendall's tau between the orders of the operators, and draws `parts.png` in the folder. A
+cell with several seeds counts with their mean.
 """
+
 import sys
 from pathlib import Path
 
@@ -14,28 +16,46 @@ from scipy import stats
 from mmflatten_lab.studies.controls import CONTROLS
 from mmflatten_lab.studies.runs import GRID
 
-PARTS = {('none', 'none'): 'plain', ('none', 'silu'): 'gate', ('convolution', 'none'): 'local term',
-         ('convolution', 'silu'): 'both'}
-POSITIONED = ['cosformer', 'agent', 'rala', 'mala', 'polaformer']  # operators that read positions in the attention
+PARTS = {
+    ('none', 'none'): 'plain',
+    ('none', 'silu'): 'gate',
+    ('convolution', 'none'): 'local term',
+    ('convolution', 'silu'): 'both',
+}
+# operators that read positions in the attention
+POSITIONED = ['cosformer', 'agent', 'rala', 'mala', 'polaformer']
 
 
 def by_parts(path: Path) -> pd.DataFrame:
     """Accuracy of every operator (row) with every set of parts, without baselines and controls."""
     runs = pd.read_csv(path)
-    runs = runs[(runs['mode'] == GRID) & (runs.state == 'finished') & ~runs['levels.operator'].isin(CONTROLS)]
-    means = runs.pivot_table(index='levels.operator', columns=['levels.local', 'levels.gate'], values='value')
+    runs = runs[
+        (runs['mode'] == GRID)
+        & (runs.state == 'finished')
+        & ~runs['levels.operator'].isin(CONTROLS)
+    ]
+    means = runs.pivot_table(
+        index='levels.operator', columns=['levels.local', 'levels.gate'], values='value'
+    )
     return means[list(PARTS)].set_axis(list(PARTS.values()), axis=1)
 
 
 def tau(first: pd.Series, second: pd.Series) -> str:
-    """Kendall's tau of two orders of the operators with its 95 % interval (Fieller, Hartley and Pearson, 1957)."""
-    value, half = stats.kendalltau(first, second).statistic, stats.norm.ppf(.975) * (.437 / (len(first) - 4)) ** .5
+    """Kendall's tau of two orders of the operators with its 95 % interval (Fieller, Hartley and
+    Pearson, 1957).
+    """
+    value, half = (
+        stats.kendalltau(first, second).statistic,
+        stats.norm.ppf(0.975) * (0.437 / (len(first) - 4)) ** 0.5,
+    )
     low, high = np.tanh(np.arctanh(value) + np.array([-half, half]))
     return f'{value:.2f} [{low:.2f}, {high:.2f}], {len(first)} operators'
 
 
 def main(folder: Path) -> None:
-    means, without = (by_parts(folder / f'{name}.csv') for name in ('parts', 'parts_without_positions'))
+    means, without = (
+        by_parts(folder / f'{name}.csv') for name in ('parts', 'parts_without_positions')
+    )
     for frame in (means, pd.concat([means.drop(POSITIONED), without])):
         for first, second in zip(PARTS.values(), [*list(PARTS.values())[1:], 'plain']):
             print(f'{first} and {second}: {tau(frame[first], frame[second])}')
@@ -44,7 +64,9 @@ def main(folder: Path) -> None:
     axes = figure.subplots()
     axes.imshow(ordered, aspect='auto', cmap='viridis')
     for (row, column), value in np.ndenumerate(ordered.to_numpy()):
-        axes.text(column, row, f'{value:.1f}', ha='center', va='center', color='w' if value < 85 else 'k')
+        axes.text(
+            column, row, f'{value:.1f}', ha='center', va='center', color='w' if value < 85 else 'k'
+        )
     axes.set(title='top-1 on Fashion-MNIST (%)')
     axes.set_xticks(range(len(PARTS)), ordered.columns)
     axes.set_yticks(range(len(ordered)), ordered.index)

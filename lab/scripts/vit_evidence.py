@@ -2,17 +2,21 @@
 
     python lab/scripts/vit_evidence.py vit-s14.pth --out work_dirs/vit_evidence
 
-`vit-s14.pth` is the converted file of lab/scripts/onnx_vit.py. Ten photographs of scikit-image and scikit-learn, cut
-into crops of 112 x 112 without labels, are what `mmflatten linearize` learns from. Measured of each step:
+`vit-s14.pth` is the converted file of lab/scripts/onnx_vit.py. Ten photographs of scikit-image and
+scikit-learn, cut into crops of 112 x 112 without labels, are what `mmflatten linearize` learns
+from. Measured of each step:
 
-- cosine: between a token of the map and the teacher's, after the last norm, over crops of five other photographs;
-- probe: top-1 of a logistic regression on the mean token of 500 images of Fashion-MNIST, on 500 others;
-- mask AP, of the first seed behind both steps: Mask R-CNN on the frozen map, trained on 500 garment scenes twice
-  (`--detector`).
+- cosine: between a token of the map and the teacher's, after the last norm, over crops of five
+  other photographs;
+- probe: top-1 of a logistic regression on the mean token of 500 images of Fashion-MNIST, on 500
+  others;
+- mask AP, of the first seed behind both steps: Mask R-CNN on the frozen map, trained on 500 garment
+  scenes twice (`--detector`).
 
-Prints a table with the mean and the standard deviation over seeds. Finished steps in `--out` are not repeated; with
-other options they are an error of `mmflatten linearize`.
+Prints a table with the mean and the standard deviation over seeds. Finished steps in `--out` are
+not repeated; with other options they are an error of `mmflatten linearize`.
 """
+
 import argparse
 import json
 import subprocess
@@ -37,8 +41,13 @@ from mmflatten_lab.garments.fashion import load_garments
 
 ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT = ('chelsea', 'china', 'coins', 'motorcycle_left', 'rocket')
-SIDE, CROPS, TESTED, PROBED = 112, 16, 8, 500  # pixels, crops of a photograph to learn from and to measure, garments
-MIXERS = {**ATTENTIONS, 'none': 'mmflatten_lab.models.NoAttention', 'mean': 'mmflatten_lab.models.MeanAttention'}
+# pixels, crops of a photograph to learn from and to measure, garments
+SIDE, CROPS, TESTED, PROBED = 112, 16, 8, 500
+MIXERS = {
+    **ATTENTIONS,
+    'none': 'mmflatten_lab.models.NoAttention',
+    'mean': 'mmflatten_lab.models.MeanAttention',
+}
 TEACHER, MEASURES = 'softmax', ('cosine', 'probe', 'mask AP')
 STEPS = {'swap': 'swap', 'align': 'align', 'linearized': 'align and distil'}
 CONFIG = f"""_base_ = ['{ROOT}/configs/vit/dinov2-s-frozen_linear-probe_8xb128_in1k.py']
@@ -58,18 +67,26 @@ model = dict(backbone=dict(_delete_=True, **BACKBONE))
 
 
 def crops(path: Path, number: int) -> list[np.ndarray]:
-    """Random squares of a photograph, from a quarter of its shorter side to all of it, resized to `SIDE`."""
+    """Random squares of a photograph, from a quarter of its shorter side to all of it, resized to
+    `SIDE`.
+    """
     image, random = cv2.imread(str(path)), np.random.default_rng(0)
     found = []
-    for share in random.uniform(.25, 1, number):
+    for share in random.uniform(0.25, 1, number):
         side = int(share * min(image.shape[:2]))
         y, x = (random.integers(length - side + 1) for length in image.shape[:2])
-        found.append(cv2.resize(image[y:y + side, x:x + side], (SIDE, SIDE), interpolation=cv2.INTER_AREA))
+        found.append(
+            cv2.resize(
+                image[y : y + side, x : x + side], (SIDE, SIDE), interpolation=cv2.INTER_AREA
+            )
+        )
     return found
 
 
 def photographs(folder: Path) -> torch.Tensor:
-    """Write the crops to learn from into a folder, and return those of other photographs, `(B, 3, SIDE, SIDE)`."""
+    """Write the crops to learn from into a folder, and return those of other photographs,
+    `(B, 3, SIDE, SIDE)`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     tested = []
     for path in photograph_paths():
@@ -94,9 +111,13 @@ def probe(config: Path, checkpoint: Path) -> float:
     sets = []
     for split in ('train', 'val'):
         garments = load_garments(split)
-        images = np.stack([cv2.resize(image, (SIDE, SIDE)) for image in garments.images[:PROBED]])[..., None]
+        images = np.stack([cv2.resize(image, (SIDE, SIDE)) for image in garments.images[:PROBED]])[
+            ..., None
+        ]
         images = torch.tensor((images.repeat(3, -1) - MEAN) / STD).permute(0, 3, 1, 2).float()
-        sets.append((maps(config, checkpoint, images).mean((2, 3)).numpy(), garments.labels[:PROBED]))
+        sets.append(
+            (maps(config, checkpoint, images).mean((2, 3)).numpy(), garments.labels[:PROBED])
+        )
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
     return 100 * model.fit(*sets[0]).score(*sets[1])
 
@@ -104,22 +125,37 @@ def probe(config: Path, checkpoint: Path) -> float:
 def detect(config: Path, checkpoint: Path, folder: Path) -> float:
     """Mask AP in % of a detector on the frozen map."""
     backbone = load_config(str(config)).model.backbone.to_dict()
-    backbone.update(frozen_stages=12, init_cfg=dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.'))
+    backbone.update(
+        frozen_stages=12,
+        init_cfg=dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.'),
+    )
     folder.mkdir(exist_ok=True)
     (folder / 'detector.py').write_text(DETECTOR.replace('BACKBONE', repr(backbone)))
-    subprocess.run([sys.executable, '-m', 'mmflatten', 'train', folder / 'detector.py', '--work-dir', folder],
-                   check=True)
+    subprocess.run(
+        [sys.executable, '-m', 'mmflatten', 'train', folder / 'detector.py', '--work-dir', folder],
+        check=True,
+    )
     records = max(folder.glob('*/vis_data/scalars.json')).read_text().splitlines()
-    return 100 * next(value['coco/segm_mAP'] for value in map(json.loads, records) if 'coco/segm_mAP' in value)
+    return 100 * next(
+        value['coco/segm_mAP'] for value in map(json.loads, records) if 'coco/segm_mAP' in value
+    )
 
 
-def measure(config: Path, checkpoint: Path, place: Path, images: torch.Tensor, expected: torch.Tensor,
-            detector: bool) -> dict:
+def measure(
+    config: Path,
+    checkpoint: Path,
+    place: Path,
+    images: torch.Tensor,
+    expected: torch.Tensor,
+    detector: bool,
+) -> dict:
     """Cosine, probe and mask AP of a model, kept in the file `place` with the suffix .json."""
     path = place.with_suffix('.json')
     found = json.loads(path.read_text()) if path.exists() else {}
     if 'probe' not in found:
-        found['cosine'] = float(torch.cosine_similarity(maps(config, checkpoint, images), expected).mean())
+        found['cosine'] = float(
+            torch.cosine_similarity(maps(config, checkpoint, images), expected).mean()
+        )
         found['probe'] = probe(config, checkpoint)
     if detector and 'mask AP' not in found:
         found['mask AP'] = detect(config, checkpoint, place)
@@ -128,21 +164,32 @@ def measure(config: Path, checkpoint: Path, place: Path, images: torch.Tensor, e
 
 
 def table(rows: Mapping[tuple[str, str], Sequence[Mapping[str, float]]]) -> str:
-    """Mean of each measure over the seeds, with the standard deviation of several; empty if it was not taken."""
+    """Mean of each measure over the seeds, with the standard deviation of several; empty if it was
+    not taken.
+    """
+
     def text(values: list[float]) -> str:
         spread = f' ± {np.std(values, ddof=1):.2g}' if len(values) > 1 else ''
         return f'{np.mean(values):.3g}{spread}' if values else ''
 
-    cells = [[*key, *(text([item[name] for item in items if name in item]) for name in MEASURES)]
-             for key, items in rows.items()]
+    cells = [
+        [*key, *(text([item[name] for item in items if name in item]) for name in MEASURES)]
+        for key, items in rows.items()
+    ]
     return align(cells, ['attention', 'after', *MEASURES], {0, 1}, markdown=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument('checkpoint', type=Path)
-    parser.add_argument('--attentions', nargs='+', choices=MIXERS,
-                        default=['none', 'mean', 'linear', 'focused', 'efficient', 'agent'])
+    parser.add_argument(
+        '--attentions',
+        nargs='+',
+        choices=MIXERS,
+        default=['none', 'mean', 'linear', 'focused', 'efficient', 'agent'],
+    )
     parser.add_argument('--seeds', type=int, default=2)
     parser.add_argument('--epochs', default='2.5')
     parser.add_argument('--detector', action='store_true')
@@ -155,16 +202,45 @@ def main() -> None:
         config.write_text(CONFIG.replace('SEED', str(seed)))
         expected = maps(config, args.checkpoint, images)
         if seed == 0:
-            rows[TEACHER, ''] = [measure(config, args.checkpoint, args.out / TEACHER, images, expected, args.detector)]
+            rows[TEACHER, ''] = [
+                measure(
+                    config, args.checkpoint, args.out / TEACHER, images, expected, args.detector
+                )
+            ]
         for attention in args.attentions:
             out = args.out / f'{attention}_{seed}'
-            subprocess.run([sys.executable, '-m', 'mmflatten', 'linearize', config, args.checkpoint, '--attention',
-                            MIXERS[attention], '--images', folder, '--epochs', args.epochs, '--out', out,
-                            '--cfg-options', 'default_hooks.checkpoint.interval=1000'], check=True)
+            subprocess.run(
+                [
+                    sys.executable,
+                    '-m',
+                    'mmflatten',
+                    'linearize',
+                    config,
+                    args.checkpoint,
+                    '--attention',
+                    MIXERS[attention],
+                    '--images',
+                    folder,
+                    '--epochs',
+                    args.epochs,
+                    '--out',
+                    out,
+                    '--cfg-options',
+                    'default_hooks.checkpoint.interval=1000',
+                ],
+                check=True,
+            )
             for step, name in STEPS.items():
-                rows.setdefault((attention, name), []).append(measure(
-                    out / 'linearized.py', out / f'{step}.pth', out / step, images, expected,
-                    args.detector and seed == 0 and step == 'linearized'))
+                rows.setdefault((attention, name), []).append(
+                    measure(
+                        out / 'linearized.py',
+                        out / f'{step}.pth',
+                        out / step,
+                        images,
+                        expected,
+                        args.detector and seed == 0 and step == 'linearized',
+                    )
+                )
     print(table(rows))
 
 

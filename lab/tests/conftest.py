@@ -1,4 +1,5 @@
 """Fashion-MNIST's first images, and small scenes of them."""
+
 from pathlib import Path
 
 import pytest

@@ -1,4 +1,5 @@
 """Local term, gate and positions around a mixer, against an explicit composition."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,21 +11,25 @@ from mmflatten_lab.models.factors import WithLocalTermAndGate, gates_of
 
 SIZE = dict(embed_dims=24, num_heads=3, grid_size=(4, 5))
 MIXERS = {
-    'softmax': dict(type='SoftmaxAttention'), 'linear': dict(type='LinearAttention', feature_map='elu'),
+    'softmax': dict(type='SoftmaxAttention'),
+    'linear': dict(type='LinearAttention', feature_map='elu'),
     'focused': dict(type='FocusedLinearAttention', kernel_size=None),
     'agent': dict(type='AgentAttention', num_agents=4, kernel_size=None),
     'inline': dict(type='InLineAttention', image_conv=False),
     'rala': dict(type='RankAugmentedLinearAttention', gated=False),
     'mala': dict(type='MagnitudeAwareLinearAttention', gated=False),
-    'polaformer': dict(type='PolarityAwareLinearAttention', gated=False, kernel_size=None)}
+    'polaformer': dict(type='PolarityAwareLinearAttention', gated=False, kernel_size=None),
+}
 GATES = {'none': None, 'plain': lambda x: x, 'silu': F.silu}
 
 
 def wrapped(name='softmax', **factors):
     torch.manual_seed(0)
-    module = build_mixer(dict(type='WithLocalTermAndGate', mixer=MIXERS[name], **factors), **SIZE).double()
+    module = build_mixer(
+        dict(type='WithLocalTermAndGate', mixer=MIXERS[name], **factors), **SIZE
+    ).double()
     for parameter in module.parameters():
-        parameter.data.normal_(std=.3)
+        parameter.data.normal_(std=0.3)
     return module
 
 
@@ -40,8 +45,14 @@ def test_wrapper_equals_the_explicit_composition(name, kernel, gate):
     module = wrapped(name, local_kernel=kernel, gate=gate)
     operator = build_mixer(MIXERS[name], **SIZE).double()
     parts = module.mixer.state_dict()
-    operator.load_state_dict({**operator.state_dict(), **{key: parts[key] for key in parts if 'lepe' not in key},
-                              'proj.weight': torch.eye(24), 'proj.bias': torch.zeros(24)})
+    operator.load_state_dict(
+        {
+            **operator.state_dict(),
+            **{key: parts[key] for key in parts if 'lepe' not in key},
+            'proj.weight': torch.eye(24),
+            'proj.bias': torch.zeros(24),
+        }
+    )
     shared = dict(module.mixer.named_parameters())
     for key, parameter in shared.items():
         if 'lepe' not in key:
@@ -53,7 +64,9 @@ def test_wrapper_equals_the_explicit_composition(name, kernel, gate):
         if kernel:
             values = F.linear(x, shared['qkv.weight'], shared['qkv.bias'])[..., 48:72]
             values = values.transpose(1, 2).unflatten(2, (4, 5))
-            local = F.conv2d(values, shared['lepe.conv.weight'], shared['lepe.conv.bias'], padding=2, groups=24)
+            local = F.conv2d(
+                values, shared['lepe.conv.weight'], shared['lepe.conv.bias'], padding=2, groups=24
+            )
             y = y + local.flatten(2).transpose(1, 2)
         if gate != 'none':
             y = y * GATES[gate](F.linear(x, module.gate.weight, module.gate.bias))
@@ -73,13 +86,17 @@ def test_positions_inside_a_mixer_can_be_removed(name):
         module = wrapped(name, positions=positions)
         x, order = torch.randn(2, 20, 24, dtype=torch.float64), torch.randperm(20)
         changed[positions] = (module(x, (4, 5))[:, order] - module(x[:, order], (4, 5))).abs().max()
-    assert changed[False] < 1e-9 < .01 < changed[True]
+    assert changed[False] < 1e-9 < 0.01 < changed[True]
 
 
 def test_wrapper_stands_in_backbones_and_windows():
     with DefaultScope.overwrite_default_scope('mmpretrain'):
-        model = FLattenDeiT(arch=dict(embed_dims=24, depth=2, num_heads=3), img_size=32, patch_size=8,
-                            linear_attention=dict(type='WithLocalTermAndGate', mixer=MIXERS['rala'], gate='silu'))
+        model = FLattenDeiT(
+            arch=dict(embed_dims=24, depth=2, num_heads=3),
+            img_size=32,
+            patch_size=8,
+            linear_attention=dict(type='WithLocalTermAndGate', mixer=MIXERS['rala'], gate='silu'),
+        )
     assert sum(isinstance(module, WithLocalTermAndGate) for module in model.modules()) == 2
     assert model(torch.randn(1, 3, 32, 32))[0].isfinite().all() and gates_of(model) == {'silu'}
     module = wrapped(local_kernel=3)
@@ -89,17 +106,28 @@ def test_wrapper_stands_in_backbones_and_windows():
     assert reduced(torch.randn(2, 80, 24), (8, 10)).shape == (2, 80, 24)
 
 
-@pytest.mark.parametrize('mixer, gates', [
-    ('SoftmaxAttention', set()), ('RankAugmentedLinearAttention', {'plain'}), ('NormAwareLinearAttention', {'silu'}),
-    ('CirculantAttention', {'other'})])
+@pytest.mark.parametrize(
+    'mixer, gates',
+    [
+        ('SoftmaxAttention', set()),
+        ('RankAugmentedLinearAttention', {'plain'}),
+        ('NormAwareLinearAttention', {'silu'}),
+        ('CirculantAttention', {'other'}),
+    ],
+)
 def test_gates_of_mixers(mixer, gates):
     assert gates_of(build_mixer(dict(type=mixer), **SIZE)) == gates
 
 
-@pytest.mark.parametrize('mixer, factors, message', [
-    ('SoftmaxAttention', dict(gate='loud'), "gate: .* 'loud'"), ('TTTAttention', dict(gate='silu'), 'gate: .*TTT'),
-    ('CirculantAttention', dict(gate='plain'), 'gate: .*Circulant'),
-    ('SoftmaxAttention', dict(positions=False), 'positions: .*Softmax')])
+@pytest.mark.parametrize(
+    'mixer, factors, message',
+    [
+        ('SoftmaxAttention', dict(gate='loud'), "gate: .* 'loud'"),
+        ('TTTAttention', dict(gate='silu'), 'gate: .*TTT'),
+        ('CirculantAttention', dict(gate='plain'), 'gate: .*Circulant'),
+        ('SoftmaxAttention', dict(positions=False), 'positions: .*Softmax'),
+    ],
+)
 def test_wrong_factors_are_errors(mixer, factors, message):
     with pytest.raises(ValueError, match=message):
         build_mixer(dict(type='WithLocalTermAndGate', mixer=dict(type=mixer), **factors), **SIZE)

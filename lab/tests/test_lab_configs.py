@@ -1,4 +1,7 @@
-"""Every config of the lab trains an iteration and validates on files in the format of its data set."""
+"""Every config of the lab trains an iteration and validates on files in the format of its data
+set.
+"""
+
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +20,16 @@ PARTS = ('fashion.py', 'five_epochs.py')  # of configs/nano
 @pytest.fixture(scope='module')
 def data(tmp_path_factory, fashion_files) -> Path:
     root = tmp_path_factory.mktemp('data')
-    build_scenes(root / 'garments', SceneOptions(train=2, val=2, size=96, seed=0), garments(fashion_files))
+    build_scenes(
+        root / 'garments', SceneOptions(train=2, val=2, size=96, seed=0), garments(fashion_files)
+    )
     for name in ('digits', 'digits-320', 'digits-640', 'digits-choice'):
         build_scenes(root / name, SceneOptions(train=2, val=2, size=96, seed=0))
-    build_stereo_scenes(root / 'garments_stereo', StereoSceneOptions(train=2, val=2, size=96), garments(fashion_files))
+    build_stereo_scenes(
+        root / 'garments_stereo',
+        StereoSceneOptions(train=2, val=2, size=96),
+        garments(fashion_files),
+    )
     return root
 
 
@@ -33,7 +42,9 @@ def redirect(node, data: Path) -> None:
             redirect(value, data)
 
 
-@pytest.mark.parametrize('path', [path for path in CONFIGS if path.name not in PARTS], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    'path', [path for path in CONFIGS if path.name not in PARTS], ids=lambda path: path.stem
+)
 def test_config_trains_and_validates(path, data, fashion_files, tmp_path):
     config = load_config(str(path), work_dir=str(tmp_path))
     config.val_dataloader = config.get('val_dataloader') or config.test_dataloader
@@ -48,10 +59,12 @@ def test_config_trains_and_validates(path, data, fashion_files, tmp_path):
     for split in ('val', 'test'):
         redirect(config[f'{split}_evaluator'], data)
     if 'score_thr' in config.model.get('test_cfg', {}):
-        config.model.test_cfg.score_thr = 0.  # random weights find nothing
+        config.model.test_cfg.score_thr = 0.0  # random weights find nothing
     loop = dict(max_iters=1) if 'max_iters' in config.train_cfg else dict(max_epochs=1)
     config.train_cfg.update(**loop, val_interval=1)
     runner = build_runner(config)
     runner.train()
     metrics = runner.val_loop.run()
-    assert metrics and all(np.isfinite(value) for name, value in metrics.items() if 'mAP' not in name)
+    assert metrics and all(
+        np.isfinite(value) for name, value in metrics.items() if 'mAP' not in name
+    )

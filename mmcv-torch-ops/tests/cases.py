@@ -1,7 +1,10 @@
-"""Random cases for every operator, to be run with `mmcv._ext` compiled and in PyTorch, and their comparison.
+"""Random cases for every operator, to be run with `mmcv._ext` compiled and in PyTorch, and their
+comparison.
 
-A case is made by its number alone, so results of the compiled extension can be stored and compared on another machine.
+A case is made by its number alone, so results of the compiled extension can be stored and compared
+on another machine.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,7 +20,9 @@ Run = Callable[[Extension], list[Tensor]]
 
 
 class Operator(NamedTuple):
-    """How to make a case, how many of the cases there are, and what the results are compared with."""
+    """How to make a case, how many of the cases there are, and what the results are compared
+    with.
+    """
 
     make: Callable[[Draw], Run]
     cases: int
@@ -48,10 +53,18 @@ class Draw:
         return int(self.random.randint(low, high + 1))
 
     def uniform(self, *shape: int, low: float = 0, high: float = 1) -> Tensor:
-        return torch.from_numpy(np.asarray(self.random.uniform(low, high, shape))).to(self.dtype).to(self.after)
+        return (
+            torch.from_numpy(np.asarray(self.random.uniform(low, high, shape)))
+            .to(self.dtype)
+            .to(self.after)
+        )
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.from_numpy(np.asarray(self.random.standard_normal(shape))).to(self.dtype).to(self.after)
+        return (
+            torch.from_numpy(np.asarray(self.random.standard_normal(shape)))
+            .to(self.dtype)
+            .to(self.after)
+        )
 
     def threshold(self) -> float:
         """A threshold, often in tenths, which overlaps of boxes of whole pixels hit exactly."""
@@ -66,23 +79,37 @@ class Draw:
         return torch.from_numpy(places / max(1, number)).to(self.dtype).to(self.after)
 
     def boxes(self, number: int, side: float, ordered: bool = True) -> Tensor:
-        """Boxes that reach over the image of `side`, some without width or height, some the wrong way round."""
+        """Boxes that reach over the image of `side`, some without width or height, some the wrong
+        way round.
+        """
         corners = self.uniform(number, 4, low=-0.3 * side, high=1.3 * side)
         if ordered:
-            corners = torch.cat((torch.minimum(corners[:, :2], corners[:, 2:]),
-                                 torch.maximum(corners[:, :2], corners[:, 2:])), 1)
+            corners = torch.cat(
+                (
+                    torch.minimum(corners[:, :2], corners[:, 2:]),
+                    torch.maximum(corners[:, :2], corners[:, 2:]),
+                ),
+                1,
+            )
         flat = torch.from_numpy(self.random.random_sample(number) < 0.1)
         corners[flat, 2] = corners[flat, 0]
         return corners
 
     def rois(self, images: int, side: float, ordered: bool = True) -> Tensor:
         number = self.integer(0, 6)
-        return torch.cat((self.integers(images, number, 1).to(self.after), self.boxes(number, side, ordered)), 1)
+        return torch.cat(
+            (self.integers(images, number, 1).to(self.after), self.boxes(number, side, ordered)), 1
+        )
 
 
 def nms(draw: Draw) -> Run:
     number = draw.integer(0, 60)
-    boxes, scores, threshold, offset = draw.boxes(number, 20), draw.scores(number), draw.threshold(), draw.integer(0, 1)
+    boxes, scores, threshold, offset = (
+        draw.boxes(number, 20),
+        draw.scores(number),
+        draw.threshold(),
+        draw.integer(0, 1),
+    )
     boxes = draw.one_of(boxes, boxes.round())
     return lambda ext: [ext.nms(boxes, scores, iou_threshold=threshold, offset=offset)]
 
@@ -96,7 +123,7 @@ def softnms(draw: Draw) -> Run:
     def run(ext: Extension) -> list[Tensor]:
         dets = boxes.new_zeros(number, 5)
         indices = ext.softnms(boxes, scores, dets, threshold, sigma, smallest, method, offset)
-        return [indices, dets[:len(indices)]]
+        return [indices, dets[: len(indices)]]
 
     return run
 
@@ -108,8 +135,10 @@ def nms_match(draw: Draw) -> Run:
 
     def run(ext: Extension) -> list[Tensor]:
         groups = ext.nms_match(dets, threshold)
-        return [torch.tensor([index for group in groups for index in group]),
-                torch.tensor([len(group) for group in groups])]
+        return [
+            torch.tensor([index for group in groups for index in group]),
+            torch.tensor([len(group) for group in groups]),
+        ]
 
     return run
 
@@ -130,14 +159,22 @@ def bbox_overlaps(draw: Draw) -> Run:
 
 
 def roi_align(draw: Draw) -> Run:
-    image = draw.normal(draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 12), draw.integer(4, 12))
+    image = draw.normal(
+        draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 12), draw.integer(4, 12)
+    )
     scale, aligned, mode = draw.one_of(1.0, 0.5, 0.25), draw.one_of(True, False), draw.integer(0, 1)
     rois = draw.rois(len(image), 12 / scale, ordered=aligned)
     if mode == 0 and aligned:  # mmcv's gives -10000 for regions without area
         rois[:, 3:] += 0.5 / scale
     height, width = draw.integer(1, 4), draw.integer(1, 4)
-    options = dict(aligned_height=height, aligned_width=width, spatial_scale=scale,
-                   sampling_ratio=draw.integer(0, 3), pool_mode=mode, aligned=aligned)
+    options = dict(
+        aligned_height=height,
+        aligned_width=width,
+        spatial_scale=scale,
+        sampling_ratio=draw.integer(0, 3),
+        pool_mode=mode,
+        aligned=aligned,
+    )
     shape = len(rois), image.shape[1], height, width
     gradient = draw.normal(*shape)
 
@@ -152,7 +189,9 @@ def roi_align(draw: Draw) -> Run:
 
 
 def roi_pool(draw: Draw) -> Run:
-    image = draw.normal(draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 14), draw.integer(4, 14))
+    image = draw.normal(
+        draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 14), draw.integer(4, 14)
+    )
     scale = draw.one_of(1.0, 0.5, 0.25)
     rois = draw.rois(len(image), 14 / scale)  # of the wrong way round: see roi_pool_forward
     height, width = draw.integer(1, 4), draw.integer(1, 4)
@@ -171,20 +210,37 @@ def roi_pool(draw: Draw) -> Run:
 
 
 def deform_roi_pool(draw: Draw) -> Run:
-    image = draw.normal(draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 12), draw.integer(4, 12))
+    image = draw.normal(
+        draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 12), draw.integer(4, 12)
+    )
     scale = draw.one_of(1.0, 0.5)
     rois = draw.rois(len(image), 12 / scale)
     height, width = draw.integer(1, 4), draw.integer(1, 4)
-    offset = draw.normal(len(rois), 2, height, width) if draw.one_of(True, True, False) else image.new_zeros(0)
-    options = dict(pooled_height=height, pooled_width=width, spatial_scale=scale,
-                   sampling_ratio=draw.integer(0, 3), gamma=draw.one_of(0.125, 0.5))
+    offset = (
+        draw.normal(len(rois), 2, height, width)
+        if draw.one_of(True, True, False)
+        else image.new_zeros(0)
+    )
+    options = dict(
+        pooled_height=height,
+        pooled_width=width,
+        spatial_scale=scale,
+        sampling_ratio=draw.integer(0, 3),
+        gamma=draw.one_of(0.125, 0.5),
+    )
     shape = len(rois), image.shape[1], height, width
     gradient = draw.normal(*shape)
 
     def run(ext: Extension) -> list[Tensor]:
-        output, grad_input, grad_offset = image.new_zeros(shape), torch.zeros_like(image), torch.zeros_like(offset)
+        output, grad_input, grad_offset = (
+            image.new_zeros(shape),
+            torch.zeros_like(image),
+            torch.zeros_like(offset),
+        )
         ext.deform_roi_pool_forward(image, rois, offset, output, **options)
-        ext.deform_roi_pool_backward(gradient, image, rois, offset, grad_input, grad_offset, **options)
+        ext.deform_roi_pool_backward(
+            gradient, image, rois, offset, grad_input, grad_offset, **options
+        )
         return [output, grad_input, grad_offset]
 
     return run
@@ -204,19 +260,47 @@ class _Convolution(NamedTuple):
 
 def _convolution(draw: Draw, modulated: bool) -> _Convolution:
     groups, offset_groups = draw.integer(1, 2), draw.integer(1, 2)
-    kernel, stride, padding, dilation = ([draw.integer(low, high) for _ in range(2)]
-                                         for low, high in ((1, 3), (1, 2), (0, 2), (1, 2)))
-    image = draw.normal(draw.integer(1, 2), 2 * draw.integer(1, 2), draw.integer(5, 9), draw.integer(5, 9))
-    height, width = ((image.shape[2 + axis] + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1)
-                     // stride[axis] + 1 for axis in range(2))
+    kernel, stride, padding, dilation = (
+        [draw.integer(low, high) for _ in range(2)]
+        for low, high in ((1, 3), (1, 2), (0, 2), (1, 2))
+    )
+    image = draw.normal(
+        draw.integer(1, 2), 2 * draw.integer(1, 2), draw.integer(5, 9), draw.integer(5, 9)
+    )
+    height, width = (
+        (image.shape[2 + axis] + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1)
+        // stride[axis]
+        + 1
+        for axis in range(2)
+    )
     weight = draw.normal(2 * draw.integer(1, 2), image.shape[1] // groups, *kernel)
     taps = offset_groups * kernel[0] * kernel[1]
-    names = (('kernel_h', 'kernel_w', 'stride_h', 'stride_w', 'pad_h', 'pad_w', 'dilation_h', 'dilation_w') if modulated
-             else ('kH', 'kW', 'dH', 'dW', 'padH', 'padW', 'dilationH', 'dilationW'))
-    sizes = dict(zip(names, (*kernel, *stride, *padding, *dilation)), group=groups, deformable_group=offset_groups)
+    names = (
+        (
+            'kernel_h',
+            'kernel_w',
+            'stride_h',
+            'stride_w',
+            'pad_h',
+            'pad_w',
+            'dilation_h',
+            'dilation_w',
+        )
+        if modulated
+        else ('kH', 'kW', 'dH', 'dW', 'padH', 'padW', 'dilationH', 'dilationW')
+    )
+    sizes = dict(
+        zip(names, (*kernel, *stride, *padding, *dilation)),
+        group=groups,
+        deformable_group=offset_groups,
+    )
     offset = 2 * draw.normal(len(image), 2 * taps, height, width)
-    offset = draw.one_of(offset, offset.round(), torch.zeros_like(offset))  # also whole pixels, for the border
-    mask, gradient = draw.uniform(len(image), taps, height, width), draw.normal(len(image), len(weight), height, width)
+    # also whole pixels, for the border
+    offset = draw.one_of(offset, offset.round(), torch.zeros_like(offset))
+    mask, gradient = (
+        draw.uniform(len(image), taps, height, width),
+        draw.normal(len(image), len(weight), height, width),
+    )
     return _Convolution(image, weight, draw.normal(len(weight)), offset, mask, gradient, sizes)
 
 
@@ -229,11 +313,22 @@ def deform_conv(draw: Draw) -> Run:
         output = torch.zeros_like(conv.gradient)
         parts = (conv.input, conv.offset, conv.weight)
         grad_input, grad_offset, grad_weight = (torch.zeros_like(part) for part in parts)
-        ext.deform_conv_forward(conv.input, conv.weight, conv.offset, output, columns, ones, **sizes)
-        ext.deform_conv_backward_input(conv.input, conv.offset, conv.gradient, grad_input, grad_offset, conv.weight,
-                                       columns, **sizes)
-        ext.deform_conv_backward_parameters(conv.input, conv.offset, conv.gradient, grad_weight, columns, ones,
-                                            scale=1, **sizes)
+        ext.deform_conv_forward(
+            conv.input, conv.weight, conv.offset, output, columns, ones, **sizes
+        )
+        ext.deform_conv_backward_input(
+            conv.input,
+            conv.offset,
+            conv.gradient,
+            grad_input,
+            grad_offset,
+            conv.weight,
+            columns,
+            **sizes,
+        )
+        ext.deform_conv_backward_parameters(
+            conv.input, conv.offset, conv.gradient, grad_weight, columns, ones, scale=1, **sizes
+        )
         return [output, grad_input, grad_offset, grad_weight]
 
     return run
@@ -249,17 +344,42 @@ def modulated_deform_conv(draw: Draw) -> Run:
         output = torch.zeros_like(conv.gradient)
         parts = (conv.input, conv.weight, bias, conv.offset, conv.mask)
         gradients = [torch.zeros_like(part) for part in parts]
-        ext.modulated_deform_conv_forward(conv.input, conv.weight, bias, ones, conv.offset, conv.mask, output, columns,
-                                          with_bias=with_bias, **conv.sizes)
-        ext.modulated_deform_conv_backward(conv.input, conv.weight, bias, ones, conv.offset, conv.mask, columns,
-                                           *gradients, conv.gradient, with_bias=with_bias, **conv.sizes)
+        ext.modulated_deform_conv_forward(
+            conv.input,
+            conv.weight,
+            bias,
+            ones,
+            conv.offset,
+            conv.mask,
+            output,
+            columns,
+            with_bias=with_bias,
+            **conv.sizes,
+        )
+        ext.modulated_deform_conv_backward(
+            conv.input,
+            conv.weight,
+            bias,
+            ones,
+            conv.offset,
+            conv.mask,
+            columns,
+            *gradients,
+            conv.gradient,
+            with_bias=with_bias,
+            **conv.sizes,
+        )
         return [output, *gradients]
 
     return run
 
 
 def focal_loss(draw: Draw) -> Run:
-    number, classes, kind = draw.integer(1, 12), draw.integer(1, 8), draw.one_of('sigmoid', 'softmax')
+    number, classes, kind = (
+        draw.integer(1, 12),
+        draw.integer(1, 8),
+        draw.one_of('sigmoid', 'softmax'),
+    )
     logits = draw.normal(number, classes) * draw.one_of(1, 8, 60)
     target = draw.integers(classes, number)
     weight = draw.uniform(classes) if draw.one_of(True, False) else logits.new_empty(0)
@@ -273,7 +393,9 @@ def focal_loss(draw: Draw) -> Run:
         scratch = () if kind == 'sigmoid' else (logits.new_zeros(number),)
         grad_input = torch.zeros_like(logits)
         getattr(ext, f'{kind}_focal_loss_forward')(input, target, weight, output, **options)
-        getattr(ext, f'{kind}_focal_loss_backward')(input, target, weight, *scratch, grad_input, **options)
+        getattr(ext, f'{kind}_focal_loss_backward')(
+            input, target, weight, *scratch, grad_input, **options
+        )
         return [output, grad_input]
 
     return run
@@ -281,7 +403,8 @@ def focal_loss(draw: Draw) -> Run:
 
 def ms_deform_attn(draw: Draw) -> Run:
     batch, heads, width, queries, points = (draw.integer(1, 3) for _ in range(5))
-    on_pixels = draw.one_of(True, False)  # at sides of powers of two, so that no rounding moves them
+    # at sides of powers of two, so that no rounding moves them
+    on_pixels = draw.one_of(True, False)
     sides = (1, 2, 4) if on_pixels else (1, 2, 3, 4, 5)
     shapes = [(draw.one_of(*sides), draw.one_of(*sides)) for _ in range(draw.integer(1, 3))]
     lengths = [height * side for height, side in shapes]
@@ -298,7 +421,9 @@ def ms_deform_attn(draw: Draw) -> Run:
     def run(ext: Extension) -> list[Tensor]:
         gradients = [torch.zeros_like(part) for part in (value, locations, weights)]
         output = ext.ms_deform_attn_forward(value, *levels, locations, weights, im2col_step=batch)
-        ext.ms_deform_attn_backward(value, *levels, locations, weights, gradient, *gradients, im2col_step=batch)
+        ext.ms_deform_attn_backward(
+            value, *levels, locations, weights, gradient, *gradients, im2col_step=batch
+        )
         return [output.view(gradient.shape), *gradients]
 
     return run
@@ -306,14 +431,18 @@ def ms_deform_attn(draw: Draw) -> Run:
 
 def carafe(draw: Draw) -> Run:
     groups, scale, kernel = draw.integer(1, 2), draw.integer(1, 3), draw.one_of(1, 3, 5)
-    features = draw.normal(draw.integer(1, 2), 2 * draw.integer(1, 2), draw.integer(1, 6), draw.integer(1, 6))
+    features = draw.normal(
+        draw.integer(1, 2), 2 * draw.integer(1, 2), draw.integer(1, 6), draw.integer(1, 6)
+    )
     batch, channels, height, width = features.shape
     masks = draw.uniform(batch, groups * kernel * kernel, scale * height, scale * width)
     options = dict(kernel_size=kernel, group_size=groups, scale_factor=scale)
     gradient = draw.normal(batch, channels, scale * height, scale * width)
 
     def run(ext: Extension) -> list[Tensor]:
-        output, grad_input, grad_masks = (torch.zeros_like(part) for part in (gradient, features, masks))
+        output, grad_input, grad_masks = (
+            torch.zeros_like(part) for part in (gradient, features, masks)
+        )
         ext.carafe_naive_forward(features, masks, output, **options)
         ext.carafe_naive_backward(gradient, features, masks, grad_input, grad_masks, **options)
         return [output, grad_input, grad_masks]
@@ -324,8 +453,16 @@ def carafe(draw: Draw) -> Run:
 def psa_mask(draw: Draw) -> Run:
     height, width, rows, columns = (draw.integer(1, 5) for _ in range(4))
     image = draw.normal(draw.integer(1, 2), rows * columns, height, width)
-    options = dict(psa_type=draw.integer(0, 1), num_=len(image), h_feature=height, w_feature=width, h_mask=rows,
-                   w_mask=columns, half_h_mask=(rows - 1) // 2, half_w_mask=(columns - 1) // 2)
+    options = dict(
+        psa_type=draw.integer(0, 1),
+        num_=len(image),
+        h_feature=height,
+        w_feature=width,
+        h_mask=rows,
+        w_mask=columns,
+        half_h_mask=(rows - 1) // 2,
+        half_w_mask=(columns - 1) // 2,
+    )
     gradient = draw.normal(len(image), height * width, height, width)
 
     def run(ext: Extension) -> list[Tensor]:
@@ -350,9 +487,19 @@ def masked_conv(draw: Draw) -> Run:
     def run(ext: Extension) -> list[Tensor]:
         patches = image.new_zeros(image.shape[1] * kernel[0] * kernel[1], len(rows))
         output = image.new_zeros(1, 2, height, width)
-        ext.masked_im2col_forward(image, rows, columns, patches, kernel_h=kernel[0], kernel_w=kernel[1], pad_h=padding,
-                                  pad_w=padding)
-        ext.masked_col2im_forward(results, rows, columns, output, height=height, width=width, channels=2)
+        ext.masked_im2col_forward(
+            image,
+            rows,
+            columns,
+            patches,
+            kernel_h=kernel[0],
+            kernel_w=kernel[1],
+            pad_h=padding,
+            pad_w=padding,
+        )
+        ext.masked_col2im_forward(
+            results, rows, columns, output, height=height, width=width, channels=2
+        )
         return [patches, output]
 
     return run
@@ -360,13 +507,20 @@ def masked_conv(draw: Draw) -> Run:
 
 SINGLE = (torch.float32,)  # the precision that mmcv has on the CPU
 OPERATORS = {
-    'nms': Operator(nms, 120, CPU, SINGLE), 'softnms': Operator(softnms, 90, CPU, SINGLE),
-    'nms_match': Operator(nms_match, 60, CPU, SINGLE), 'bbox_overlaps': Operator(bbox_overlaps, 60, CPU),
-    'roi_align': Operator(roi_align, 160, CPU), 'deform_conv': Operator(deform_conv, 80, CPU),
-    'modulated_deform_conv': Operator(modulated_deform_conv, 80, CPU), 'psa_mask': Operator(psa_mask, 50, CPU),
-    'roi_pool': Operator(roi_pool, 70, CUDA), 'deform_roi_pool': Operator(deform_roi_pool, 70, CUDA),
-    'focal_loss': Operator(focal_loss, 60, CUDA), 'ms_deform_attn': Operator(ms_deform_attn, 40, CUDA),
-    'carafe': Operator(carafe, 40, CUDA), 'masked_conv': Operator(masked_conv, 20, CUDA),
+    'nms': Operator(nms, 120, CPU, SINGLE),
+    'softnms': Operator(softnms, 90, CPU, SINGLE),
+    'nms_match': Operator(nms_match, 60, CPU, SINGLE),
+    'bbox_overlaps': Operator(bbox_overlaps, 60, CPU),
+    'roi_align': Operator(roi_align, 160, CPU),
+    'deform_conv': Operator(deform_conv, 80, CPU),
+    'modulated_deform_conv': Operator(modulated_deform_conv, 80, CPU),
+    'psa_mask': Operator(psa_mask, 50, CPU),
+    'roi_pool': Operator(roi_pool, 70, CUDA),
+    'deform_roi_pool': Operator(deform_roi_pool, 70, CUDA),
+    'focal_loss': Operator(focal_loss, 60, CUDA),
+    'ms_deform_attn': Operator(ms_deform_attn, 40, CUDA),
+    'carafe': Operator(carafe, 40, CUDA),
+    'masked_conv': Operator(masked_conv, 20, CUDA),
 }
 
 
@@ -382,17 +536,23 @@ def all_cases() -> list[Case]:
 
 
 def sampled(result: Tensor, most: int = 24) -> np.ndarray:
-    """Return the shape of a result and up to `most` of its elements, spread evenly, in one array."""
+    """Return the shape of a result and up to `most` of its elements, spread evenly, in one
+    array.
+    """
     flat = result.detach().flatten().double().numpy()
     chosen = np.linspace(0, len(flat) - 1, min(most, len(flat))).round().astype(int)
     return np.concatenate((np.array(result.shape, float), flat[chosen]))
 
 
 def difference(result: np.ndarray, expected: np.ndarray) -> float:
-    """Return the largest difference, in units of the largest expected value or 1; infinite for other shapes or NaN."""
+    """Return the largest difference, in units of the largest expected value or 1; infinite for
+    other shapes or NaN.
+    """
     if result.shape != expected.shape:
         return float('inf')
     if not result.size:
         return 0.0
-    largest = np.abs(result.astype(float) - expected.astype(float)).max() / max(1, np.abs(expected).max())
+    largest = np.abs(result.astype(float) - expected.astype(float)).max() / max(
+        1, np.abs(expected).max()
+    )
     return float('inf') if np.isnan(largest) else float(largest)

@@ -1,10 +1,13 @@
-"""Call every operator with hostile numbers and sizes. Count the calls that crash, run too long or need too much memory.
+"""Call every operator with hostile numbers and sizes. Count the calls that crash, run too long or
+need too much memory.
 
     python tests/fuzz.py [--cases 60] [--seed 0] [--operator roi_align] [--list]
 
-The calls run in a child process, which is replaced when a signal ends it. A call holds if it returns or raises an
-ordinary Python exception within `SECONDS` and `MEMORY`. The exit status is 1 if a call was lost.
+The calls run in a child process, which is replaced when a signal ends it. A call holds if it
+returns or raises an ordinary Python exception within `SECONDS` and `MEMORY`. The exit status is 1
+if a call was lost.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -23,14 +26,37 @@ from cases import OPERATORS, Draw  # noqa: E402
 
 import mmcv_torch_ops.extension as extension  # noqa: E402
 
-SECONDS, MEMORY = 10, 2 ** 31  # of one call; memory on top of what the process has when it begins
-HOSTILE = (float('nan'), float('inf'), -float('inf'), 3.4e38, -3.4e38, 1e30, -1e30, 1e18, 1e9, -1e9, 2.0 ** 31, 1e7,
-           1e6, -1e6, 1e5, 1e4, -1.0, -0.0, 0.0, 1e-30, 1e-45)
+SECONDS, MEMORY = 10, 2**31  # of one call; memory on top of what the process has when it begins
+HOSTILE = (
+    float('nan'),
+    float('inf'),
+    -float('inf'),
+    3.4e38,
+    -3.4e38,
+    1e30,
+    -1e30,
+    1e18,
+    1e9,
+    -1e9,
+    2.0**31,
+    1e7,
+    1e6,
+    -1e6,
+    1e5,
+    1e4,
+    -1.0,
+    -0.0,
+    0.0,
+    1e-30,
+    1e-45,
+)
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 class HostileDraw(Draw):
-    """Random arguments of which some tensors have some, or only, hostile numbers. Some have no rows."""
+    """Random arguments of which some tensors have some, or only, hostile numbers. Some have no
+    rows.
+    """
 
     def _poisoned(self, tensor: torch.Tensor) -> torch.Tensor:
         kind = self.random.randint(4)
@@ -54,7 +80,7 @@ class HostileDraw(Draw):
 
     def integers(self, high: int, *shape: int) -> torch.Tensor:
         drawn = super().integers(high, *shape)
-        moved = int(self.random.choice((-1, -high, high, 2 ** 31, -2 ** 40)))
+        moved = int(self.random.choice((-1, -high, high, 2**31, -(2**40))))
         return drawn if self.random.randint(4) else drawn + moved
 
     def integer(self, low: int, high: int) -> int:
@@ -72,12 +98,18 @@ def call(operator: str, seed: int) -> str:
     except MemoryError:
         return 'memory'
     except Exception as error:
-        return 'memory' if "can't allocate memory" in str(error) or 'bad_alloc' in str(error) else 'held'
+        return (
+            'memory'
+            if "can't allocate memory" in str(error) or 'bad_alloc' in str(error)
+            else 'held'
+        )
     return 'held'
 
 
 def call_all(operator: str, seeds: list[int], pipe: int) -> None:
-    """Call an operator with all seeds, in a process of limited memory, and write a line for each to a pipe."""
+    """Call an operator with all seeds, in a process of limited memory, and write a line for each to
+    a pipe.
+    """
     used = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -86,14 +118,16 @@ def call_all(operator: str, seeds: list[int], pipe: int) -> None:
 
 
 def outcomes_of(operator: str, seeds: list[int]) -> list[str]:
-    """Return for each seed 'held', or how the call was lost: 'memory', 'time' or the name of a signal."""
+    """Return for each seed 'held', or how the call was lost: 'memory', 'time' or the name of a
+    signal.
+    """
     outcomes: list[str] = []
     while len(outcomes) < len(seeds):
         reader, writer = os.pipe()
         process = os.fork()
         if process == 0:
             try:
-                call_all(operator, seeds[len(outcomes):], writer)
+                call_all(operator, seeds[len(outcomes) :], writer)
             finally:
                 os._exit(0)
         os.close(writer)
@@ -112,7 +146,9 @@ def main() -> None:
     parser.add_argument('--cases', type=int, default=60, help='of each operator')
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--operator', choices=sorted(OPERATORS))
-    parser.add_argument('--list', action='store_true', help='print the operator and seed of each lost call')
+    parser.add_argument(
+        '--list', action='store_true', help='print the operator and seed of each lost call'
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)  # a fork has no other threads
     total: Counter[str] = Counter()
@@ -121,9 +157,19 @@ def main() -> None:
         outcomes = dict(zip(seeds, outcomes_of(name, seeds)))
         counts = Counter(outcomes.values())
         total += counts
-        print(f'{name:<24}{len(outcomes):5d} tried  ' + '  '.join(f'{n} {kind}' for kind, n in counts.most_common()))
+        print(
+            f'{name:<24}{len(outcomes):5d} tried  '
+            + '  '.join(f'{n} {kind}' for kind, n in counts.most_common())
+        )
         if options.list:
-            print(''.join(f'  {name} {seed}: {kind}\n' for seed, kind in outcomes.items() if kind != 'held'), end='')
+            print(
+                ''.join(
+                    f'  {name} {seed}: {kind}\n'
+                    for seed, kind in outcomes.items()
+                    if kind != 'held'
+                ),
+                end='',
+            )
     lost = sum(total.values()) - total['held']
     print(f'{sum(total.values())} tried, {total["held"]} held, {lost} lost')
     sys.exit(lost > 0)

@@ -1,4 +1,7 @@
-"""Numbers that a diverged model gives, regions of any size, and sizes of zero: a result or an error, never a crash."""
+"""Numbers that a diverged model gives, regions of any size, and sizes of zero: a result or an
+error, never a crash.
+"""
+
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +16,15 @@ NAN, INF = float('nan'), float('inf')
 def convolution(offset, mask, modulated, groups=1, offset_groups=1, dtype=torch.float32):
     """Return a deformable convolution and its gradients, of input, offset, weight and mask."""
     random = torch.Generator().manual_seed(0)
-    image, weight = torch.rand(1, 4, 6, 7, generator=random), torch.rand(4, 4 // groups, 3, 3, generator=random)
+    image, weight = (
+        torch.rand(1, 4, 6, 7, generator=random),
+        torch.rand(4, 4 // groups, 3, 3, generator=random),
+    )
     parts = [part.to(dtype).requires_grad_() for part in (image, offset, weight, mask)]
     if modulated:
-        result = mmcv.ops.modulated_deform_conv2d(parts[0], parts[1], parts[3], parts[2], None, 1, 1, 1, groups,
-                                                  offset_groups)
+        result = mmcv.ops.modulated_deform_conv2d(
+            parts[0], parts[1], parts[3], parts[2], None, 1, 1, 1, groups, offset_groups
+        )
     else:
         result = mmcv.ops.deform_conv2d(*parts[:3], 1, 1, 1, groups, offset_groups)
     wanted = parts if modulated else parts[:3]
@@ -28,7 +35,10 @@ def convolution(offset, mask, modulated, groups=1, offset_groups=1, dtype=torch.
 @pytest.mark.parametrize('modulated', [False, True])
 def test_nan_offset_gives_nan_where_it_samples_and_no_gradient(modulated, dtype):
     random = torch.Generator().manual_seed(1)
-    offset, mask = torch.randn(1, 36, 6, 7, generator=random), torch.rand(1, 18, 6, 7, generator=random)
+    offset, mask = (
+        torch.randn(1, 36, 6, 7, generator=random),
+        torch.rand(1, 18, 6, 7, generator=random),
+    )
     broken, far = offset.clone(), offset.clone()
     for channel in (4, 7):  # x of one tap, y of another, both of the first group of offsets
         broken[0, channel, 2, 3], far[0, channel, 2, 3] = NAN, -1e3
@@ -39,7 +49,9 @@ def test_nan_offset_gives_nan_where_it_samples_and_no_gradient(modulated, dtype)
     image, weight = gradients[0], gradients[2]
     assert all(gradient.isfinite().all() for gradient in gradients) and weight.any() and image.any()
     assert not gradients[1][0, 4:8, 2, 3].any()
-    others = torch.ones_like(far_gradients[1], dtype=torch.bool).index_fill_(1, torch.arange(18), False)
+    others = torch.ones_like(far_gradients[1], dtype=torch.bool).index_fill_(
+        1, torch.arange(18), False
+    )
     assert torch.equal(gradients[1][others], far_gradients[1][others])
 
 
@@ -49,7 +61,9 @@ def test_offset_out_of_the_image_samples_zero(modulated, number):
     offset, mask = torch.zeros(1, 18, 6, 7), torch.ones(1, 9, 6, 7)
     far = offset.clone()
     offset[0, ::3], far[0, ::3] = number, 1e3
-    for result, expected in zip(convolution(offset, mask, modulated), convolution(far, mask, modulated)):
+    for result, expected in zip(
+        convolution(offset, mask, modulated), convolution(far, mask, modulated)
+    ):
         for one, other in zip(result, expected):
             assert torch.equal(one, other)
 
@@ -58,7 +72,9 @@ def test_offset_out_of_the_image_samples_zero(modulated, number):
 def test_nan_in_input_or_mask_stays_where_it_is(part):
     image, mask = torch.rand(1, 2, 6, 7), torch.ones(1, 9, 6, 7)
     (image if part == 'input' else mask)[0, 0, 0, 0] = NAN
-    result = mmcv.ops.modulated_deform_conv2d(image, torch.zeros(1, 18, 6, 7), mask, torch.ones(3, 2, 3, 3), None, 1, 1)
+    result = mmcv.ops.modulated_deform_conv2d(
+        image, torch.zeros(1, 18, 6, 7), mask, torch.ones(3, 2, 3, 3), None, 1, 1
+    )
     assert result[:, :, 0, 0].isnan().all() and result[:, :, 3:, 3:].isfinite().all()
 
 
@@ -70,7 +86,9 @@ def test_convolution_with_a_stride_or_groups_of_zero_is_refused():
             mmcv.ops.deform_conv2d(image, offset, weight, *arguments)
 
 
-def pooled_by_definition(image, rois, pooled, scale, aligned, offset=None, gamma=0.1, maximum=False):
+def pooled_by_definition(
+    image, rois, pooled, scale, aligned, offset=None, gamma=0.1, maximum=False
+):
     """Pool regions sample by sample, in double precision."""
     image, results = image.double(), []
     height, width = image.shape[2:]
@@ -80,24 +98,45 @@ def pooled_by_definition(image, rois, pooled, scale, aligned, offset=None, gamma
         for row in range(pooled[0]):
             for column in range(pooled[1]):
                 places, weights = [], []
-                for axis, (start, index, side) in enumerate(zip((y1, x1), (row, column), (height, width))):
+                for axis, (start, index, side) in enumerate(
+                    zip((y1, x1), (row, column), (height, width))
+                ):
                     step = sides[axis] / pooled[axis]
                     count = max(0, -int(-step // 1))
-                    place = start + index * step + (torch.arange(count).double() + 0.5) * step / max(1, count)
+                    place = (
+                        start
+                        + index * step
+                        + (torch.arange(count).double() + 0.5) * step / max(1, count)
+                    )
                     if offset is not None:
-                        place = place + gamma * sides[axis] * offset[number, 1 - axis, row, column].double()
+                        place = (
+                            place
+                            + gamma * sides[axis] * offset[number, 1 - axis, row, column].double()
+                        )
                     near = place.clamp(0, side - 1)
                     weight = (1 - (near[:, None] - torch.arange(side)).abs()).clamp(min=0)
                     weights.append(weight * ((place >= -1) & (place <= side))[:, None])
                     places.append(count)
-                values = torch.einsum('yh,chw,xw->cyx', weights[0], image[int(roi[0])], weights[1]).flatten(1)
+                values = torch.einsum(
+                    'yh,chw,xw->cyx', weights[0], image[int(roi[0])], weights[1]
+                ).flatten(1)
                 empty = image.new_zeros(image.shape[1])
-                results.append(empty if not values.shape[1] else values.amax(1) if maximum else values.mean(1))
+                results.append(
+                    empty if not values.shape[1] else values.amax(1) if maximum else values.mean(1)
+                )
     return torch.stack(results).view(len(rois), *pooled, -1).permute(0, 3, 1, 2)
 
 
-LARGE = torch.tensor([[0., -200, -250, 300, 280], [1, -3, -400, 4, 90], [0, 1, 1, 4, 4], [1, -700, -2, 200, 3],
-                      [1, -500, 2, 700, 5], [0, 2, -30, 90, 40]])
+LARGE = torch.tensor(
+    [
+        [0.0, -200, -250, 300, 280],
+        [1, -3, -400, 4, 90],
+        [0, 1, 1, 4, 4],
+        [1, -700, -2, 200, 3],
+        [1, -500, 2, 700, 5],
+        [0, 2, -30, 90, 40],
+    ]
+)
 
 
 @pytest.mark.parametrize('aligned', [True, False])
@@ -115,7 +154,9 @@ def test_region_much_larger_than_the_map_equals_its_definition(kind, aligned):
     weight = torch.randn(result.shape, generator=random)
     assert expected.abs().amax((1, 2, 3)).min() > 1e-4
     assert torch.allclose(result.double(), expected, rtol=1e-4, atol=1e-6)
-    found, wanted = (torch.autograd.grad((part * weight).sum(), image)[0] for part in (result, expected))
+    found, wanted = (
+        torch.autograd.grad((part * weight).sum(), image)[0] for part in (result, expected)
+    )
     assert torch.allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -127,41 +168,60 @@ def test_region_of_any_size_is_pooled_in_bounded_memory(kind):
         if kind == 'pool':
             result = mmcv.ops.roi_pool(image, rois, (3, 3), 1.0)
         elif kind == 'deform':
-            result = mmcv.ops.deform_roi_pool(image, rois, torch.full((1, 2, 3, 3), 0.01), (3, 3), 1.0, 0, 0.1)
+            result = mmcv.ops.deform_roi_pool(
+                image, rois, torch.full((1, 2, 3, 3), 0.01), (3, 3), 1.0, 0, 0.1
+            )
         else:
             result = mmcv.ops.roi_align(image, rois, (3, 3), 1.0, 0, kind, True)
-        gradient, = torch.autograd.grad(result.sum(), image)
+        (gradient,) = torch.autograd.grad(result.sum(), image)
         assert result.isfinite().all() and gradient.isfinite().all()
-        if kind in ('max', 'pool') and side < 1e9:  # pixel 0 lies on the border of the first two bins
+        # pixel 0 lies on the border of the first two bins
+        if kind in ('max', 'pool') and side < 1e9:
             assert result.amax() == 1 and not result[..., 2, 2].any()
 
 
 @pytest.mark.parametrize('kind', ['avg', 'max', 'pool', 'deform'])
 def test_region_of_an_image_that_is_not_there_or_beyond_all_numbers_gives_nan(kind):
     image = torch.ones(2, 1, 8, 8, requires_grad=True)
-    rois = torch.tensor([[2., 0, 0, 4, 4], [-1, 0, 0, 4, 4], [1e30, 0, 0, 4, 4], [0, -3e38, 0, 3e38, 4],
-                         [1, 0, 0, 4, 4]])
+    rois = torch.tensor(
+        [
+            [2.0, 0, 0, 4, 4],
+            [-1, 0, 0, 4, 4],
+            [1e30, 0, 0, 4, 4],
+            [0, -3e38, 0, 3e38, 4],
+            [1, 0, 0, 4, 4],
+        ]
+    )
     if kind == 'pool':
         result = mmcv.ops.roi_pool(image, rois, (2, 2), 1.0)
     elif kind == 'deform':
         result = mmcv.ops.deform_roi_pool(image, rois, torch.zeros(5, 2, 2, 2), (2, 2), 1.0, 0, 0.1)
     else:
         result = mmcv.ops.roi_align(image, rois, (2, 2), 1.0, 0, kind, True)
-    gradient, = torch.autograd.grad(result[4].sum(), image)
-    assert result[:4].isnan().all() and (result[4] == 1).all() and not gradient[0].any() and gradient[1].any()
+    (gradient,) = torch.autograd.grad(result[4].sum(), image)
+    assert (
+        result[:4].isnan().all()
+        and (result[4] == 1).all()
+        and not gradient[0].any()
+        and gradient[1].any()
+    )
 
 
 @pytest.mark.parametrize('kind', ['avg', 'max'])
 def test_map_without_pixels_is_refused(kind):
     with pytest.raises(ValueError, match=r'input must have pixels, got shape \(1, 2, 9, 0\)'):
-        mmcv.ops.roi_align(torch.zeros(1, 2, 9, 0), torch.tensor([[0., 0, 0, 4, 4]]), (2, 2), 1.0, 0, kind, True)
+        mmcv.ops.roi_align(
+            torch.zeros(1, 2, 9, 0), torch.tensor([[0.0, 0, 0, 4, 4]]), (2, 2), 1.0, 0, kind, True
+        )
 
 
 def test_offset_that_is_not_finite_gives_nan_in_its_bin_of_deformable_pooling():
     image, offset = torch.ones(1, 1, 8, 8, requires_grad=True), torch.zeros(1, 2, 2, 2)
     offset[0, 0, 0, 1], offset[0, 1, 1, 0] = NAN, INF
     offset.requires_grad_()
-    result = mmcv.ops.deform_roi_pool(image, torch.tensor([[0., 1, 1, 6, 6]]), offset, (2, 2), 1.0, 0, 0.1)
+    result = mmcv.ops.deform_roi_pool(
+        image, torch.tensor([[0.0, 1, 1, 6, 6]]), offset, (2, 2), 1.0, 0, 0.1
+    )
     gradients = torch.autograd.grad(result.nansum(), [image, offset])
     assert result.isnan().flatten().tolist() == [False, True, True, False]
     assert all(gradient.isfinite().all() for gradient in gradients) and gradients[0].any()
@@ -170,11 +230,21 @@ def test_offset_that_is_not_finite_gives_nan_in_its_bin_of_deformable_pooling():
 def test_pooling_of_other_regions_does_not_read_a_nan_beside_them():
     image = torch.ones(1, 1, 8, 8)
     image[..., 6:] = NAN
-    rois = torch.tensor([[0., 0, 0, 5, 5], [0, 0, 0, 3, 3]])
+    rois = torch.tensor([[0.0, 0, 0, 5, 5], [0, 0, 0, 3, 3]])
     assert mmcv.ops.deform_roi_pool(image, rois, torch.zeros(2, 2, 1, 1), (1, 1)).isfinite().all()
 
 
 def test_hostile_numbers_and_sizes_end_no_process():
-    command = [sys.executable, Path(__file__).with_name('fuzz.py'), '--cases', '20', '--seed', '0', '--list']
+    command = [
+        sys.executable,
+        Path(__file__).with_name('fuzz.py'),
+        '--cases',
+        '20',
+        '--seed',
+        '0',
+        '--list',
+    ]
     run = subprocess.run(command, capture_output=True, text=True)
-    assert run.returncode == 0 and '280 tried, 280 held, 0 lost' in run.stdout, run.stdout + run.stderr
+    assert run.returncode == 0 and '280 tried, 280 held, 0 lost' in run.stdout, (
+        run.stdout + run.stderr
+    )

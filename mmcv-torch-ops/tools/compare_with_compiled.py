@@ -1,12 +1,15 @@
-"""Compare mmcv-torch-ops with mmcv's compiled extension on the 1,000 random cases of `tests/cases.py`.
+"""Compare mmcv-torch-ops with mmcv's compiled extension on the 1,000 random cases of
+`tests/cases.py`.
 
     python tools/compare_with_compiled.py SCRATCH [--store tests/compiled.npz] [--python PYTHON]
 
-In the folder SCRATCH it makes an environment and compiles mmcv for the CPU (about 6 minutes on 2 cores). Operators that
-mmcv has for CUDA alone are compared with their CUDA sources, compiled for the CPU (`cuda_reference.py`). It prints the
-largest difference of each operator and the ratio of their times. A C++ compiler is required. `--python` takes an
-environment with a compiled mmcv instead of making one.
+In the folder SCRATCH it makes an environment and compiles mmcv for the CPU (about 6 minutes on 2
+cores). Operators that mmcv has for CUDA alone are compared with their CUDA sources, compiled for
+the CPU (`cuda_reference.py`). It prints the largest difference of each operator and the ratio of
+their times. A C++ compiler is required. `--python` takes an environment with a compiled mmcv
+instead of making one.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -18,8 +21,18 @@ from collections import defaultdict
 from pathlib import Path
 
 MMCV = 'onedl-mmcv==2.3.6'
-PINS = ('torch==2.12.1', 'torchvision==0.27.1', 'numpy==2.2.6', 'setuptools>=80,<82', 'wheel', 'ninja', 'psutil',
-        'packaging', 'onedl-mmengine==0.10.12')  # mmcv 2.3.6 does not compile with PyTorch 2.14 or later
+PINS = (
+    'torch==2.12.1',
+    'torchvision==0.27.1',
+    'numpy==2.2.6',
+    'setuptools>=80,<82',
+    'wheel',
+    'ninja',
+    'psutil',
+    # mmcv 2.3.6 does not compile with PyTorch 2.14 or later
+    'packaging',
+    'onedl-mmengine==0.10.12',
+)
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -36,11 +49,32 @@ def main() -> None:
         return
     options.scratch.mkdir(parents=True, exist_ok=True)
     python = options.python or make_environment(options.scratch / 'venv')
-    subprocess.run([python, '-m', 'pip', 'download', '--no-deps', '--no-binary', ':all:', '--no-build-isolation', '-q',
-                    '-d', options.scratch, MMCV], check=True)
+    subprocess.run(
+        [
+            python,
+            '-m',
+            'pip',
+            'download',
+            '--no-deps',
+            '--no-binary',
+            ':all:',
+            '--no-build-isolation',
+            '-q',
+            '-d',
+            options.scratch,
+            MMCV,
+        ],
+        check=True,
+    )
     with tarfile.open(next(options.scratch.glob('onedl_mmcv-*.tar.gz'))) as archive:
         archive.extractall(options.scratch, filter='data')
-    inside = [python, __file__, options.scratch, '--inside', *(('--store', options.store) if options.store else ())]
+    inside = [
+        python,
+        __file__,
+        options.scratch,
+        '--inside',
+        *(('--store', options.store) if options.store else ()),
+    ]
     sys.exit(subprocess.run(inside).returncode)
 
 
@@ -62,6 +96,7 @@ def compare(scratch: Path, store: Path | None) -> None:
     from cuda_reference import load_reference
 
     import mmcv_torch_ops.extension as ours
+
     if compiled.__file__.endswith('.py'):
         sys.exit(f'{compiled.__file__} is not the compiled extension')
     source = next(path for path in scratch.glob('onedl_mmcv-*') if path.is_dir())
@@ -73,10 +108,15 @@ def compare(scratch: Path, store: Path | None) -> None:
         for place, (result, wanted) in enumerate(zip(results, expected, strict=True)):
             worst[row] = max(worst[row], difference(result.numpy(), wanted.numpy()))
             values = sampled(wanted)
-            stored[f'{case.name}/{place}'] = values if wanted.dtype.itemsize == 8 else values.astype(np.float32)
+            stored[f'{case.name}/{place}'] = (
+                values if wanted.dtype.itemsize == 8 else values.astype(np.float32)
+            )
         numbers[row] += 1
     for row, number in numbers.items():
-        print(f'{row[0]:<24}{row[1]:<10}{number:5d} cases  largest difference {worst[row]:.1e}  {row[2]}')
+        print(
+            f'{row[0]:<24}{row[1]:<10}{number:5d} cases  largest difference {worst[row]:.1e} '
+            f' {row[2]}'
+        )
     print(f'{sum(numbers.values())} cases, largest difference {max(worst.values()):.1e}')
     if store:
         np.savez_compressed(store, **stored)
@@ -84,8 +124,11 @@ def compare(scratch: Path, store: Path | None) -> None:
 
 
 def print_times(compiled: object, ours: object) -> None:
-    """Print the time of each CPU operator at a detector's sizes, ours over the compiled one's, measured in turn."""
+    """Print the time of each CPU operator at a detector's sizes, ours over the compiled one's,
+    measured in turn.
+    """
     from detector_sizes import CALLS
+
     for name, call in CALLS.items():
         times = defaultdict(list)
         for _ in range(7):
@@ -94,7 +137,10 @@ def print_times(compiled: object, ours: object) -> None:
                 call(extension)
                 times[extension].append(time.perf_counter() - start)
         old, new = (sorted(times[extension])[3] for extension in (compiled, ours))
-        print(f'{name:<44}compiled {1000 * old:8.2f} ms  ours {1000 * new:8.2f} ms  ratio {new / old:5.2f}')
+        print(
+            f'{name:<44}compiled {1000 * old:8.2f} ms  ours {1000 * new:8.2f} ms  ratio'
+            f' {new / old:5.2f}'
+        )
 
 
 if __name__ == '__main__':

@@ -1,4 +1,5 @@
 """Reading weights from checkpoint files, and the content of converted files."""
+
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, find_family, revert_state_dict, unwrapped
+from mmflatten.checkpoints.convert import (
+    PARALLEL,
+    convert_state_dict,
+    find_family,
+    revert_state_dict,
+    unwrapped,
+)
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.key_bounds import MAX_KEYS, require_short_keys
 from mmflatten.files import open_regular, problem_of, read_text
@@ -21,8 +28,8 @@ HEAD = ('head.fc.weight', 'head.fc.bias')
 AUTO = 'auto'  # the family whose names a file has
 SAFETENSORS = '.safetensors'  # tensors by name, without code
 MAX_HEAD_MAP_BYTES = 2**20
-# In order of preference. The accuracies published with official files are those of 'model', even if the file also has
-# averaged weights (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
+# In order of preference. The accuracies published with official files are those of 'model', even if
+# the file also has averaged weights (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
 ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
 
 
@@ -49,18 +56,28 @@ def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[
     is_safetensors = Path(path).suffix == SAFETENSORS
     content, replaced = (read_safetensors(path), []) if is_safetensors else read_torch(path)
     require_short_keys(content, path)
-    notes = [f'skipped an object of another library, without running its code: {name}' for name in replaced]
+    notes = [
+        f'skipped an object of another library, without running its code: {name}'
+        for name in replaced
+    ]
     weights, entry = _select(content, key, path, (first, *ENTRIES))
     if entry is not None:
-        others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
-        notes.append(f'read the entry {entry!r}' + (f'; --key selects another: {", ".join(others)}' if others else ''))
+        others = [
+            name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry
+        ]
+        notes.append(
+            f'read the entry {entry!r}'
+            + (f'; --key selects another: {", ".join(others)}' if others else '')
+        )
     bare, removed = unwrapped(weights)
     notes += [f'removed the prefix {prefix!r} from the names' for prefix in removed]
     return Weights(bare, entry, tuple(notes))
 
 
 def read_safetensors(path: str | Path) -> dict[str, Tensor]:
-    """Read a safetensors file onto the CPU; raise ValueError if it is damaged or has another format."""
+    """Read a safetensors file onto the CPU; raise ValueError if it is damaged or has another
+    format.
+    """
     from safetensors import SafetensorError, safe_open
 
     if (problem := problem_of(path, MAX_BYTES)) is not None:
@@ -72,7 +89,9 @@ def read_safetensors(path: str | Path) -> dict[str, Tensor]:
                 raise ValueError(f'{path}: expected at most {MAX_KEYS} tensors, got {len(names)}.')
             return {name: file.get_tensor(name) for name in names}
     except SafetensorError as error:
-        raise ValueError(f'{path}: expected a complete safetensors file, got an error: {str(error)[:200]}.') from error
+        raise ValueError(
+            f'{path}: expected a complete safetensors file, got an error: {str(error)[:200]}.'
+        ) from error
 
 
 def encode(content: dict, name: str | Path) -> bytes:
@@ -83,24 +102,37 @@ def encode(content: dict, name: str | Path) -> bytes:
     if Path(name).suffix == SAFETENSORS:
         from safetensors.torch import save
 
-        weights, = (value for entry, value in content.items() if entry != 'meta')
-        return save({key: value.clone(memory_format=torch.contiguous_format) for key, value in weights.items()},
-                    {'format': 'pt', **{key: str(value) for key, value in content['meta'].items()}})
+        (weights,) = (value for entry, value in content.items() if entry != 'meta')
+        return save(
+            {
+                key: value.clone(memory_format=torch.contiguous_format)
+                for key, value in weights.items()
+            },
+            {'format': 'pt', **{key: str(value) for key, value in content['meta'].items()}},
+        )
     data = io.BytesIO()  # errors of torch.save to a file do not state their cause
     torch.save(content, data)
     return data.getvalue()
 
 
-def convert_file(source: str | Path, family: str | None, *, key: str | None = None, revert: bool = False,
-                 head_map: str | Path | None = None) -> tuple[dict, Weights]:
-    """Convert a checkpoint file. Returns the content of the new file and the weights that were read.
+def convert_file(
+    source: str | Path,
+    family: str | None,
+    *,
+    key: str | None = None,
+    revert: bool = False,
+    head_map: str | Path | None = None,
+) -> tuple[dict, Weights]:
+    """Convert a checkpoint file. Returns the content of the new file and the weights that were
+    read.
 
-    Converted weights are in the entry `state_dict`; reverted weights in the entry that the official code reads.
+    Converted weights are in the entry `state_dict`; reverted weights in the entry that the official
+    code reads.
 
     Args:
         source: checkpoint file.
-        family: a key of `FAMILIES`, or 'auto' for the one that fits; None for a checkpoint of this project, whose names
-            are kept.
+        family: a key of `FAMILIES`, or 'auto' for the one that fits; None for a checkpoint of this
+            project, whose names are kept.
         key: see `read_weights`.
         revert: convert to the official names.
         head_map: file that lists the classes of the new head, see `map_head`.
@@ -110,9 +142,18 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
     first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
     weights = read_weights(source, key, first)
     family = find_family(weights.state_dict) if family == AUTO and not revert else family
-    meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
-                source_sha256=_sha256(source), mmflatten_version=__version__)
-    ours = weights.state_dict if revert or family is None else convert_state_dict(weights.state_dict, family)
+    meta = dict(
+        family=family,
+        source=Path(source).name,
+        source_entry=weights.entry,
+        source_sha256=_sha256(source),
+        mmflatten_version=__version__,
+    )
+    ours = (
+        weights.state_dict
+        if revert or family is None
+        else convert_state_dict(weights.state_dict, family)
+    )
     if head_map is not None:
         ours = map_head(ours, head_map)
         meta.update(head_map=Path(head_map).name, head_map_sha256=_sha256(head_map))
@@ -127,26 +168,37 @@ def map_head(state_dict: Mapping[str, Tensor], path: str | Path) -> dict[str, Te
     """Select the classes of a head listed in a text file, such as ImageNet-1k from ImageNet-22k.
 
     Args:
-        state_dict: classifier with the names of this project. The result shares all tensors except those of the head.
-        path: text file with the old class number of each new class, one per line, without empty lines.
+        state_dict: classifier with the names of this project. The result shares all tensors except
+            those of the head.
+        path: text file with the old class number of each new class, one per line, without empty
+            lines.
 
     Raises:
         FileNotFoundError: the file does not exist.
         UnusableFile: the path is no regular file with text of at most 1 MiB.
-        ValueError: the head is missing, the file is empty, or a line is not a class number of the head.
+        ValueError: the head is missing, the file is empty, or a line is not a class number of the
+            head.
     """
     missing = [name for name in HEAD if name not in state_dict]
     if missing:
-        raise ValueError(f'checkpoint: expected a classifier with {" and ".join(missing)}, got '
-                         f'{shorten(list(state_dict))}. Official checkpoints need --family.')
+        raise ValueError(
+            f'checkpoint: expected a classifier with {" and ".join(missing)}, got '
+            f'{shorten(list(state_dict))}. Official checkpoints need --family.'
+        )
     classes = len(state_dict[HEAD[0]])
     lines = read_text(path, MAX_HEAD_MAP_BYTES).splitlines()
     if not lines:
         raise ValueError(f'{path}: expected one class number per line, got an empty file.')
     for number, line in enumerate(lines, 1):
         if not line.strip().isdecimal() or int(line) >= classes:
-            raise ValueError(f'{path}, line {number}: expected a class number from 0 to {classes - 1}, got {line!r}.')
-    return {**state_dict, **{name: state_dict[name][[int(line) for line in lines]] for name in HEAD}}
+            raise ValueError(
+                f'{path}, line {number}: expected a class number from 0 to {classes - 1}, got'
+                f' {line!r}.'
+            )
+    return {
+        **state_dict,
+        **{name: state_dict[name][[int(line) for line in lines]] for name in HEAD},
+    }
 
 
 def _sha256(path: str | Path) -> str:
@@ -154,17 +206,27 @@ def _sha256(path: str | Path) -> str:
         return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
-def _select(content: Any, key: str | None, path: str | Path,
-            entries: Sequence[str]) -> tuple[Mapping[str, Tensor], str | None]:
+def _select(
+    content: Any, key: str | None, path: str | Path, entries: Sequence[str]
+) -> tuple[Mapping[str, Tensor], str | None]:
     if not isinstance(content, Mapping):
-        raise ValueError(f'{path}: expected a dict of weights, got {type(content).__name__}. Save the state_dict() of '
-                         'the model in its code.')
+        raise ValueError(
+            f'{path}: expected a dict of weights, got {type(content).__name__}. Save the'
+            ' state_dict() of the model in its code.'
+        )
     entry = key if key is not None else next((name for name in entries if name in content), None)
     weights = content if entry is None else content.get(entry)
-    if not isinstance(weights, Mapping) or not weights or not all(
-            isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()):
+    if (
+        not isinstance(weights, Mapping)
+        or not weights
+        or not all(
+            isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()
+        )
+    ):
         where = '' if entry is None else f', entry {entry!r}'
         present = shorten([repr(name) for name in content], 8) or 'nothing'
-        raise ValueError(f'{path}{where}: expected a dict of tensors, got a file with {present}. Select an entry with '
-                         f'--key; the defaults are {", ".join(ENTRIES)}.')
+        raise ValueError(
+            f'{path}{where}: expected a dict of tensors, got a file with {present}. Select an entry'
+            f' with --key; the defaults are {", ".join(ENTRIES)}.'
+        )
     return weights, entry

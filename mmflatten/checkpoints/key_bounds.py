@@ -1,4 +1,5 @@
 """Bounds on the names in a checkpoint, so that a file cannot make their comparison take minutes."""
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ MAX_PARTS = 32  # of a name, between its dots
 
 
 def require_short_keys(content: Any, path: str | Path) -> None:
-    """Raise ValueError if a checkpoint, or one of its entries, has too many names, or too long ones.
+    """Raise ValueError if a checkpoint, or one of its entries, has too many names, or too long
+    ones.
 
     Args:
         content: what a file holds: weights by name, or entries with such weights.
@@ -31,5 +33,7 @@ def _check(named: Mapping[Any, Any], where: str) -> None:
             continue
         parts = 1 + name.count('.')
         if len(name) > MAX_LENGTH or parts > MAX_PARTS:
-            raise ValueError(f'{where}: expected names of at most {MAX_LENGTH} characters and {MAX_PARTS} parts, got '
-                             f'{name[:40]!r}... with {len(name)} characters and {parts} parts.')
+            raise ValueError(
+                f'{where}: expected names of at most {MAX_LENGTH} characters and {MAX_PARTS} parts,'
+                f' got {name[:40]!r}... with {len(name)} characters and {parts} parts.'
+            )

@@ -1,4 +1,5 @@
 """Key tables: official names of a family and the corresponding names in this project."""
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -29,15 +30,17 @@ class Axes:
     order: tuple[int, ...] = ()
 
     def join(self, pieces: list[Tensor]) -> Tensor:
-        tensor, = pieces
+        (tensor,) = pieces
         if tensor.dim() != self.dims or any(tensor.shape[axis] != 1 for axis in self.dropped):
             ones = f', with length 1 in {self.dropped}' if self.dropped else ''
-            raise ValueError(f'expected {self.dims} axes{ones}, got the shape {tuple(tensor.shape)}')
+            raise ValueError(
+                f'expected {self.dims} axes{ones}, got the shape {tuple(tensor.shape)}'
+            )
         tensor = tensor.squeeze(self.dropped)
         return tensor.permute(self.order).contiguous() if self.order else tensor
 
     def split(self, pieces: list[Tensor]) -> list[Tensor]:
-        tensor, = pieces
+        (tensor,) = pieces
         if self.order:
             tensor = tensor.permute(*map(self.order.index, range(len(self.order)))).contiguous()
         for axis in self.dropped:
@@ -74,7 +77,9 @@ class Halves:
     def join(self, pieces: list[Tensor]) -> Tensor:
         outer, inner = pieces
         if len(outer) != len(inner) or len(outer) % 2:
-            raise ValueError(f'expected two tensors of the same even length, got {len(outer)} and {len(inner)}')
+            raise ValueError(
+                f'expected two tensors of the same even length, got {len(outer)} and {len(inner)}'
+            )
         first, last = outer.chunk(2)
         return torch.cat((first, inner, last))
 
@@ -85,14 +90,17 @@ class Halves:
 
 @dataclass(frozen=True)
 class Key:
-    """Names of one tensor: suffixes in the table of a part, full names in the result of `Part.keys`.
+    """Names of one tensor: suffixes in the table of a part, full names in the result of
+    `Part.keys`.
 
     Args:
         official: official names. Several official tensors are concatenated on their first axis.
-        ours: name in this project, or several that `layout` makes; None for tensors that are not converted.
+        ours: name in this project, or several that `layout` makes; None for tensors that are not
+            converted.
         ratio: relative lengths of the concatenated tensors.
-        option: name of an optional feature, such as a bias: a model has either all keys of an option or none. An
-            option with `{i}` in its name applies per stage; if a stage has it, all earlier stages must have it.
+        option: name of an optional feature, such as a bias: a model has either all keys of an
+            option or none. An option with `{i}` in its name applies per stage; if a stage has it,
+            all earlier stages must have it.
         layout: how the tensors differ, if not only in their names.
     """
 
@@ -113,15 +121,17 @@ class Key:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the model whose names share a prefix, such as the patch embedding, a block or the head.
+    """A part of the model whose names share a prefix, such as the patch embedding, a block or the
+    head.
 
     Args:
-        official: prefix of the official names, with `{i}` for the stage and `{j}` for the block, counted from 0, or
-            `{i+1}` and `{i-1}` if the official numbers differ. In a plain backbone `{i}` is the block.
-        ours: prefix of the names in this project. `{last}` is the largest `i`. None for a part that is not converted,
-            which may be absent.
-        kinds: keys of each kind of the part, by name of the kind. A part must have exactly the keys of one kind. A
-            kind without keys means that the part is absent.
+        official: prefix of the official names, with `{i}` for the stage and `{j}` for the block,
+            counted from 0, or `{i+1}` and `{i-1}` if the official numbers differ. In a plain
+            backbone `{i}` is the block.
+        ours: prefix of the names in this project. `{last}` is the largest `i`. None for a part that
+            is not converted, which may be absent.
+        kinds: keys of each kind of the part, by name of the kind. A part must have exactly the keys
+            of one kind. A kind without keys means that the part is absent.
         first_stage: first stage with this part (1 for parts between stages).
         dropped: suffixes of official names that are not converted, with the reason.
     """
@@ -142,10 +152,20 @@ class Part:
     def keys(self, kind: str, i: int, j: int, last: int) -> tuple[Key, ...]:
         """Return the keys of a kind and the dropped keys, with full names."""
         official, ours = (self.prefix(side, i, j, last) for side in (OFFICIAL, OURS))
-        kept = (replace(key, official=tuple(join(official, suffix) for suffix in key.official),
-                        ours=None if self.ours is None else tuple(join(ours, name) for name in key.names(OURS)))
-                for key in self.kinds[kind])
-        dropped = (Key((join(official, suffix),), None, option=f'{official}.{suffix}') for suffix in self.dropped)
+        kept = (
+            replace(
+                key,
+                official=tuple(join(official, suffix) for suffix in key.official),
+                ours=None
+                if self.ours is None
+                else tuple(join(ours, name) for name in key.names(OURS)),
+            )
+            for key in self.kinds[kind]
+        )
+        dropped = (
+            Key((join(official, suffix),), None, option=f'{official}.{suffix}')
+            for suffix in self.dropped
+        )
         return *kept, *dropped
 
 
@@ -156,13 +176,16 @@ class Family:
     Args:
         name: name for `convert_state_dict(..., family=name)`.
         parts: parts of the model, without common names.
-        widths: names in this project, with `{last}`, of tensors whose last axes must have the same length. This detects
-            missing last stages, because a model with fewer stages has the same names.
-        dense: the same for the backbones of the official detectors and segmentors, which have no head.
+        widths: names in this project, with `{last}`, of tensors whose last axes must have the same
+            length. This detects missing last stages, because a model with fewer stages has the same
+            names.
+        dense: the same for the backbones of the official detectors and segmentors, which have no
+            head.
         entry: entry of a checkpoint file from which the official code reads weights.
-        parallel: the official code expects names of a `DataParallel` model, with the prefix `module.`.
-        base: family of the same models without the attention of this one. It fits those state dicts of this family's
-            code in which all blocks are softmax blocks, and only those.
+        parallel: the official code expects names of a `DataParallel` model, with the prefix
+            `module.`.
+        base: family of the same models without the attention of this one. It fits those state dicts
+            of this family's code in which all blocks are softmax blocks, and only those.
     """
 
     name: str
@@ -174,33 +197,68 @@ class Family:
     base: str = ''
 
     def parts_for(self, names: Iterable[str]) -> tuple[Part, ...]:
-        """Return the parts of a classifier or, if no name belongs to a head, those of a dense backbone."""
-        return self.parts if not self.dense or any(name.startswith('head.') for name in names) else self.dense
+        """Return the parts of a classifier or, if no name belongs to a head, those of a dense
+        backbone.
+        """
+        return (
+            self.parts
+            if not self.dense or any(name.startswith('head.') for name in names)
+            else self.dense
+        )
 
 
-def single(official: str, ours: str, option: str | None = None, layout: Layout | None = None) -> tuple[Key, ...]:
+def single(
+    official: str, ours: str, option: str | None = None, layout: Layout | None = None
+) -> tuple[Key, ...]:
     """Return the key of one tensor."""
     return (Key((official,), ours, option=option, layout=layout),)
 
 
-def affine(names: Mapping[str, str], bias_option: str | None = None, layout: Layout | None = None) -> tuple[Key, ...]:
-    """Return keys for `weight`, of a layout, and `bias` of modules: official -> our name, '' for the part itself."""
-    return tuple(Key((join(official, leaf),), join(ours, leaf), option=bias_option if leaf == 'bias' else None,
-                     layout=layout if leaf == 'weight' else None)
-                 for official, ours in names.items() for leaf in ('weight', 'bias'))
+def affine(
+    names: Mapping[str, str], bias_option: str | None = None, layout: Layout | None = None
+) -> tuple[Key, ...]:
+    """Return keys for `weight`, of a layout, and `bias` of modules: official -> our name, '' for
+    the part itself.
+    """
+    return tuple(
+        Key(
+            (join(official, leaf),),
+            join(ours, leaf),
+            option=bias_option if leaf == 'bias' else None,
+            layout=layout if leaf == 'weight' else None,
+        )
+        for official, ours in names.items()
+        for leaf in ('weight', 'bias')
+    )
 
 
 def batch_norm(official: str, ours: str) -> tuple[Key, ...]:
-    """Return the keys of a batch norm. `num_batches_tracked` is optional because old checkpoints do not have it."""
+    """Return the keys of a batch norm. `num_batches_tracked` is optional because old checkpoints do
+    not have it.
+    """
     options = dict(running_mean=None, running_var=None, num_batches_tracked='number of batches')
-    return (*affine({official: ours}), *(Key((join(official, leaf),), join(ours, leaf), option=option)
-                                         for leaf, option in options.items()))
+    return (
+        *affine({official: ours}),
+        *(
+            Key((join(official, leaf),), join(ours, leaf), option=option)
+            for leaf, option in options.items()
+        ),
+    )
 
 
-def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_option: str) -> tuple[Key, ...]:
+def stacked(
+    official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_option: str
+) -> tuple[Key, ...]:
     """Return keys for several official linear layers of the same input that are one layer here."""
-    return tuple(Key(tuple(join(name, leaf) for name in official), join(ours, leaf), ratio,
-                     bias_option if leaf == 'bias' else None) for leaf in ('weight', 'bias'))
+    return tuple(
+        Key(
+            tuple(join(name, leaf) for name in official),
+            join(ours, leaf),
+            ratio,
+            bias_option if leaf == 'bias' else None,
+        )
+        for leaf in ('weight', 'bias')
+    )
 
 
 def dense(parts: Iterable[Part], norm: str | None = 'norm{i}') -> tuple[Part, ...]:
@@ -210,7 +268,11 @@ def dense(parts: Iterable[Part], norm: str | None = 'norm{i}') -> tuple[Part, ..
         norm: official name of the norm of each map; None for no norms.
     """
     body = tuple(part for part in parts if part.official not in ('head', 'norm', 'proj'))
-    return body if norm is None else (*body, Part(norm, 'backbone.norms.{i}', {'norm of the map': affine({'': ''})}))
+    return (
+        body
+        if norm is None
+        else (*body, Part(norm, 'backbone.norms.{i}', {'norm of the map': affine({'': ''})}))
+    )
 
 
 def join(prefix: str, suffix: str) -> str:

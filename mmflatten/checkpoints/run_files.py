@@ -1,4 +1,7 @@
-"""Output files: written atomically, by one process per folder. Checkpoints: checked, and the newest one of a run."""
+"""Output files: written atomically, by one process per folder. Checkpoints: checked, and the newest
+one of a run.
+"""
+
 import contextlib
 import fcntl
 import glob
@@ -40,11 +43,13 @@ class CheckpointWriteError(OSError):
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a new file or folder to write; on success it is flushed and takes the place of `path`.
+    """Yield the path of a new file or folder to write; on success it is flushed and takes the place
+    of `path`.
 
-    `path` therefore holds either the old content or the new, also after a power cut. (A folder that replaces another
-    is absent for a moment.) Each call writes in a hidden folder of its own, `.NAME.*.part` beside `path`. It is deleted
-    at the end, and that of a process that was killed by the next call for the same path.
+    `path` therefore holds either the old content or the new, also after a power cut. (A folder that
+    replaces another is absent for a moment.) Each call writes in a hidden folder of its own,
+    `.NAME.*.part` beside `path`. It is deleted at the end, and that of a process that was killed by
+    the next call for the same path.
 
     Raises:
         CheckpointWriteError: writing failed. If the disk is full, the message gives the free space.
@@ -69,13 +74,18 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             os.close(descriptor)
     except OSError as error:
         hint = f'; {space_hint(error.errno, path)}' if error.errno in OUT_OF_SPACE else ''
-        raise CheckpointWriteError(error.errno, f'cannot write {path}: {error.strerror or error}{hint}') from error
+        raise CheckpointWriteError(
+            error.errno, f'cannot write {path}: {error.strerror or error}{hint}'
+        ) from error
 
 
 def remove_leftovers(folder: str | Path, name: str | None = None) -> None:
-    """Delete what killed processes left in `folder`, while they wrote the file `name` or any other."""
+    """Delete what killed processes left in `folder`, while they wrote the file `name` or any
+    other.
+    """
     for partial in Path(folder).glob(f'.{"*" if name is None else glob.escape(name)}.*{_PARTIAL}'):
-        with contextlib.suppress(OSError), _locked(partial):  # another process that writes has the lock
+        # another process that writes has the lock
+        with contextlib.suppress(OSError), _locked(partial):
             shutil.rmtree(partial)
 
 
@@ -84,7 +94,8 @@ def _own_folder(path: Path) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         while True:
             folder = tempfile.mkdtemp(_PARTIAL, f'.{path.name}.', path.parent)
-            with contextlib.suppress(BlockingIOError, FileNotFoundError):  # another process took it for a leftover
+            # another process took it for a leftover
+            with contextlib.suppress(BlockingIOError, FileNotFoundError):
                 stack.enter_context(_locked(folder))
                 os.stat(folder)  # the other process may have deleted it just before the lock
                 break
@@ -94,7 +105,8 @@ def _own_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: str | Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # a pipe would be waited for without end
+    # a pipe would be waited for without end
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -103,10 +115,12 @@ def _locked(folder: str | Path) -> Iterator[None]:
 
 
 def partial_file(path: Path) -> Path:
-    """Return where to write a file that takes the place of `path` by `os.replace`, in a hidden folder beside it.
+    """Return where to write a file that takes the place of `path` by `os.replace`, in a hidden
+    folder beside it.
 
-    It is for many small files: unlike `atomic_write`, nothing is flushed, so that a power cut can damage the last ones.
-    `remove_partial_files` deletes the folder, with what a killed process left in it.
+    It is for many small files: unlike `atomic_write`, nothing is flushed, so that a power cut can
+    damage the last ones. `remove_partial_files` deletes the folder, with what a killed process left
+    in it.
     """
     folder = path.parent / _PARTIAL_FOLDER
     folder.mkdir(exist_ok=True)
@@ -115,15 +129,22 @@ def partial_file(path: Path) -> Path:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield the `partial_file` of a path, which takes its place on success and is deleted on failure."""
+    """Yield the `partial_file` of a path, which takes its place on success and is deleted on
+    failure.
+    """
     partial = partial_file(path)
     try:
         yield partial
         os.replace(partial, path)
     except BaseException as error:
         partial.unlink(missing_ok=True)
-        # The user knows the final name. An error of writing, unlike one of opening, names no file at all.
-        if isinstance(error, OSError) and error.errno is not None and str(error.filename) in (str(partial), 'None'):
+        # The user knows the final name. An error of writing, unlike one of opening, names no file
+        # at all.
+        if (
+            isinstance(error, OSError)
+            and error.errno is not None
+            and str(error.filename) in (str(partial), 'None')
+        ):
             error.filename = str(path)
         raise
 
@@ -150,12 +171,15 @@ def only_process(folder: str | Path, activity: str, option: str) -> Iterator[Non
     while True:
         with open(path, 'a+', encoding='utf-8') as file:
             try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process; loaders do not inherit it
+                # ends with the process; loaders do not inherit it
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 file.seek(0)
                 holder = file.read(200)
-                raise FolderInUseError(f'{option} {folder}: in use by {holder} ({activity}). Stop it, or choose '
-                                       f'another folder with {option}.') from error
+                raise FolderInUseError(
+                    f'{option} {folder}: in use by {holder} ({activity}). Stop it, or choose '
+                    f'another folder with {option}.'
+                ) from error
             if not _is_same_file(file.fileno(), path):
                 continue  # the other process deleted it before the lock
             file.truncate(0)
@@ -178,8 +202,8 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 def what_is_wrong(path: str | Path) -> str | None:
     """Read a checkpoint and describe its damage; None if it is complete.
 
-    PyTorch's files are zip archives with a checksum per tensor, so truncation and flipped bits are detected without
-    unpickling. Files in the older format and safetensors have no checksums.
+    PyTorch's files are zip archives with a checksum per tensor, so truncation and flipped bits are
+    detected without unpickling. Files in the older format and safetensors have no checksums.
     """
     path = Path(path)
     if (problem := problem_of(path, MAX_BYTES)) is not None:
@@ -188,7 +212,10 @@ def what_is_wrong(path: str | Path) -> str | None:
         try:
             read_safetensors(path)
         except Exception as error:
-            return f'it is incomplete ({type(error).__name__}: {" ".join(str(error)[:500].split())[:200]})'
+            return (
+                f'it is incomplete ({type(error).__name__}:'
+                f' {" ".join(str(error)[:500].split())[:200]})'
+            )
         return None
     try:
         with open_regular(path, MAX_BYTES) as file:
@@ -197,11 +224,19 @@ def what_is_wrong(path: str | Path) -> str | None:
                     return None
     except Exception as error:  # headers that lie
         return f'it is damaged: {str(error)[:200]}'
-    return None if start.startswith(b'\x80') else 'it is not a PyTorch checkpoint' if start else 'it is empty'
+    return (
+        None
+        if start.startswith(b'\x80')
+        else 'it is not a PyTorch checkpoint'
+        if start
+        else 'it is empty'
+    )
 
 
 def require_whole(path: str | Path) -> None:
-    """Raise CheckpointError if a checkpoint that is not loaded yet is missing or damaged; addresses are not checked."""
+    """Raise CheckpointError if a checkpoint that is not loaded yet is missing or damaged; addresses
+    are not checked.
+    """
     if '://' in str(path):
         return
     if not os.path.lexists(path):
@@ -213,12 +248,13 @@ def require_whole(path: str | Path) -> None:
 def newest_checkpoint(work_dir: str | Path) -> Path | None:
     """Return the newest complete checkpoint of a run, or None if there are no checkpoints.
 
-    The first candidate is the one that the file `last_checkpoint` names: in `work_dir`, which may have been moved, or
-    at its own path. Then come all `epoch_*` and `iter_*` in these two folders, newest modification time first. Damaged
-    ones are skipped with a warning.
+    The first candidate is the one that the file `last_checkpoint` names: in `work_dir`, which may
+    have been moved, or at its own path. Then come all `epoch_*` and `iter_*` in these two folders,
+    newest modification time first. Damaged ones are skipped with a warning.
 
     Raises:
-        CheckpointError: every checkpoint is damaged. Training would silently start again from the beginning.
+        CheckpointError: every checkpoint is damaged. Training would silently start again from the
+            beginning.
     """
     work_dir = Path(work_dir).absolute()
     pointer, folders, paths = work_dir / 'last_checkpoint', {work_dir}, []
@@ -226,14 +262,21 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
         last = Path(read_bytes(pointer).decode(errors='replace')[:4096])
         folders.add(last.parent.absolute())
         paths = [path for path in (work_dir / last.name, last.absolute()) if path.is_file()][:1]
-    others = [(path.stat().st_mtime_ns, int(match[1]), path) for folder in folders if folder.is_dir()
-              for path in folder.iterdir() if (match := _PERIODIC.fullmatch(path.name)) and path.is_file()]
+    others = [
+        (path.stat().st_mtime_ns, int(match[1]), path)
+        for folder in folders
+        if folder.is_dir()
+        for path in folder.iterdir()
+        if (match := _PERIODIC.fullmatch(path.name)) and path.is_file()
+    ]
     paths += [path for *_, path in sorted(others, reverse=True) if path not in paths]
     for path in paths:
         if (problem := what_is_wrong(path)) is None:
             return path
         print_log(f'Skipping checkpoint {path}: {problem}', logger='current', level=logging.WARNING)
     if paths:
-        raise CheckpointError(f'all {len(paths)} checkpoints in {work_dir} are damaged. Move them away to start from '
-                              'the beginning, or name another one with --resume PATH.')
+        raise CheckpointError(
+            f'all {len(paths)} checkpoints in {work_dir} are damaged. Move them away to start from '
+            'the beginning, or name another one with --resume PATH.'
+        )
     return None

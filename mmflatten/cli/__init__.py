@@ -1,1 +1,3 @@
-"""Command lines. Every module is a command: `main(argv)` runs it, `main.parser()` makes its parser."""
+"""Command lines. Every module is a command: `main(argv)` runs it, `main.parser()` makes its
+parser.
+"""

@@ -1,4 +1,5 @@
-"""Draw the attention weights of one query in every layer of a model, and print statistics of the weights.
+"""Draw the attention weights of one query in every layer of a model, and print statistics of the
+weights.
 
     mmflatten attention CONFIG CHECKPOINT photo.jpg --out attention
     mmflatten attention CONFIG CHECKPOINT photo.jpg --layer 0 5 --head 2 --query 120,80
@@ -6,6 +7,7 @@
 
 See docs/attention_maps.md for the outputs.
 """
+
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
@@ -19,18 +21,43 @@ MAX_HEADS = 23  # drawn in addition to their mean
 
 def options(parser: ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument('image', nargs='+', metavar='IMAGE', help='image, or a left and a right image for stereo')
+    parser.add_argument(
+        'image', nargs='+', metavar='IMAGE', help='image, or a left and a right image for stereo'
+    )
     add_output(parser, 'attention', 'drawings and attention.json')
-    parser.add_argument('--layer', nargs='+', metavar='NAME',
-                        help='layers by index or name, or the end of a name (default: all)')
-    parser.add_argument('--head', type=non_negative, metavar='N',
-                        help='draw only this head, from 0 (default: mean and all)')
-    parser.add_argument('--query', type=query, metavar='X,Y',
-                        help="pixel of the network input, or 'class' for the class token (default: the centre)")
-    parser.add_argument('--part', choices=['attention', 'local', 'both'], default='attention',
-                        help='draw attention, the depthwise convolutions of the values, or both (default: attention)')
-    parser.add_argument('--queries', type=positive, default=64, metavar='N',
-                        help='number of queries for the statistics (default: 64)')
+    parser.add_argument(
+        '--layer',
+        nargs='+',
+        metavar='NAME',
+        help='layers by index or name, or the end of a name (default: all)',
+    )
+    parser.add_argument(
+        '--head',
+        type=non_negative,
+        metavar='N',
+        help='draw only this head, from 0 (default: mean and all)',
+    )
+    parser.add_argument(
+        '--query',
+        type=query,
+        metavar='X,Y',
+        help="pixel of the network input, or 'class' for the class token (default: the centre)",
+    )
+    parser.add_argument(
+        '--part',
+        choices=['attention', 'local', 'both'],
+        default='attention',
+        help=(
+            'draw attention, the depthwise convolutions of the values, or both (default: attention)'
+        ),
+    )
+    parser.add_argument(
+        '--queries',
+        type=positive,
+        default=64,
+        metavar='N',
+        help='number of queries for the statistics (default: 64)',
+    )
     add_device(parser)
 
 
@@ -55,11 +82,14 @@ def _analyze(args: Namespace) -> str:
     from mmflatten.explain.attention.statistics import describe, table
     from mmflatten.explain.maps import probe_image
     from mmflatten.predict.predictor import Predictor
+
     predictor = Predictor(args.config, args.checkpoint, args.device)
     if len(args.image) != 1 + predictor.spec.pairs:
         expected = 'a left and a right image' if predictor.spec.pairs else 'one image'
         raise ValueError(f'IMAGE: expected {expected}, got {" ".join(args.image)}.')
-    probe, picture = probe_image(predictor, tuple(args.image) if predictor.spec.pairs else args.image[0])
+    probe, picture = probe_image(
+        predictor, tuple(args.image) if predictor.spec.pairs else args.image[0]
+    )
     layers = [probe.layer(name) for name in args.layer] if args.layer else probe.layers
     height, width = picture.shape[:2]
     place = args.query or (width // 2, height // 2)
@@ -80,21 +110,38 @@ def _analyze(args: Namespace) -> str:
         entries.append({**describe(layer, args.queries), 'number': number, 'file': file})
         if token is not None:
             _draw(layer, token, args, picture, place).savefig(args.out / file, dpi=100)
-    content = dict(config=args.config, checkpoint=args.checkpoint, image=args.image, picture=[height, width],
-                   query=place, part=args.part, queries=args.queries, layers=entries)
+    content = dict(
+        config=args.config,
+        checkpoint=args.checkpoint,
+        image=args.image,
+        picture=[height, width],
+        query=place,
+        part=args.part,
+        queries=args.queries,
+        layers=entries,
+    )
     (args.out / 'attention.json').write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
     shown = place if place == CLASS else f'{place[0]},{place[1]}'
     drawings = len(layers) - tokens.count(None)
-    return f'{table(entries)}\n\n{drawings} drawings of query {shown} and attention.json: {args.out}'
+    return (
+        f'{table(entries)}\n\n{drawings} drawings of query {shown} and attention.json: {args.out}'
+    )
 
 
-def _draw(layer: Any, token: int, args: Namespace, picture: Any, place: tuple[int, int] | str) -> Any:
+def _draw(
+    layer: Any, token: int, args: Namespace, picture: Any, place: tuple[int, int] | str
+) -> Any:
     from mmflatten.explain.drawings import attention_figure
+
     maps = layer.on_map(layer.row(token, part=args.part).cpu()).numpy()
     if args.head is not None:
         selected = {f'head {args.head}': maps[args.head]}
     else:
         selected = {'mean': maps.mean(0)}
         selected |= {f'head {number}': weights for number, weights in enumerate(maps[:MAX_HEADS])}
-    pixel, name = (None, 'the class token') if place == CLASS else (place, f'pixel {place[0]},{place[1]}')
-    return attention_figure(picture, selected, pixel, f'{layer.name}: {layer.kind}, {args.part}, of {name}')
+    pixel, name = (
+        (None, 'the class token') if place == CLASS else (place, f'pixel {place[0]},{place[1]}')
+    )
+    return attention_figure(
+        picture, selected, pixel, f'{layer.name}: {layer.kind}, {args.part}, of {name}'
+    )

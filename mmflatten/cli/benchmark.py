@@ -1,4 +1,5 @@
-"""Speed and memory of models, or of attentions over the number of tokens, measured side by side in one run.
+"""Speed and memory of models, or of attentions over the number of tokens, measured side by side in
+one run.
 
     mmflatten benchmark FLattenSwin:arch=tiny configs/flatten_swin/swin-t_8xb128_in1k.py
     mmflatten benchmark FLattenPVT:arch=tiny --vs timm:swin_tiny_patch4_window7_224 --csv speed.csv
@@ -7,6 +8,7 @@
 
 See docs/benchmark.md for the method and the columns.
 """
+
 import json
 import math
 import time
@@ -24,44 +26,129 @@ from mmflatten.console import print_progress
 from mmflatten.measure.speed import machine, results
 from mmflatten.measure.speed.launches import profile_call
 from mmflatten.measure.speed.memory import peak_memory
-from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, default_size, model_subject
+from mmflatten.measure.speed.models import (
+    DTYPES,
+    REFERENCE,
+    ZOO,
+    RunSettings,
+    default_size,
+    model_subject,
+)
 from mmflatten.measure.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
 from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.predict.predictor import check_device
 from mmflatten.results.drawing import save_png
 from mmflatten.results.figures import Lines
 
-SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20., 3.
-PROGRESS_INTERVAL = 5.  # seconds
+SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20.0, 3.0
+PROGRESS_INTERVAL = 5.0  # seconds
 TOKENS = [196, 784, 3136, 12544]
 
 
 def options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add('models', nargs='*', metavar='MODEL', help='config file, backbone with arguments such as '
-        'FLattenSwin:arch=tiny,attn_types=LLSS, or timm:NAME')
+    add(
+        'models',
+        nargs='*',
+        metavar='MODEL',
+        help=(
+            'config file, backbone with arguments such as '
+            'FLattenSwin:arch=tiny,attn_types=LLSS, or timm:NAME'
+        ),
+    )
     add('--zoo', action='store_true', help=f'compare {", ".join(ZOO)} with {REFERENCE}')
-    add('--operators', nargs='+', metavar='NAME', help=f'attentions: {", ".join(OPERATORS)}, all, or a class of '
-        'mmflatten.models.attention with arguments')
-    add('--vs', metavar='MODEL', help="reference of the ratios (default: the first model; for --zoo timm's Swin-T)")
-    add('--batch', type=positive, metavar='N', help='images, or token maps, per call (default: 8; for --operators 1)')
-    add('--size', nargs='+', type=positive, metavar='H', action='append', help='H, or H W, of the images; repeat it '
-        'for several sizes (default: that of the configs if they agree, else 224)')
-    add('--tokens', nargs='+', type=positive, metavar='N', default=[],
-        help=f'numbers of tokens, for --operators (default: {" ".join(map(str, TOKENS))})')
-    add('--embed-dims', type=positive, default=96, metavar='C', help='channels, for --operators (default: 96)')
-    add('--heads', type=positive, default=3, metavar='h', help='heads, for --operators (default: 3)')
-    add('--dtype', choices=DTYPES, default='fp32', help='bf16 and fp16 run under autocast (default: fp32)')
+    add(
+        '--operators',
+        nargs='+',
+        metavar='NAME',
+        help=(
+            f'attentions: {", ".join(OPERATORS)}, all, or a class of '
+            'mmflatten.models.attention with arguments'
+        ),
+    )
+    add(
+        '--vs',
+        metavar='MODEL',
+        help="reference of the ratios (default: the first model; for --zoo timm's Swin-T)",
+    )
+    add(
+        '--batch',
+        type=positive,
+        metavar='N',
+        help='images, or token maps, per call (default: 8; for --operators 1)',
+    )
+    add(
+        '--size',
+        nargs='+',
+        type=positive,
+        metavar='H',
+        action='append',
+        help=(
+            'H, or H W, of the images; repeat it '
+            'for several sizes (default: that of the configs if they agree, else 224)'
+        ),
+    )
+    add(
+        '--tokens',
+        nargs='+',
+        type=positive,
+        metavar='N',
+        default=[],
+        help=f'numbers of tokens, for --operators (default: {" ".join(map(str, TOKENS))})',
+    )
+    add(
+        '--embed-dims',
+        type=positive,
+        default=96,
+        metavar='C',
+        help='channels, for --operators (default: 96)',
+    )
+    add(
+        '--heads', type=positive, default=3, metavar='h', help='heads, for --operators (default: 3)'
+    )
+    add(
+        '--dtype',
+        choices=DTYPES,
+        default='fp32',
+        help='bf16 and fp16 run under autocast (default: fp32)',
+    )
     add('--device', default='cpu', help='cpu, cuda or cuda:N (default: cpu)')
     add('--threads', type=positive, default=2, metavar='N', help='CPU threads (default: 2)')
     add('--train', action='store_true', help='time forward and backward pass instead of inference')
-    add('--compile', action='store_const', const='inductor', help='use torch.compile; in inference with frozen weights')
+    add(
+        '--compile',
+        action='store_const',
+        const='inductor',
+        help='use torch.compile; in inference with frozen weights',
+    )
     add('--rounds', type=positive, metavar='N', help='maximum number of rounds')
-    add('--seconds', type=positive, metavar='S', help='time per model, or per attention and number of tokens; at least '
-        f'3 rounds run (default without --rounds: {SECONDS_PER_MODEL:g} and {SECONDS_PER_OPERATOR:g})')
-    add('--csv', type=Path, metavar='FILE', help='write a row per model, or per attention and number of tokens')
-    add('--json', type=Path, metavar='FILE', help='write the machine, the settings and the time of every round')
-    add('--plot', type=Path, metavar='FILE.png', help='draw time and memory over tokens, or over the sizes of models')
+    add(
+        '--seconds',
+        type=positive,
+        metavar='S',
+        help=(
+            'time per model, or per attention and number of tokens; at least 3 rounds run (default'
+            f' without --rounds: {SECONDS_PER_MODEL:g} and {SECONDS_PER_OPERATOR:g})'
+        ),
+    )
+    add(
+        '--csv',
+        type=Path,
+        metavar='FILE',
+        help='write a row per model, or per attention and number of tokens',
+    )
+    add(
+        '--json',
+        type=Path,
+        metavar='FILE',
+        help='write the machine, the settings and the time of every round',
+    )
+    add(
+        '--plot',
+        type=Path,
+        metavar='FILE.png',
+        help='draw time and memory over tokens, or over the sizes of models',
+    )
     add('--markdown', action='store_true', help='print Markdown tables')
 
 
@@ -73,9 +160,13 @@ def check(args: Namespace) -> None:
         if len(size) > 2:
             raise ValueError(f'--size: expected H, or H W, got {" ".join(map(str, size))}.')
     if args.operators and args.embed_dims % args.heads:
-        raise ValueError(f'--embed-dims: must be divisible by --heads {args.heads}, got {args.embed_dims}.')
+        raise ValueError(
+            f'--embed-dims: must be divisible by --heads {args.heads}, got {args.embed_dims}.'
+        )
     if args.operators and args.vs:
-        raise ValueError(f'--vs: only for models, got {args.vs}. Remove it; the ratios refer to {SOFTMAX}.')
+        raise ValueError(
+            f'--vs: only for models, got {args.vs}. Remove it; the ratios refer to {SOFTMAX}.'
+        )
     if args.tokens and not args.operators:
         raise ValueError('--tokens: only for --operators. Remove it.')
     check_device(args.device)
@@ -100,28 +191,47 @@ def measure_models(args: Namespace, settings: RunSettings) -> list[results.Row]:
 
 
 def measure_operators(args: Namespace, settings: RunSettings) -> list[results.Row]:
-    """Return a row for each attention and number of tokens; the ratios refer to softmax if it is measured."""
+    """Return a row for each attention and number of tokens; the ratios refer to softmax if it is
+    measured.
+    """
     names = list(dict.fromkeys(OPERATORS if args.operators == ['all'] else args.operators))
     for name in names:
         mixer_config(name)  # an unknown one fails before the first is built
     numbers, rows = sorted(set(args.tokens or TOKENS)), []
     for index, tokens in enumerate(numbers, 1):
-        print_progress(f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens')
-        subjects = [operator_subject(name, tokens, args.embed_dims, args.heads, settings) for name in names]
+        print_progress(
+            f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens'
+        )
+        subjects = [
+            operator_subject(name, tokens, args.embed_dims, args.heads, settings) for name in names
+        ]
         reference = names.index(SOFTMAX) if SOFTMAX in names else None
         rows += run_group(subjects, args, settings, SECONDS_PER_OPERATOR, reference)
     return rows
 
 
-def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, default_seconds: float,
-              reference: int | None) -> list[results.Row]:
+def run_group(
+    subjects: list[Subject],
+    args: Namespace,
+    settings: RunSettings,
+    default_seconds: float,
+    reference: int | None,
+) -> list[results.Row]:
     """Measure the peak memory of each subject, then their times, round by round."""
     torch.compiler.reset()  # sizes that were compiled before would be compiled with open sizes
-    print_progress('measuring memory, then warming up' + (', which compiles for minutes' if settings.compile else ''))
+    print_progress(
+        'measuring memory, then warming up'
+        + (', which compiles for minutes' if settings.compile else '')
+    )
     peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
     limit = args.seconds or (math.inf if args.rounds else default_seconds)
-    times = measure(subjects, rounds=args.rounds or math.inf, seconds=limit, device=settings.device,
-                    progress=progress())
+    times = measure(
+        subjects,
+        rounds=args.rounds or math.inf,
+        seconds=limit,
+        device=settings.device,
+        progress=progress(),
+    )
     works = [profile_call(subject.call) for subject in subjects] if settings.device != 'cpu' else []
     return results.result_rows(subjects, times, peaks, settings, reference, works)
 
@@ -139,9 +249,14 @@ def progress() -> Callable[[int, float, float], None]:
     return report
 
 
-def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, settings: RunSettings) -> None:
+def write(
+    rows: list[results.Row], facts: dict[str, Any], args: Namespace, settings: RunSettings
+) -> None:
     """Print the results and write the files."""
-    run = {**vars(settings), 'size': ' '.join(f'{size[0]}x{size[-1]}' for size in args.size or [settings.size])}
+    run = {
+        **vars(settings),
+        'size': ' '.join(f'{size[0]}x{size[-1]}' for size in args.size or [settings.size]),
+    }
     if args.operators:
         del run['size']
         run |= dict(embed_dims=args.embed_dims, heads=args.heads)
@@ -157,7 +272,10 @@ def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, setti
         args.json.write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
     if args.plot:
         panels, axis = {}, 'tokens' if args.operators else 'pixels of an image'
-        for column, title in ((results.TIME, 'time of one call (s)'), (results.MEMORY, 'peak memory (MiB)')):
+        for column, title in (
+            (results.TIME, 'time of one call (s)'),
+            (results.MEMORY, 'peak memory (MiB)'),
+        ):
             lines = results.curves(rows, column)
             panels[title] = Lines(lines, axis, mean=SOFTMAX if SOFTMAX in lines else '', log=True)
         save_png(args.plot, panels)
@@ -169,23 +287,49 @@ def main(args: Namespace) -> None:
     torch.set_num_threads(args.threads)
     if ':' in args.device:
         torch.cuda.set_device(args.device)  # clock and memory are those of the current GPU
-    size = (args.size[0][0], args.size[0][-1]) if args.size else default_size([*args.models, args.vs or ''])
-    settings = RunSettings(args.batch or (1 if args.operators else 8), size, args.dtype,
-                           args.device, args.train, args.compile)
+    size = (
+        (args.size[0][0], args.size[0][-1])
+        if args.size
+        else default_size([*args.models, args.vs or ''])
+    )
+    settings = RunSettings(
+        args.batch or (1 if args.operators else 8),
+        size,
+        args.dtype,
+        args.device,
+        args.train,
+        args.compile,
+    )
     run = measure_operators if args.operators else measure_models
-    allocator, start, before = machine.keep_freed_memory(), time.monotonic(), machine.seconds_of_others()
+    allocator, start, before = (
+        machine.keep_freed_memory(),
+        time.monotonic(),
+        machine.seconds_of_others(),
+    )
     with ExitStack() as exits:
         if settings.compile:
             import torch._inductor.config as inductor
 
-            # Models share the code of their classes, of which Dynamo compiles 8 versions and then gives up.
+            # Models share the code of their classes, of which Dynamo compiles 8 versions and then
+            # gives up.
             exits.enter_context(torch._dynamo.config.patch(cache_size_limit=1024))
-            # In inference weights are frozen, so that Inductor packs them for the processor's matrix products.
+            # In inference weights are frozen, so that Inductor packs them for the processor's
+            # matrix products.
             exits.enter_context(inductor.patch(freezing=not settings.train))
         rows = run(args, settings)
     others = (machine.seconds_of_others() - before) / (time.monotonic() - start)
-    write(rows, {**machine.describe_machine(settings.device), 'allocator': allocator,
-                 'CPUs used by others': f'{others:.2f}'}, args, settings)
+    write(
+        rows,
+        {
+            **machine.describe_machine(settings.device),
+            'allocator': allocator,
+            'CPUs used by others': f'{others:.2f}',
+        },
+        args,
+        settings,
+    )
     if others > machine.BUSY_CPUS:
-        print_progress(f'warning: other processes used {others:.2f} CPUs; trust only the ratios, or repeat on an idle '
-                       'machine')
+        print_progress(
+            f'warning: other processes used {others:.2f} CPUs; trust only the ratios, or repeat on'
+            ' an idle machine'
+        )

@@ -1,10 +1,12 @@
-"""Check a recipe before training: length, batch, rates, weight decay, checkpoints and common mistakes.
+"""Check a recipe before training: length, batch, rates, weight decay, checkpoints and common
+mistakes.
 
     mmflatten check configs/flatten_swin/flatten-swin-t_8xb128_in1k.py --gpus 4
     mmflatten check CONFIG --cfg-options train_dataloader.batch_size=64 --dataset-size 50000
 
 Needs no data, weights or GPU. Exits with status 1 if there is a warning.
 """
+
 import logging
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -15,10 +17,18 @@ from mmflatten.console import quiet_libraries
 
 def options(parser: ArgumentParser) -> None:
     parser.add_argument('config', help='config file')
-    parser.add_argument('--gpus', type=positive, metavar='N', help='number of GPUs (default: that of the config)')
-    parser.add_argument('--dataset-size', type=positive, metavar='N',
-                        help='number of training images (default: the known size of the data set, or counted)')
-    parser.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch')
+    parser.add_argument(
+        '--gpus', type=positive, metavar='N', help='number of GPUs (default: that of the config)'
+    )
+    parser.add_argument(
+        '--dataset-size',
+        type=positive,
+        metavar='N',
+        help='number of training images (default: the known size of the data set, or counted)',
+    )
+    parser.add_argument(
+        '--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch'
+    )
     add_config_options(parser, 'train_dataloader.batch_size=4')
 
 
@@ -28,11 +38,13 @@ def load_training(arguments: Namespace) -> Any:
     from mmflatten.engine.recipe.settings import gpus_of
     from mmflatten.engine.recipe.training import Training
     from mmflatten.engine.setup import load_config, set_auto_scale_lr
+
     cfg = load_config(arguments.config, arguments.cfg_options)
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     if arguments.auto_scale_lr:
         set_auto_scale_lr(cfg)
-    gpus = arguments.gpus or gpus_of(read_config(arguments.config))  # before --cfg-options change the batch
+    # before --cfg-options change the batch
+    gpus = arguments.gpus or gpus_of(read_config(arguments.config))
     return Training(cfg, gpus, arguments.dataset_size)
 
 
@@ -42,6 +54,7 @@ def main(args: Namespace) -> int:
         training = load_training(args)
         from mmflatten.engine.recipe.checks import warnings_of
         from mmflatten.engine.recipe.schedule import schedule_of
+
         warnings, schedule = warnings_of(training), schedule_of(training)
     print(f'{_facts(training)}\n\n{schedule.render()}\n')
     print(*[f'warning ({name}): {text}' for name, text in warnings] or ['no warnings'], sep='\n')
@@ -51,9 +64,15 @@ def main(args: Namespace) -> int:
 def _facts(training: Any) -> str:
     """Format data, batch, length and checkpoints of a training."""
     from mmflatten.engine.recipe.settings import base_batch, grad_accum_steps
+
     per_gpu, files = training.cfg.train_dataloader.batch_size, training.checkpoints
-    seen, base = training.iterations * training.gpus * per_gpu, base_batch(training.cfg) or 'an unknown batch'
-    frozen = sum(weight.numel() for weight in training.model.parameters() if not weight.requires_grad)
+    seen, base = (
+        training.iterations * training.gpus * per_gpu,
+        base_batch(training.cfg) or 'an unknown batch',
+    )
+    frozen = sum(
+        weight.numel() for weight in training.model.parameters() if not weight.requires_grad
+    )
     return f"""\
 data         {training.data.name}, {training.data.images:,} images, {seen:,} seen
 batch        {training.batch} = {training.gpus} GPUs x {per_gpu} x {grad_accum_steps(training.cfg)} accumulated; \

@@ -1,4 +1,7 @@
-"""Shared parts of commands: the decorator that makes a command, common options, and types of arguments."""
+"""Shared parts of commands: the decorator that makes a command, common options, and types of
+arguments.
+"""
+
 import argparse
 import math
 import sys
@@ -17,25 +20,35 @@ FILE_SUFFIXES = ('.png', '.jpg', '.csv', '.json', '.html', '.md', '.pkl', '.pth'
 def tool_parser(description: str, **kwargs: object) -> ArgumentParser:
     """Return a parser with the option `--traceback`; `kwargs` are arguments of `ArgumentParser`."""
     parser = ArgumentParser(description=description, **kwargs)
-    parser.add_argument('--traceback', action='store_true',
-                        help=f'print the full traceback of an error (also {TRACEBACK_VARIABLE}=1)')
+    parser.add_argument(
+        '--traceback',
+        action='store_true',
+        help=f'print the full traceback of an error (also {TRACEBACK_VARIABLE}=1)',
+    )
     return parser
 
 
-def command(name: str, description: str, options: Callable[[ArgumentParser], None] | None = None,
-            prepare: Callable[[Sequence[str]], Sequence[str]] = list) -> Callable[..., Any]:
+def command(
+    name: str,
+    description: str,
+    options: Callable[[ArgumentParser], None] | None = None,
+    prepare: Callable[[Sequence[str]], Sequence[str]] = list,
+) -> Callable[..., Any]:
     """Decorate a function of the parsed arguments to make it the command `mmflatten NAME`.
 
-    The result takes `argv` and returns the exit status (see `console.command_line`). `args.argv` holds the words, and
-    `main.parser()` makes the parser, to which `options` adds arguments; `prepare` may change the words. The function
-    imports what it runs, so that `--help` is fast and a missing library ends with one line that says how to install it.
+    The result takes `argv` and returns the exit status (see `console.command_line`). `args.argv`
+    holds the words, and `main.parser()` makes the parser, to which `options` adds arguments;
+    `prepare` may change the words. The function imports what it runs, so that `--help` is fast and
+    a missing library ends with one line that says how to install it.
     """
 
     def parser() -> ArgumentParser:
         script = Path(sys.argv[0])  # the program `mmflatten`, or a script of a checkout
         own = script.suffix == '.py' and script.parent.name in ('tools', 'analysis')
         prog = str(script) if own else f'mmflatten {name}'
-        made = tool_parser(description, prog=prog, formatter_class=argparse.RawDescriptionHelpFormatter)
+        made = tool_parser(
+            description, prog=prog, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
         if options is not None:
             options(made)
         return made
@@ -51,7 +64,8 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
             try:
                 return run(args)
             except OSError as error:
-                if error.errno in OUT_OF_SPACE and error.filename is None:  # of a write, not of opening a file
+                # of a write, not of opening a file
+                if error.errno in OUT_OF_SPACE and error.filename is None:
                     # With a work dir, only logs are written without a name, into this folder.
                     error.filename = getattr(args, 'work_dir', getattr(args, 'out', None))
                 raise
@@ -62,8 +76,11 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
     return decorate
 
 
-def add_model(parser: ArgumentParser, config: str = 'config file',
-              checkpoint: str = 'checkpoint file for this config') -> None:
+def add_model(
+    parser: ArgumentParser,
+    config: str = 'config file',
+    checkpoint: str = 'checkpoint file for this config',
+) -> None:
     """Add the positional arguments `config` and `checkpoint`."""
     parser.add_argument('config', help=config)
     parser.add_argument('checkpoint', help=checkpoint)
@@ -75,23 +92,40 @@ def add_device(parser: ArgumentParser) -> None:
 
 def add_output(parser: ArgumentParser, folder: str, content: str) -> None:
     """Add `--out DIR` with the default `folder`."""
-    parser.add_argument('--out', type=output_folder, default=folder, metavar='DIR',
-                        help=f'folder for {content} (default: {folder})')
+    parser.add_argument(
+        '--out',
+        type=output_folder,
+        default=folder,
+        metavar='DIR',
+        help=f'folder for {content} (default: {folder})',
+    )
 
 
 def add_score(parser: ArgumentParser, meaning: str) -> None:
-    parser.add_argument('--score', type=fraction, default=0.3, metavar='S', help=f'{meaning} (default: 0.3)')
+    parser.add_argument(
+        '--score', type=fraction, default=0.3, metavar='S', help=f'{meaning} (default: 0.3)'
+    )
 
 
 def add_config_options(parser: ArgumentParser, example: str) -> None:
     from mmflatten.config import ConfigOptions
-    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                        help=f'override fields of the config, for example {example}')
+
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=ConfigOptions,
+        metavar='KEY=VALUE',
+        help=f'override fields of the config, for example {example}',
+    )
 
 
 def add_launcher(parser: ArgumentParser, scripts: str) -> None:
-    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
-                        help=f'set by {scripts}')
+    parser.add_argument(
+        '--launcher',
+        choices=['none', 'pytorch', 'slurm', 'mpi'],
+        default='none',
+        help=f'set by {scripts}',
+    )
 
 
 def integer(low: int, high: float = math.inf) -> Callable[[str], int]:
@@ -122,7 +156,9 @@ def output_folder(text: str) -> Path:
     """Parse an output folder, which need not exist yet."""
     path = Path(text)
     if path.suffix in FILE_SUFFIXES:
-        raise argparse.ArgumentTypeError(f'expected a folder, for several files, got the name of a file, {text}')
+        raise argparse.ArgumentTypeError(
+            f'expected a folder, for several files, got the name of a file, {text}'
+        )
     existing = next((place for place in (path, *path.parents) if place.exists()), None)
     if existing is not None and not existing.is_dir():
         raise argparse.ArgumentTypeError(f'expected a folder, got the file {existing}')
@@ -130,7 +166,9 @@ def output_folder(text: str) -> Path:
 
 
 def require_folder(option: str, file: Path) -> None:
-    """Raise ValueError if `file` cannot be written because it is a folder, or its folder does not exist."""
+    """Raise ValueError if `file` cannot be written because it is a folder, or its folder does not
+    exist.
+    """
     if file.is_dir():
         raise ValueError(f'{option}: expected a file, got the folder {file}. Name a file in it.')
     if not file.absolute().parent.is_dir():

@@ -1,7 +1,9 @@
-"""Convert an official checkpoint to the key names of this project, or back. Unknown keys are errors.
+"""Convert an official checkpoint to the key names of this project, or back. Unknown keys are
+errors.
 
 With --head-map, also replace the head of a classifier by one of other classes, or do only that.
 """
+
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -12,18 +14,39 @@ from mmflatten.cli.common import command
 
 
 def options(parser: ArgumentParser) -> None:
-    parser.add_argument('source', metavar='SRC', type=Path,
-                        help='checkpoint of the official code, or .safetensors')
-    parser.add_argument('destination', metavar='DST', type=Path, help='output file; .safetensors for weights only')
-    parser.add_argument('--family', choices=[AUTO, *sorted(FAMILIES)],
-                        help='model family of SRC; auto is the one whose names and shapes SRC has; optional with '
-                             '--head-map, if SRC has the key names of this project')
-    parser.add_argument('--key', help='entry of SRC with the weights (default: the first one present of '
-                                      f'{", ".join(ENTRIES)}, or SRC itself)')
-    parser.add_argument('--revert', action='store_true', help='convert from this project to the official code')
-    parser.add_argument('--head-map', metavar='FILE', type=Path,
-                        help="text file: line i is the class of SRC's head that becomes class i, for example the 1000 "
-                             'classes of ImageNet-1k among those of ImageNet-22k')
+    parser.add_argument(
+        'source', metavar='SRC', type=Path, help='checkpoint of the official code, or .safetensors'
+    )
+    parser.add_argument(
+        'destination', metavar='DST', type=Path, help='output file; .safetensors for weights only'
+    )
+    parser.add_argument(
+        '--family',
+        choices=[AUTO, *sorted(FAMILIES)],
+        help=(
+            'model family of SRC; auto is the one whose names and shapes SRC has; optional with '
+            '--head-map, if SRC has the key names of this project'
+        ),
+    )
+    parser.add_argument(
+        '--key',
+        help=(
+            'entry of SRC with the weights (default: the first one present of '
+            f'{", ".join(ENTRIES)}, or SRC itself)'
+        ),
+    )
+    parser.add_argument(
+        '--revert', action='store_true', help='convert from this project to the official code'
+    )
+    parser.add_argument(
+        '--head-map',
+        metavar='FILE',
+        type=Path,
+        help=(
+            "text file: line i is the class of SRC's head that becomes class i, for example the"
+            ' 1000 classes of ImageNet-1k among those of ImageNet-22k'
+        ),
+    )
     parser.add_argument('--force', action='store_true', help='overwrite DST')
 
 
@@ -43,9 +66,13 @@ def main(args: Namespace) -> None:
     if args.family is None and (args.revert or args.head_map is None):
         main.parser().error(f'--family is required: one of {", ".join(sorted(FAMILIES))}')
     if args.family == AUTO and args.revert:
-        main.parser().error('--family: the names of this project do not tell the official code, got auto with '
-                            f'--revert; name one of {", ".join(sorted(FAMILIES))}')
-    result, weights = convert_file(source, args.family, key=args.key, revert=args.revert, head_map=args.head_map)
+        main.parser().error(
+            '--family: the names of this project do not tell the official code, got auto with '
+            f'--revert; name one of {", ".join(sorted(FAMILIES))}'
+        )
+    result, weights = convert_file(
+        source, args.family, key=args.key, revert=args.revert, head_map=args.head_map
+    )
     data = encode(result, destination)
     with atomic_write(destination) as partial:
         partial.write_bytes(data)

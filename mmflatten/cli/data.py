@@ -1,9 +1,10 @@
 """Build the digit scenes, or index a large data set.
 
-    mmflatten data digits                 scenes of handwritten digits, in the layouts of COCO, ADE20K and ImageNet
-    mmflatten data digits --stereo        rectified pairs of them with disparity, in the layout of SceneFlow
-    mmflatten data index data/shards/train-*.tar --out data/shards/train.index
+mmflatten data digits                 scenes of handwritten digits, in the layouts of COCO, ADE20K and ImageNet
+mmflatten data digits --stereo        rectified pairs of them with disparity, in the layout of SceneFlow
+mmflatten data index data/shards/train-*.tar --out data/shards/train.index
 """
+
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -19,7 +20,10 @@ from mmflatten.cli.common import command
 from mmflatten.datasets.build import BuildOptions, is_finished
 from mmflatten.datasets.shards import build_index
 
-SCENE_DEFAULTS = 'default: 1000 scenes or 400 stereo pairs', 'default: 200 scenes or 80 stereo pairs'
+SCENE_DEFAULTS = (
+    'default: 1000 scenes or 400 stereo pairs',
+    'default: 200 scenes or 80 stereo pairs',
+)
 
 
 def options(parser: ArgumentParser) -> None:
@@ -29,24 +33,52 @@ def options(parser: ArgumentParser) -> None:
     add_scene_options(digits)
     digits.set_defaults(source='digits')
     index = actions.add_parser('index', help='index a folder, a text file or tar files')
-    index.add_argument('source', type=Path, nargs='+', help='one folder of class folders, one .txt file with lines '
-                       'such as `n01440764/n01440764_18.JPEG 0`, or tar files')
-    index.add_argument('--out', type=Path, required=True,
-                       help='index to create; shards are stored relative to its folder')
+    index.add_argument(
+        'source',
+        type=Path,
+        nargs='+',
+        help=(
+            'one folder of class folders, one .txt file with lines '
+            'such as `n01440764/n01440764_18.JPEG 0`, or tar files'
+        ),
+    )
+    index.add_argument(
+        '--out',
+        type=Path,
+        required=True,
+        help='index to create; shards are stored relative to its folder',
+    )
 
 
 def add_build_options(parser: ArgumentParser, train: str, val: str) -> None:
-    """Add the options of every data set that is generated; `train` and `val` describe the default numbers."""
+    """Add the options of every data set that is generated; `train` and `val` describe the default
+    numbers.
+    """
     parser.add_argument('--out', type=Path, help='folder to create (default: one in data/)')
-    parser.add_argument('--train', type=int, metavar='N', help=f'number of training images ({train})')
+    parser.add_argument(
+        '--train', type=int, metavar='N', help=f'number of training images ({train})'
+    )
     parser.add_argument('--val', type=int, metavar='N', help=f'number of validation images ({val})')
-    parser.add_argument('--force', action='store_true', help='replace a data set built by this command')
+    parser.add_argument(
+        '--force', action='store_true', help='replace a data set built by this command'
+    )
 
 
 def add_scene_options(parser: ArgumentParser) -> None:
-    parser.add_argument('--stereo', action='store_true', help="rectified pairs with disparity, in SceneFlow's layout")
-    parser.add_argument('--size', type=int, metavar='PIXELS', help='side of a scene, 32 to 1024 (default: 160); with '
-                        '--stereo the height, which is half of the width (default: 96)')
+    parser.add_argument(
+        '--stereo',
+        action='store_true',
+        help="rectified pairs with disparity, in SceneFlow's layout",
+    )
+    parser.add_argument(
+        '--size',
+        type=int,
+        metavar='PIXELS',
+        help=(
+            'side of a scene, 32 to 1024 (default: 160); with '
+            '--stereo the height, which is half of the width (default: 96)'
+        ),
+    )
     parser.add_argument('--seed', type=int, help='the same seed gives the same bytes (default: 0)')
 
 
@@ -63,41 +95,57 @@ class DataBuilder:
 def scene_builder(source: Any, stereo: bool) -> DataBuilder:
     """Builder of scenes or stereo pairs of the objects of a `datasets.scenes.source.Source`."""
     if stereo:
-        from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes  # imports PyTorch
+        # imports PyTorch
+        from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
+
         options, build = StereoSceneOptions, build_stereo_scenes
     else:
         from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+
         options, build = SceneOptions, build_scenes
-    return DataBuilder(f'{source.name} scenes', f'{source.name}s', options, partial(build, source=source))
+    return DataBuilder(
+        f'{source.name} scenes', f'{source.name}s', options, partial(build, source=source)
+    )
 
 
 def build(args: Namespace, builder: DataBuilder, out: Path) -> None:
     """Build a data set unless it exists, and print a summary.
 
     Args:
-        args: `force` and those of `train`, `val`, `size` and `seed` that the builder knows; None for its default.
+        args: `force` and those of `train`, `val`, `size` and `seed` that the builder knows; None
+            for its default.
     """
     names = [field.name for field in fields(builder.options) if field.init]
-    options = builder.options(**{name: value for name in names if (value := getattr(args, name, None)) is not None})
+    options = builder.options(
+        **{name: value for name in names if (value := getattr(args, name, None)) is not None}
+    )
     if is_finished(out, builder.kind, options, args.force):
         print(f'{out}: these {builder.kind} exist already; nothing to do.')
         return
     start = time.monotonic()
-    progress = ProgressBar(options.train + options.val, file=sys.stdout) if sys.stdout.isatty() else None
+    progress = (
+        ProgressBar(options.train + options.val, file=sys.stdout) if sys.stdout.isatty() else None
+    )
     try:
-        manifest = builder.build(out, options, force=args.force, on_image=progress.update if progress else lambda: None)
+        manifest = builder.build(
+            out, options, force=args.force, on_image=progress.update if progress else lambda: None
+        )
     finally:
         if progress:
             print()  # ends the line of the bar
     counts = manifest['instances']
-    print(f'{out}: {options.train} training and {options.val} validation images with {counts["train"]} and '
-          f'{counts["val"]} {builder.objects}, built in {time.monotonic() - start:.0f} s.')
+    print(
+        f'{out}: {options.train} training and {options.val} validation images with'
+        f' {counts["train"]} and {counts["val"]} {builder.objects}, built in'
+        f' {time.monotonic() - start:.0f} s.'
+    )
 
 
 @command('data', __doc__, options)
 def main(args: Namespace) -> None:
     if args.action == 'digits':
         from mmflatten.datasets.scenes.digits import DIGITS
+
         out = args.out or Path('data', 'digits_stereo' if args.stereo else 'digits')
         build(args, scene_builder(DIGITS, args.stereo), out)
     else:

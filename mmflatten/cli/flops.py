@@ -1,9 +1,11 @@
-"""Parameters and FLOPs of configs, counted without data, weights or a GPU, next to the numbers in the papers.
+"""Parameters and FLOPs of configs, counted without data, weights or a GPU, next to the numbers in
+the papers.
 
     mmflatten flops configs/flatten_swin/*.py
     mmflatten flops CONFIG --by-module --depth 2
     mmflatten flops CONFIG --shape 640 640 --json flops.json
 """
+
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -16,12 +18,26 @@ from mmflatten.console import explain, print_progress, quiet_libraries
 
 def options(parser: ArgumentParser) -> None:
     parser.add_argument('configs', nargs='+', metavar='CONFIG', help='config files')
-    parser.add_argument('--shape', nargs=2, type=positive, metavar=('H', 'W'),
-                        help="image size (default: the size that the paper's FLOPs are quoted at, otherwise 224 224 "
-                        'for classifiers, 800 1280 for detectors, 512 2048 for segmentors)')
-    parser.add_argument('--by-module', action='store_true', help='also print the cost of each module')
-    parser.add_argument('--depth', type=positive, default=3, metavar='N',
-                        help='levels of modules for --by-module (default: 3)')
+    parser.add_argument(
+        '--shape',
+        nargs=2,
+        type=positive,
+        metavar=('H', 'W'),
+        help=(
+            "image size (default: the size that the paper's FLOPs are quoted at, otherwise 224 224 "
+            'for classifiers, 800 1280 for detectors, 512 2048 for segmentors)'
+        ),
+    )
+    parser.add_argument(
+        '--by-module', action='store_true', help='also print the cost of each module'
+    )
+    parser.add_argument(
+        '--depth',
+        type=positive,
+        default=3,
+        metavar='N',
+        help='levels of modules for --by-module (default: 3)',
+    )
     parser.add_argument('--json', type=Path, metavar='FILE', help='write all counts to FILE')
     parser.add_argument('--markdown', action='store_true', help='print Markdown tables')
 
@@ -31,6 +47,7 @@ def main(args: Namespace) -> None:
     from mmflatten.config import config_file
     from mmflatten.measure.papers.costs import render
     from mmflatten.measure.papers.tables import rows_of_config
+
     configs = [config_file(config) for config in args.configs]
     if args.json is not None:
         require_folder('--json', args.json)
@@ -44,16 +61,25 @@ def main(args: Namespace) -> None:
     if args.json is not None:
         results = []
         for config, cost in costs.items():
-            rows = [{**row.cells, 'with_products': row.with_products} for row in rows_of_config(config)]
+            rows = [
+                {**row.cells, 'with_products': row.with_products} for row in rows_of_config(config)
+            ]
             results.append({'config': config, **cost.as_json(args.by_module), 'paper_rows': rows})
         args.json.write_text(json.dumps(results, indent=2) + '\n', encoding='utf-8')
     if failures:
-        raise ValueError(f'{len(failures)} of {len(configs)} configs could not be counted: {"; ".join(failures)}')
+        raise ValueError(
+            f'{len(failures)} of {len(configs)} configs could not be counted: {"; ".join(failures)}'
+        )
 
 
-def _count(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[dict[str, Any], list[str]]:
-    """Return the cost of each config and messages on failures. A single config raises its error instead."""
+def _count(
+    configs: Sequence[str], shape: tuple[int, int] | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the cost of each config and messages on failures. A single config raises its error
+    instead.
+    """
     from mmflatten.measure.papers.costs import count_beside_papers
+
     if len(configs) == 1:
         return {configs[0]: count_beside_papers(configs[0], shape)}, []
     costs, failures = {}, []

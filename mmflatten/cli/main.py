@@ -1,8 +1,10 @@
 """The `mmflatten` command.
 
-Installed packages add commands by entry points of the group `mmflatten.commands`. The name is the command, the object a
-function of `argv` with an attribute `parser`, as `mmflatten.cli.common.command` makes it.
+Installed packages add commands by entry points of the group `mmflatten.commands`. The name is the
+command, the object a function of `argv` with an attribute `parser`, as
+`mmflatten.cli.common.command` makes it.
 """
+
 import argparse
 import difflib
 import importlib
@@ -50,15 +52,20 @@ def parser() -> argparse.ArgumentParser:
     installed = _installed()
     others = {name: f'of {entry.dist.name}' for name, entry in installed.items() if name not in LAB}
     width = max(map(len, [*COMMANDS, *LAB, *others]))
-    commands, lab, others = ('\n'.join(f'  {name:{width}}  {summary}' for name, summary in part.items())
-                             for part in (COMMANDS, LAB, others))
+    commands, lab, others = (
+        '\n'.join(f'  {name:{width}}  {summary}' for name, summary in part.items())
+        for part in (COMMANDS, LAB, others)
+    )
     where = 'installed' if LAB.keys() <= installed.keys() else INSTALL_LAB
     parser = argparse.ArgumentParser(
-        prog='mmflatten', usage='mmflatten COMMAND ...', formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog='mmflatten',
+        usage='mmflatten COMMAND ...',
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description='Efficient attentions in vision backbones.',
         epilog=f'commands:\n{commands}\n\nresearch commands of mmflatten-lab ({where}):\n{lab}\n'
         + (f'\ncommands of other packages:\n{others}\n' if others else '')
-        + '\nSee mmflatten COMMAND --help for the options of a command.')
+        + '\nSee mmflatten COMMAND --help for the options of a command.',
+    )
     parser.add_argument('command', nargs='?', metavar='COMMAND', help=argparse.SUPPRESS)
     parser.add_argument('--version', action='version', version=__version__)
     return parser
@@ -79,14 +86,17 @@ def _load(name: str) -> Callable[[Sequence[str]], int] | None:
         return importlib.import_module(f'mmflatten.cli.{name.replace("-", "_")}').main
     entry = _installed().get(name)
     if entry is None and name in LAB:
-        raise ImportError(f'mmflatten {name} is a command of mmflatten-lab. Install it: {INSTALL_LAB}')
+        raise ImportError(
+            f'mmflatten {name} is a command of mmflatten-lab. Install it: {INSTALL_LAB}'
+        )
     return entry and entry.load()
 
 
 def script(*words: str) -> Callable[[Sequence[str] | None], int]:
     """Return the main function of a script of `tools/`, which runs `mmflatten WORDS ...`.
 
-    The command is imported when it runs, because PyTorch must not be imported before `main` has set the environment.
+    The command is imported when it runs, because PyTorch must not be imported before `main` has set
+    the environment.
     """
 
     def run(argv: Sequence[str] | None = None) -> int:
@@ -101,9 +111,15 @@ def main(argv: Sequence[str]) -> int:
     if run is not None:
         return run(argv[1:])
     if argv and not argv[0].startswith('-'):
-        similar = difflib.get_close_matches(argv[0], [*COMMANDS, *LAB, *_installed()], 1, .5)
-        parser().error(f'unknown command {argv[0]}. ' + (f'Did you mean {similar[0]}?' if similar else
-                                                         '`mmflatten --help` lists all commands.'))
+        similar = difflib.get_close_matches(argv[0], [*COMMANDS, *LAB, *_installed()], 1, 0.5)
+        parser().error(
+            f'unknown command {argv[0]}. '
+            + (
+                f'Did you mean {similar[0]}?'
+                if similar
+                else '`mmflatten --help` lists all commands.'
+            )
+        )
     parser().parse_args(argv)  # exits with help, version or an error
     parser().print_help()
     return 2

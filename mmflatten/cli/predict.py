@@ -7,9 +7,11 @@
     mmflatten predict CONFIG CHECKPOINT rtsp://camera/stream 0 --out results --frames 500    # 0: the first camera
     ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out results --json > results.jsonl
 
-A published model (docs/hub.md) is the first word, in place of CONFIG CHECKPOINT: a model of the package (`mmflatten
-models --pretrained`), a folder, or an address. See docs/predict.md for the outputs.
+A published model (docs/hub.md) is the first word, in place of CONFIG CHECKPOINT: a model of the
+package (`mmflatten models --pretrained`), a folder, or an address. See docs/predict.md for the
+outputs.
 """
+
 import json
 import sys
 from argparse import ArgumentParser, Namespace
@@ -23,22 +25,40 @@ from mmflatten.text import shorten
 
 def options(parser: ArgumentParser) -> None:
     add_model(parser, 'config file, or a published model, which needs no checkpoint')
-    parser.add_argument('inputs', nargs='+', metavar='INPUT',
-                        help='image, folder, glob, video, stream (rtsp, rtmp, http) or number of a camera; - reads '
-                        'one input per line from standard input; for stereo a left and a right image or folder')
-    parser.add_argument('--out', required=True, type=output_folder, metavar='DIR',
-                        help='folder for drawings and predictions')
+    parser.add_argument(
+        'inputs',
+        nargs='+',
+        metavar='INPUT',
+        help=(
+            'image, folder, glob, video, stream (rtsp, rtmp, http) or number of a camera; - reads '
+            'one input per line from standard input; for stereo a left and a right image or folder'
+        ),
+    )
+    parser.add_argument(
+        '--out',
+        required=True,
+        type=output_folder,
+        metavar='DIR',
+        help='folder for drawings and predictions',
+    )
     parser.add_argument('--json', action='store_true', help='also print one line of JSON per image')
-    parser.add_argument('--frames', type=positive, metavar='N',
-                        help='stop each video, stream or camera after N frames; Ctrl-C also ends a stream')
+    parser.add_argument(
+        '--frames',
+        type=positive,
+        metavar='N',
+        help='stop each video, stream or camera after N frames; Ctrl-C also ends a stream',
+    )
     add_score(parser, 'skip instances with a lower score')
     add_device(parser)
-    parser.add_argument('--batch', type=positive, default=1, metavar='N', help='batch size (default: 1)')
+    parser.add_argument(
+        '--batch', type=positive, default=1, metavar='N', help='batch size (default: 1)'
+    )
 
 
 def _with_checkpoint(argv: Sequence[str]) -> list[str]:
     """Repeat the name of a published model, which has no separate checkpoint."""
     from mmflatten.hub.remote import is_published
+
     return [*argv[:1], *argv] if argv and is_published(argv[0]) else list(argv)
 
 
@@ -53,6 +73,7 @@ def _load(args: Namespace) -> tuple[Any, Any]:
     from mmflatten.engine.setup import load_config
     from mmflatten.hub.folder import read_published
     from mmflatten.hub.remote import is_published, locate
+
     if is_published(args.config):
         published = read_published(locate(args.config))
         return published.config, published.weights
@@ -66,6 +87,7 @@ def _predict(args: Namespace, lines: TextIO) -> None:
     from mmflatten.predict.predictor import PredictionError, Predictor
     from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
+
     cfg, checkpoint = _load(args)
     inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs, frames=args.frames)
     inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))

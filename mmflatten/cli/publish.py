@@ -6,6 +6,7 @@
 
 The config is the one in the folder of the checkpoint. See docs/hub.md.
 """
+
 from argparse import ArgumentParser, Namespace
 
 from mmflatten.cli.common import command, output_folder
@@ -13,8 +14,12 @@ from mmflatten.cli.common import command, output_folder
 
 def options(parser: ArgumentParser) -> None:
     parser.add_argument('checkpoint', help='checkpoint of a training')
-    parser.add_argument('--config', help='config of the training (default: the newest one beside the checkpoint)')
-    parser.add_argument('--out', required=True, type=output_folder, metavar='DIR', help='new or empty folder')
+    parser.add_argument(
+        '--config', help='config of the training (default: the newest one beside the checkpoint)'
+    )
+    parser.add_argument(
+        '--out', required=True, type=output_folder, metavar='DIR', help='new or empty folder'
+    )
     parser.add_argument('--name', help='name on the card (default: the name of DIR)')
 
 
@@ -22,6 +27,7 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     from mmflatten.console import quiet_libraries
     from mmflatten.hub.publish import publish
+
     with quiet_libraries():
         notes = publish(args.checkpoint, args.out, args.config, name=args.name)
     for note in notes:

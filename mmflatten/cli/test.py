@@ -1,4 +1,7 @@
-"""Test a checkpoint with the config's evaluator: accuracy, box and mask mAP, mIoU or end-point error."""
+"""Test a checkpoint with the config's evaluator: accuracy, box and mask mAP, mIoU or end-point
+error.
+"""
+
 from argparse import ArgumentParser, Namespace
 
 from mmflatten.cli.common import add_config_options, add_launcher, add_model, command
@@ -6,13 +9,21 @@ from mmflatten.cli.common import add_config_options, add_launcher, add_model, co
 
 def options(parser: ArgumentParser) -> None:
     add_model(parser, checkpoint='checkpoint file, whose keys must all match the model')
-    parser.add_argument('--work-dir', help='folder for the log (default: work_dirs/<config name>/test)')
-    parser.add_argument('--out', metavar='FILE',
-                        help='NAME.pkl: predictions, with metrics in NAME.json; NAME.json: metrics only')
+    parser.add_argument(
+        '--work-dir', help='folder for the log (default: work_dirs/<config name>/test)'
+    )
+    parser.add_argument(
+        '--out',
+        metavar='FILE',
+        help='NAME.pkl: predictions, with metrics in NAME.json; NAME.json: metrics only',
+    )
     parser.add_argument('--show-dir', help='folder for a drawing of every image')
-    parser.add_argument('--tta', action='store_true',
-                        help="test-time augmentation: the config's tta_model and tta_pipeline, or else flips, with "
-                             'scales for segmentation; detectors have no other')
+    parser.add_argument(
+        '--tta',
+        action='store_true',
+        help="test-time augmentation: the config's tta_model and tta_pipeline, or else flips, with "
+        'scales for segmentation; detectors have no other',
+    )
     add_config_options(parser, 'test_dataloader.batch_size=4')
     add_launcher(parser, 'dist_test.sh and slurm_test.sh')
 
@@ -21,6 +32,7 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import add_tta, test
+
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
     if args.tta:
         add_tta(cfg)

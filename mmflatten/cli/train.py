@@ -1,4 +1,5 @@
 """Train a classifier, detector, segmentor or stereo model from a config."""
+
 import os
 from argparse import ArgumentParser, Namespace
 
@@ -9,18 +10,53 @@ CONFIG_DTYPE = 'config'
 
 def options(parser: ArgumentParser) -> None:
     parser.add_argument('config', help='config file')
-    parser.add_argument('--work-dir', help='folder for logs and checkpoints (default: work_dirs/<config name>)')
-    parser.add_argument('--resume', nargs='?', const='newest', metavar='CKPT',
-                        help='resume from this checkpoint, or without a value from the newest one in the work dir')
-    parser.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
-                        help="mixed precision (default type: the config's, or else float16 on GPUs, bfloat16 on CPUs)")
-    parser.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch')
-    parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
-    parser.add_argument('--seed', type=seed, help='random seed of Python, NumPy, PyTorch, samplers and loaders')
-    parser.add_argument('--deterministic', action='store_true',
-                        help='deterministic algorithms only: on a CPU, two runs with one --seed are equal bit for bit')
-    parser.add_argument('--compile', nargs='?', const='inductor', choices=['inductor', 'aot_eager', 'graphs'],
-                        help="compile the backbone's blocks (default: inductor; aot_eager finds errors) or CUDA graphs")
+    parser.add_argument(
+        '--work-dir', help='folder for logs and checkpoints (default: work_dirs/<config name>)'
+    )
+    parser.add_argument(
+        '--resume',
+        nargs='?',
+        const='newest',
+        metavar='CKPT',
+        help='resume from this checkpoint, or without a value from the newest one in the work dir',
+    )
+    parser.add_argument(
+        '--amp',
+        nargs='?',
+        const=CONFIG_DTYPE,
+        choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
+        help=(
+            "mixed precision (default type: the config's, or else float16 on GPUs, bfloat16 on"
+            ' CPUs)'
+        ),
+    )
+    parser.add_argument(
+        '--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch'
+    )
+    parser.add_argument(
+        '--no-validate', action='store_true', help='do not validate during training'
+    )
+    parser.add_argument(
+        '--seed', type=seed, help='random seed of Python, NumPy, PyTorch, samplers and loaders'
+    )
+    parser.add_argument(
+        '--deterministic',
+        action='store_true',
+        help=(
+            'deterministic algorithms only: on a CPU, two runs with one --seed are equal bit'
+            ' for bit'
+        ),
+    )
+    parser.add_argument(
+        '--compile',
+        nargs='?',
+        const='inductor',
+        choices=['inductor', 'aot_eager', 'graphs'],
+        help=(
+            "compile the backbone's blocks (default: inductor; aot_eager finds errors) or CUDA"
+            ' graphs'
+        ),
+    )
     add_config_options(parser, 'train_dataloader.batch_size=4')
     add_launcher(parser, 'dist_train.sh and slurm_train.sh')
 
@@ -28,6 +64,7 @@ def options(parser: ArgumentParser) -> None:
 @command('train', __doc__, options)
 def main(args: Namespace) -> None:
     from mmflatten.engine import setup
+
     cfg = setup.load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
     if args.amp is not None:
         setup.set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
@@ -39,7 +76,8 @@ def main(args: Namespace) -> None:
         cfg.randomness = {**cfg.get('randomness', {}), 'seed': args.seed}
     if args.deterministic:
         os.environ.setdefault('CUBLAS_WORKSPACE_CONFIG', ':4096:8')  # read by cuBLAS when it starts
-        cfg.randomness = {**cfg.get('randomness', {}), 'deterministic': True}  # RuntimeError where there is none
+        # RuntimeError where there is none
+        cfg.randomness = {**cfg.get('randomness', {}), 'deterministic': True}
     if args.compile is not None:
         setup.set_compile(cfg, args.compile)
     setup.set_resume(cfg, args.resume)

@@ -1,4 +1,7 @@
-"""Image files: finding, decoding, comparing by content, and splitting into training and validation."""
+"""Image files: finding, decoding, comparing by content, and splitting into training and
+validation.
+"""
+
 import contextlib
 import hashlib
 import os
@@ -23,7 +26,8 @@ from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
 from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, is_image, read_bytes
 from mmflatten.text import shorten
 
-SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'test', 'testing'})  # any case
+# any case
+SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'test', 'testing'})
 PROGRESS_THRESHOLD = 1000  # images
 MANY_PIXELS = 2**24  # of an image
 _LARGE = threading.Lock()
@@ -38,7 +42,8 @@ class Picture(NamedTuple):
     Attributes:
         size: (width, height) as in training, None if the file is broken.
         digest: SHA-1 of the bytes, or the path if the file cannot be opened.
-        parts: mode and pages of a TIFF of floats, 32 bits, other bands than 1 and 3, or several pages.
+        parts: mode and pages of a TIFF of floats, 32 bits, other bands than 1 and 3, or several
+            pages.
     """
 
     size: tuple[int, int] | None
@@ -47,24 +52,33 @@ class Picture(NamedTuple):
 
 
 def find_images(folder: Path) -> list[Path]:
-    """List image files below a folder, sorted, without hidden files. Raises DataError if there are none."""
+    """List image files below a folder, sorted, without hidden files. Raises DataError if there are
+    none.
+    """
     if not folder.is_dir():
-        raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
-                                f'folder {folder} does not exist')
+        raise FileNotFoundError(
+            f'--images {folder} is not a folder'
+            if folder.exists()
+            else f'folder {folder} does not exist'
+        )
     found = images_in(folder, (*IMAGE_SUFFIXES, *OTHER_IMAGES), deep=True)
     files = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
     others = [str(path) for path in found if path.suffix.lower() in OTHER_IMAGES]
     if others:
-        raise DataError(f'folder {folder}: {len(others)} images of other types ({shorten(others, 3)}), which would be '
-                        f'left out. Rename .jfif and .jpe to .jpg, convert others to {", ".join(IMAGE_SUFFIXES)}, '
-                        'or move them away.')
+        raise DataError(
+            f'folder {folder}: {len(others)} images of other types ({shorten(others, 3)}), which'
+            ' would be left out. Rename .jfif and .jpe to .jpg, convert others to'
+            f' {", ".join(IMAGE_SUFFIXES)}, or move them away.'
+        )
     if not files:
         raise DataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
     return files
 
 
 def plain_name(name: str, folder: Path) -> str:
-    """Return the name of a file in a folder as Linux has it, in Unicode's composed form, unlike a Mac's."""
+    """Return the name of a file in a folder as Linux has it, in Unicode's composed form, unlike a
+    Mac's.
+    """
     return unicodedata.normalize('NFC', name.replace('\\', '/')).removeprefix(f'{folder.name}/')
 
 
@@ -74,39 +88,58 @@ def file_names(folder: Path, files: Sequence[Path]) -> dict[str, Path]:
 
 
 def names_and_stems(folder: Path, files: Sequence[Path]) -> tuple[dict[str, Path], Counter[str]]:
-    """Return `file_names`, also without suffix where only one file has the stem, and the number of files by stem."""
+    """Return `file_names`, also without suffix where only one file has the stem, and the number of
+    files by stem.
+    """
     names = file_names(folder, files)
     stems = Counter(os.path.splitext(name)[0] for name in names)
-    return {stem: path for full, path in names.items() if stems[stem := os.path.splitext(full)[0]] == 1} | names, stems
+    return {
+        stem: path for full, path in names.items() if stems[stem := os.path.splitext(full)[0]] == 1
+    } | names, stems
 
 
 def split_folders(folders: Sequence[Path]) -> list[Path]:
-    """Resolve the folders for training and validation, or the only one; its folders named as splits are these two.
+    """Resolve the folders for training and validation, or the only one; its folders named as splits
+    are these two.
 
     Raises DataError for splits that cannot be told apart, or without one for training.
     """
     roots = [Path(folder).resolve() for folder in folders]
     if len(roots) != 1 or not roots[0].is_dir():
         return roots
-    inside = [path for path in sorted(roots[0].iterdir()) if path.is_dir() and not path.name.startswith('.')]
+    inside = [
+        path
+        for path in sorted(roots[0].iterdir())
+        if path.is_dir() and not path.name.startswith('.')
+    ]
     named = [[path for path in inside if path.name.lower() in names] for names in SPLITS]
     train, val, test = named
     if not train and not val or not (val or test) or len(inside) > sum(map(len, named)):
         return roots  # classes may have such names
     if len(train) != 1 or len(val or test) != 1:
-        raise DataError(f'--images {roots[0]}: expected one folder for training and one for validation, got '
-                        f'{shorten([path.name for path in inside])}. Name the two: --images TRAIN VALIDATION.')
+        raise DataError(
+            f'--images {roots[0]}: expected one folder for training and one for validation, got '
+            f'{shorten([path.name for path in inside])}. Name the two: --images TRAIN VALIDATION.'
+        )
     if val and test:
-        print_progress(f'not used: {shorten([*map(str, test)])}, a split beside {train[0].name} and {val[0].name}')
+        print_progress(
+            f'not used: {shorten([*map(str, test)])}, a split beside {train[0].name} and'
+            f' {val[0].name}'
+        )
     return [*train, *(val or test)]
 
 
-def read_pictures(paths: Iterable[Path], known: dict[Path, Picture] | None = None) -> dict[Path, Picture]:
-    """Read each file once; missing files are left out. Files in `known` are not read again, and new ones are added."""
+def read_pictures(
+    paths: Iterable[Path], known: dict[Path, Picture] | None = None
+) -> dict[Path, Picture]:
+    """Read each file once; missing files are left out. Files in `known` are not read again, and new
+    ones are added.
+    """
     known = {} if known is None else known
     wanted = [path for path in dict.fromkeys(paths) if os.path.lexists(path)]
     paths = [path for path in wanted if path not in known]
-    with quiet_decoders(), ThreadPoolExecutor() as pool:  # OpenCV and Pillow release the GIL while decoding
+    # OpenCV and Pillow release the GIL while decoding
+    with quiet_decoders(), ThreadPoolExecutor() as pool:
         pictures = pool.map(_read, paths)
         if len(paths) >= PROGRESS_THRESHOLD:
             pictures = track_iter_progress((pictures, len(paths)), file=sys.stderr)
@@ -133,16 +166,22 @@ def _read(path: Path) -> Picture:
 
 @contextlib.contextmanager
 def opened(content: bytes) -> Iterator[Image.Image]:
-    """Open an image or raise one of `UNREADABLE`; a large one after others of this process: it takes gigabytes."""
+    """Open an image or raise one of `UNREADABLE`; a large one after others of this process: it
+    takes gigabytes.
+    """
     if not is_image(content):
         raise ValueError('expected an image')
-    with (Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image,
-          _LARGE if image.width * image.height > MANY_PIXELS else contextlib.nullcontext()):
+    with (
+        Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image,
+        _LARGE if image.width * image.height > MANY_PIXELS else contextlib.nullcontext(),
+    ):
         yield image
 
 
 def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -> list[Problem]:
-    """Report broken files and duplicates, within the training or the validation images and across."""
+    """Report broken files and duplicates, within the training or the validation images and
+    across.
+    """
     training: dict[str, Path] = {}
     validation: dict[str, Path] = {}
     repeated = []
@@ -150,30 +189,66 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
         for path in filter(pictures.__contains__, side):
             if (original := first.setdefault(pictures[path].digest, path)) != path:
                 repeated.append(f'{original} = {path}')
-    shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
-    broken = [str(path) for path, picture in pictures.items() if picture.size is None and not picture.parts]
-    unread, cut = ([f'{path} ({picture.parts})' for path, picture in pictures.items()
-                    if picture.parts and bool(picture.size) == read] for read in (False, True))
+    shared = [
+        f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training
+    ]
+    broken = [
+        str(path)
+        for path, picture in pictures.items()
+        if picture.size is None and not picture.parts
+    ]
+    unread, cut = (
+        [
+            f'{path} ({picture.parts})'
+            for path, picture in pictures.items()
+            if picture.parts and bool(picture.size) == read
+        ]
+        for read in (False, True)
+    )
     problems = [
-        Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, no image '
-                'that Pillow knows (such as a TIFF of doubles or float colours), a broken link, a pipe or device, not '
-                'readable, or above the pixel limit'),
+        Problem(
+            'broken image',
+            broken,
+            'replace it or remove it from the annotations; it is truncated, no image that Pillow'
+            ' knows (such as a TIFF of doubles or float colours), a broken link, a pipe or device,'
+            ' not readable, or above the pixel limit',
+        ),
         Problem('TIFF that training cannot read', unread, 'convert it to 8 bits of grey or RGB'),
-        Problem('TIFF of which training reads a part', cut, 'it drops a fourth band and further pages; '
-                'convert it if they matter', stops=False),
-        Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
-                'annotation file or folder that --val-share splits'),
-        Problem('same image twice', repeated, 'it counts twice', stops=False)]
+        Problem(
+            'TIFF of which training reads a part',
+            cut,
+            'it drops a fourth band and further pages; convert it if they matter',
+            stops=False,
+        ),
+        Problem(
+            'leakage: same image in training and validation',
+            shared,
+            'remove it from one of them, or give one '
+            'annotation file or folder that --val-share splits',
+        ),
+        Problem('same image twice', repeated, 'it counts twice', stops=False),
+    ]
     return [problem for problem in problems if problem.where]
 
 
 def too_thin(pictures: Mapping[Path, Picture], base: Mapping[str, Any] | None) -> list[Problem]:
-    """Report images of which the `Resize` of a base's training would leave no pixel, such as 3000 x 1."""
-    longest = min((max(np.ravel(step[name])) * min(step.get('ratio_range') or [1])
-                   for step in _steps((base or {}).get('train_dataloader')) for name in ('scale', 'scales')
-                   if 'Resize' in str(step.get('type')) and step.get(name)), default=0)
-    thin = [f'{path} ({" x ".join(map(str, size))})' for path, (size, *_) in pictures.items()
-            if size and longest and longest * min(size) / max(size) < .5]
+    """Report images of which the `Resize` of a base's training would leave no pixel, such as 3000 x
+    1.
+    """
+    longest = min(
+        (
+            max(np.ravel(step[name])) * min(step.get('ratio_range') or [1])
+            for step in _steps((base or {}).get('train_dataloader'))
+            for name in ('scale', 'scales')
+            if 'Resize' in str(step.get('type')) and step.get(name)
+        ),
+        default=0,
+    )
+    thin = [
+        f'{path} ({" x ".join(map(str, size))})'
+        for path, (size, *_) in pictures.items()
+        if size and longest and longest * min(size) / max(size) < 0.5
+    ]
     fix = f'crop it, or leave it out; resized to {longest:g} pixels, its shorter side has none'
     return [Problem('image too thin to resize', thin, fix)] if thin else []
 
@@ -182,23 +257,39 @@ def _steps(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the dictionaries in nested containers."""
     if isinstance(value, Mapping):
         yield value
-    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ():
+    for part in (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    ):
         yield from _steps(part)
 
 
 def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[Path], list[Path]]:
-    """Split files into training and validation, the same on every machine. Duplicates stay together."""
-    digests = sorted({picture.digest for picture in pictures.values()})  # a reproducible random order
+    """Split files into training and validation, the same on every machine. Duplicates stay
+    together.
+    """
+    # a reproducible random order
+    digests = sorted({picture.digest for picture in pictures.values()})
     if len(digests) < 2:
-        raise DataError('--images: expected at least two different images to split into training and validation, '
-                        f'got {shorten([*map(str, pictures)], 3)}.')
-    chosen = set(digests[:min(max(round(val_fraction * len(digests)), 1), len(digests) - 1)])
-    return ([path for path, picture in pictures.items() if picture.digest not in chosen],
-            [path for path, picture in pictures.items() if picture.digest in chosen])
+        raise DataError(
+            '--images: expected at least two different images to split into training and'
+            f' validation, got {shorten([*map(str, pictures)], 3)}.'
+        )
+    chosen = set(digests[: min(max(round(val_fraction * len(digests)), 1), len(digests) - 1)])
+    return (
+        [path for path, picture in pictures.items() if picture.digest not in chosen],
+        [path for path, picture in pictures.items() if picture.digest in chosen],
+    )
 
 
 def size_range(pictures: Mapping[Path, Picture]) -> str:
     """Format the range of the image sizes."""
-    sizes = sorted({picture.size for picture in pictures.values() if picture.size}, key=lambda size: size[0] * size[1])
+    sizes = sorted(
+        {picture.size for picture in pictures.values() if picture.size},
+        key=lambda size: size[0] * size[1],
+    )
     text = [f'{width} x {height}' for width, height in sizes] or ['unknown']
     return text[0] if len(text) == 1 else f'{text[0]} to {text[-1]} ({len(text)} sizes)'

@@ -1,4 +1,5 @@
 """Writing a config for user data: `mmflatten init`."""
+
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,9 @@ from mmflatten.text import shorten
 
 
 def initialise(request: Request) -> Iterator[str]:
-    """Read and check the data, write the config, and yield lines for the user. An error writes nothing."""
+    """Read and check the data, write the config, and yield lines for the user. An error writes
+    nothing.
+    """
     _check_options(request)
     base = load_config(request.base)
     _require_free(request, base, [request.out])
@@ -25,7 +28,9 @@ def initialise(request: Request) -> Iterator[str]:
         require_whole(request.checkpoint)
     data = request.spec.part('custom_data').read(request, base)
     yield from data.facts
-    yield from (('error: ' if problem.stops else 'warning: ') + str(problem) for problem in data.problems)
+    yield from (
+        ('error: ' if problem.stops else 'warning: ') + str(problem) for problem in data.problems
+    )
     data.require_usable()
     _require_free(request, base, data.lists)
     require_base(base, request.spec, data)
@@ -41,26 +46,34 @@ def initialise(request: Request) -> Iterator[str]:
         with quiet_libraries(logging.ERROR):
             read_back = load_config(str(partial[request.out]))
         if data.classes and tuple(read_back.classes) != data.classes:
-            raise DataError(f'--out {request.out.name}: the config has other classes than the data. Rename the '
-                            'classes.')
+            raise DataError(
+                f'--out {request.out.name}: the config has other classes than the data. Rename the '
+                'classes.'
+            )
     unit = 'pairs' if request.spec.pairs else 'images'
     yield f'{images} {unit} for training, {data.counts[1]} for validation, in batches of {batch}'
     yield f'written: {", ".join(map(str, files))}; next: mmflatten check {request.out}'
 
 
 def _check_options(request: Request) -> None:
-    """Raise DataError for options that do not fit together, and FileNotFoundError for missing files."""
+    """Raise DataError for options that do not fit together, and FileNotFoundError for missing
+    files.
+    """
     spec = request.spec
     if spec.annotation_files and not request.ann:
         raise DataError(f'--ann is missing: --task {request.task} requires annotations.')
     if request.ann and not spec.annotation_files and not spec.label_lists:
-        raise DataError(f'--ann {" ".join(map(str, request.ann))}: --task {request.task} reads no annotations. '
-                        'Leave --ann out.')
+        raise DataError(
+            f'--ann {" ".join(map(str, request.ann))}: --task {request.task} reads no annotations. '
+            'Leave --ann out.'
+        )
     for option in ('images', 'ann'):
         paths = getattr(request, option) or []
         if len(paths) > 2:
-            raise DataError(f'--{option}: expected one path, or one for training and one for validation, got '
-                            f'{len(paths)}.')
+            raise DataError(
+                f'--{option}: expected one path, or one for training and one for validation, got '
+                f'{len(paths)}.'
+            )
         for path in paths:
             if not path.exists():
                 raise FileNotFoundError(f'--{option} {path} does not exist')
@@ -69,14 +82,20 @@ def _check_options(request: Request) -> None:
             raise DataError('--images is missing: name the folder of the images.')
         request.images = [path if path.is_dir() else path.parent for path in request.ann]
     if request.ann and len(request.images) > len(request.ann):
-        raise DataError(f'--ann: expected annotations for each of {len(request.images)} folders, got '
-                        f'{len(request.ann)}.')
+        raise DataError(
+            f'--ann: expected annotations for each of {len(request.images)} folders, got '
+            f'{len(request.ann)}.'
+        )
     if request.classes and not spec.annotation_files:
-        raise DataError(f'--classes {" ".join(request.classes)}: --task {request.task} has no such option. Leave '
-                        '--classes out.')
+        raise DataError(
+            f'--classes {" ".join(request.classes)}: --task {request.task} has no such option.'
+            ' Leave --classes out.'
+        )
     repeated = [name for name, count in Counter(request.classes).items() if count > 1]
     if repeated:
-        raise DataError(f'--classes: expected each class once, got {shorten(repeated, 5)} repeatedly.')
+        raise DataError(
+            f'--classes: expected each class once, got {shorten(repeated, 5)} repeatedly.'
+        )
     if not 0 < request.val_share < 1:
         raise DataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
     if request.out.suffix != '.py':
@@ -88,6 +107,11 @@ def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None
     sources = {path.resolve() for path in (*(request.ann or []), Path(base.filename))}
     for path in paths:
         if path.resolve() in sources:
-            raise DataError(f'--out {request.out}: would replace the input {path}. Choose another name.')
+            raise DataError(
+                f'--out {request.out}: would replace the input {path}. Choose another name.'
+            )
         if path.exists() and not request.force:
-            raise DataError(f'--out {request.out}: {path} exists. Choose another name, or replace it with --force.')
+            raise DataError(
+                f'--out {request.out}: {path} exists. Choose another name, or replace it with'
+                ' --force.'
+            )

@@ -1,4 +1,5 @@
 """Labels of labelme: a JSON file per image."""
+
 import math
 import reprlib
 from pathlib import Path
@@ -23,9 +24,14 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
     shapes = content.get('shapes') if isinstance(content, dict) else None
     if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
         raise ValueError('no list "shapes" of objects, so it is not of labelme')
-    found: dict[object, tuple[str, str, str, list[list[float]]]] = {}  # name, kind, place and polygons
+    # name, kind, place and polygons
+    found: dict[object, tuple[str, str, str, list[list[float]]]] = {}
     for number, shape in enumerate(shapes):
-        name, points, kind = shape.get('label'), shape.get('points'), shape.get('shape_type', 'polygon')
+        name, points, kind = (
+            shape.get('label'),
+            shape.get('points'),
+            shape.get('shape_type', 'polygon'),
+        )
         if name in RESERVED:  # as labelme's own converters
             continue
         place = f'{file}: shapes[{number}]'
@@ -34,9 +40,13 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
         if kind not in ('polygon', 'rectangle', 'circle'):
             faults['shape without an area'].append(f'{place} ({reprlib.repr(kind)})')
             continue
-        if not name or not isinstance(name, str) or not isinstance(points, list) or (
-                len(points) < (3 if kind == 'polygon' else 2)) or not all(
-                are_numbers(point) and len(point) == 2 for point in points):
+        if (
+            not name
+            or not isinstance(name, str)
+            or not isinstance(points, list)
+            or (len(points) < (3 if kind == 'polygon' else 2))
+            or not all(are_numbers(point) and len(point) == 2 for point in points)
+        ):
             faults['label that cannot be read'].append(place)
             continue
         if kind == 'circle':  # centre and a point of the circle
@@ -47,6 +57,11 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
         key = (name, reprlib.repr(shape.get('group_id'))) if grouped else number
         found.setdefault(key, (name.strip(), kind, place, []))[3].append(polygon)
     size = content.get('imageWidth'), content.get('imageHeight'), str(file)
-    return str(content.get('imagePath') or ''), size, [
-        Labelled(name, box_of_mask(polygons), polygons if kind == 'polygon' else [], place)
-        for name, kind, place, polygons in found.values()]
+    return (
+        str(content.get('imagePath') or ''),
+        size,
+        [
+            Labelled(name, box_of_mask(polygons), polygons if kind == 'polygon' else [], place)
+            for name, kind, place, polygons in found.values()
+        ],
+    )

@@ -1,4 +1,5 @@
 """User data as read for `mmflatten init`: options, data set arguments, summary and problems."""
+
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +43,8 @@ class CustomData:
 
     Attributes:
         dataset: type of the data sets.
-        train: arguments of the training data set except `data_root`, `metainfo` and `pipeline`, with absolute paths.
+        train: arguments of the training data set except `data_root`, `metainfo` and `pipeline`,
+            with absolute paths.
         val: the same for validation.
         counts: number of images or pairs for training and validation.
         classes: names in the order of the labels; empty for stereo.
@@ -65,10 +67,16 @@ class CustomData:
     def require_usable(self) -> None:
         """Raise DataError if there are errors."""
         if len(self.classes) > MAX_CLASSES or max(map(len, self.classes), default=0) > MAX_NAME:
-            raise DataError(f'classes: expected at most {MAX_CLASSES}, of at most {MAX_NAME} characters each, got '
-                            f'{len(self.classes)} of up to {max(map(len, self.classes))}. Check the labels.')
-        stopping = [f'{problem.name} ({len(problem.where)}): {shorten(problem.where, 1)}' for problem in self.problems
-                    if problem.stops]
+            raise DataError(
+                f'classes: expected at most {MAX_CLASSES}, of at most {MAX_NAME} characters each,'
+                f' got {len(self.classes)} of up to {max(map(len, self.classes))}. Check the'
+                ' labels.'
+            )
+        stopping = [
+            f'{problem.name} ({len(problem.where)}): {shorten(problem.where, 1)}'
+            for problem in self.problems
+            if problem.stops
+        ]
         if stopping:
             raise DataError(f'the data has errors, so nothing was written: {"; ".join(stopping)}')
 
@@ -106,22 +114,37 @@ class Request:
 
 def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
     """Create problems from the places of each kind and a table of (is an error, fix)."""
-    return [Problem(name, places[name], fix, stops) for name, (stops, fix) in kinds.items() if places.get(name)]
+    return [
+        Problem(name, places[name], fix, stops)
+        for name, (stops, fix) in kinds.items()
+        if places.get(name)
+    ]
 
 
-def listed(request: Request, names: Sequence[Iterable[str]], arguments: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the fields of `CustomData` for data sets that read a text file with a name in each line.
+def listed(
+    request: Request, names: Sequence[Iterable[str]], arguments: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the fields of `CustomData` for data sets that read a text file with a name in each
+    line.
 
     Args:
         names: of the training and of the validation samples.
         arguments: other arguments of the data sets, one for both or one each.
     """
     lists, parts = {}, []
-    for split, lines, others in zip(('train', 'val'), map(list, names), (arguments[0], arguments[-1])):
-        bad = [repr(line) for line in lines if line.encode(errors='ignore').decode().strip().splitlines() != [line]]
+    for split, lines, others in zip(
+        ('train', 'val'), map(list, names), (arguments[0], arguments[-1])
+    ):
+        bad = [
+            repr(line)
+            for line in lines
+            if line.encode(errors='ignore').decode().strip().splitlines() != [line]
+        ]
         if bad:
-            raise DataError('file names: expected UTF-8 without line breaks or surrounding blanks, got '
-                            f'{shorten(bad, 3)}. Rename the files.')
+            raise DataError(
+                'file names: expected UTF-8 without line breaks or surrounding blanks, got '
+                f'{shorten(bad, 3)}. Rename the files.'
+            )
         parts.append(dict(ann_file=request.split_file(split, '.txt'), **others))
         lists[parts[-1]['ann_file']] = ''.join(f'{line}\n' for line in lines)
     counts = tuple(text.count('\n') for text in lists.values())

@@ -1,4 +1,7 @@
-"""Building a data set in a folder: written completely or not at all, and recognised when it exists already."""
+"""Building a data set in a folder: written completely or not at all, and recognised when it exists
+already.
+"""
+
 import hashlib
 import json
 import os
@@ -33,7 +36,9 @@ class BuildOptions:
 def content_hash(folder: Path) -> str:
     """Compute the SHA-256 over names and bytes of all files except the manifest."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob('*') if path.is_file() and path != folder / MANIFEST):
+    for path in sorted(
+        path for path in folder.rglob('*') if path.is_file() and path != folder / MANIFEST
+    ):
         digest.update(path.relative_to(folder).as_posix().encode() + b'\0')
         digest.update(hashlib.sha256(read_bytes(path)).digest())
     return digest.hexdigest()
@@ -42,7 +47,8 @@ def content_hash(folder: Path) -> str:
 def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = False) -> bool:
     """Return True if `folder` contains exactly this data set, False if it may be written.
 
-    Raises FileExistsError if it contains something else. `force` allows replacing a data set of this kind.
+    Raises FileExistsError if it contains something else. `force` allows replacing a data set of
+    this kind.
     """
     for path in (folder, *folder.parents):
         if path.is_file():
@@ -54,21 +60,38 @@ def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = Fa
     except DamagedFile:
         manifest = {}
     if manifest.get('name') != kind:
-        raise FileExistsError(f'out ({folder}): the folder contains other files than {kind}. Choose another folder.')
+        raise FileExistsError(
+            f'out ({folder}): the folder contains other files than {kind}. Choose another folder.'
+        )
     if force:
         return False
-    existing, requested = (' '.join(f'{name}={value}' for name, value in sorted(values.items())) for values in (
-        dict(manifest.get('options', {}), format=manifest.get('format')), dict(asdict(options), format=BUILD_VERSION)))
+    existing, requested = (
+        ' '.join(f'{name}={value}' for name, value in sorted(values.items()))
+        for values in (
+            dict(manifest.get('options', {}), format=manifest.get('format')),
+            dict(asdict(options), format=BUILD_VERSION),
+        )
+    )
     if existing != requested:
-        raise FileExistsError(f'out ({folder}): {kind} exist with {existing}, but {requested} were requested. Choose '
-                              'another folder, or replace them with --force.')
+        raise FileExistsError(
+            f'out ({folder}): {kind} exist with {existing}, but {requested} were requested. Choose '
+            'another folder, or replace them with --force.'
+        )
     if content_hash(folder) != manifest.get('sha256'):
-        raise FileExistsError(f'out ({folder}): the {kind} were changed or damaged. Build them again with --force.')
+        raise FileExistsError(
+            f'out ({folder}): the {kind} were changed or damaged. Build them again with --force.'
+        )
     return True
 
 
-def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Path, str], Iterator[int]],
-          force: bool = False, on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+def build(
+    out: Path,
+    kind: str,
+    options: BuildOptions,
+    write_split: Callable[[Path, str], Iterator[int]],
+    force: bool = False,
+    on_image: Callable[[], Any] = lambda: None,
+) -> dict[str, Any]:
     """Build a data set in any layout and return its manifest. The same options give the same bytes.
 
     Args:
@@ -85,7 +108,15 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Pa
             for number in write_split(folder, split):
                 objects[split] += number
                 on_image()
-        manifest = dict(name=kind, format=BUILD_VERSION, options=asdict(options), instances=objects,
-                        scenes={split: getattr(options, split) for split in SPLITS}, sha256=content_hash(folder))
-        (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True, indent=2) + '\n', encoding='ascii')
+        manifest = dict(
+            name=kind,
+            format=BUILD_VERSION,
+            options=asdict(options),
+            instances=objects,
+            scenes={split: getattr(options, split) for split in SPLITS},
+            sha256=content_hash(folder),
+        )
+        (folder / MANIFEST).write_text(
+            json.dumps(manifest, sort_keys=True, indent=2) + '\n', encoding='ascii'
+        )
     return manifest

@@ -1,4 +1,7 @@
-"""COCO annotations checked on loading, because mmdet silently skips what it cannot use (needs mmdet)."""
+"""COCO annotations checked on loading, because mmdet silently skips what it cannot use (needs
+mmdet).
+"""
+
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 
@@ -8,7 +11,9 @@ from mmflatten.text import shorten
 
 
 class AnnotationError(ValueError):
-    """Error of an annotation that contradicts its file, or of a file without a class of the data set."""
+    """Error of an annotation that contradicts its file, or of a file without a class of the data
+    set.
+    """
 
 
 class CheckedCOCO(COCO):
@@ -18,44 +23,67 @@ class CheckedCOCO(COCO):
         super().__init__(annotation_file)
         self.annotation_file = annotation_file
         for annotation in self.dataset.get('annotations', []):
-            category, image = annotation.get('category_id'), self.imgs.get(annotation.get('image_id'))
+            category, image = (
+                annotation.get('category_id'),
+                self.imgs.get(annotation.get('image_id')),
+            )
             if category not in self.cats:
                 known = shorten([*map(str, self.cats)], 5)
-                problem = f'has the category_id {category}, which is not one of the categories ({known})'
+                problem = (
+                    f'has the category_id {category}, which is not one of the categories ({known})'
+                )
             elif image is None:
-                problem = f'has the image_id {annotation.get("image_id")}, which is not listed under images'
+                problem = (
+                    f'has the image_id {annotation.get("image_id")}, which is not listed under'
+                    ' images'
+                )
             elif 'bbox' in annotation and not overlaps(annotation['bbox'], image):
-                problem = (f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]}, and '
-                           f'{image.get("file_name")} is {image["width"]} x {image["height"]}')
-            elif annotation.get('segmentation') and not can_be_drawn(annotation['segmentation'], image):
-                problem = ('has a segmentation that does not fit its image: polygons need pixels near it, and run '
-                           'lengths its size and number of pixels')
+                problem = (
+                    f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]},'
+                    f' and {image.get("file_name")} is {image["width"]} x {image["height"]}'
+                )
+            elif annotation.get('segmentation') and not can_be_drawn(
+                annotation['segmentation'], image
+            ):
+                problem = (
+                    'has a segmentation that does not fit its image: polygons need pixels near it,'
+                    ' and run lengths its size and number of pixels'
+                )
             else:
                 continue
-            raise AnnotationError(f'annotation {annotation.get("id")} in {annotation_file} {problem}. Correct or '
-                                  'remove it.')
+            raise AnnotationError(
+                f'annotation {annotation.get("id")} in {annotation_file} {problem}. Correct or '
+                'remove it.'
+            )
 
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
         """Return category ids in the order of the file, as mmdet does.
 
-        Raises AnnotationError if a class has no category, two categories share a name, or the order differs from the
-        classes. In each case mmdet would assign labels to the wrong names.
+        Raises AnnotationError if a class has no category, two categories share a name, or the order
+        differs from the classes. In each case mmdet would assign labels to the wrong names.
         """
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in cat_names if name not in names]
         if missing and names:
-            raise AnnotationError(f'classes: no category {shorten(missing, 5)} (of {len(cat_names)} classes) in '
-                                  f'{self.annotation_file}, got {shorten(sorted(names), 5)}. Set '
-                                  'metainfo=dict(classes=...) in train_, val_ and test_dataloader.')
+            raise AnnotationError(
+                f'classes: no category {shorten(missing, 5)} (of {len(cat_names)} classes) in '
+                f'{self.annotation_file}, got {shorten(sorted(names), 5)}. Set '
+                'metainfo=dict(classes=...) in train_, val_ and test_dataloader.'
+            )
         wanted = set(cat_names)  # pycocotools would search a list for each category
-        ids = [category for category in super().get_cat_ids([], sup_names, cat_ids)
-               if not wanted or self.cats[category]['name'] in wanted]
+        ids = [
+            category
+            for category in super().get_cat_ids([], sup_names, cat_ids)
+            if not wanted or self.cats[category]['name'] in wanted
+        ]
         ordered = [self.cats[category]['name'] for category in ids]
-        if cat_names and ordered != [*cat_names][:len(ordered)]:
-            raise AnnotationError(f'classes: expected the order of the categories in {self.annotation_file}, '
-                                  f'{shorten(ordered, 5)}, got {shorten(cat_names, 5)}. mmdet numbers classes in the '
-                                  'order of the file: reorder its categories; before a training, '
-                                  'metainfo=dict(classes=...) may follow the file instead.')
+        if cat_names and ordered != [*cat_names][: len(ordered)]:
+            raise AnnotationError(
+                f'classes: expected the order of the categories in {self.annotation_file}, '
+                f'{shorten(ordered, 5)}, got {shorten(cat_names, 5)}. mmdet numbers classes in the '
+                'order of the file: reorder its categories; before a training, '
+                'metainfo=dict(classes=...) may follow the file instead.'
+            )
         return ids
 
 

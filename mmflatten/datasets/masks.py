@@ -1,16 +1,21 @@
-"""Segmentations of COCO files, checked before `pycocotools` draws them, which checks neither numbers nor sizes."""
+"""Segmentations of COCO files, checked before `pycocotools` draws them, which checks neither
+numbers nor sizes.
+"""
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-MARGIN = 10  # sides of the image that a polygon may lie outside, as in tiles with the labels of their whole
+# sides of the image that a polygon may lie outside, as in tiles with the labels of their whole
+MARGIN = 10
 LONGEST_OUTLINE = 10**6  # pixels; drawing takes 100 bytes for each
 
 
 def can_be_drawn(segmentation: Any, image: Mapping[str, Any]) -> bool:
-    """Return True if polygons or run lengths fit their image; others end the process, or take all memory.
+    """Return True if polygons or run lengths fit their image; others end the process, or take all
+    memory.
 
     Args:
         image: entry of the COCO file, with `width` and `height`.
@@ -20,19 +25,26 @@ def can_be_drawn(segmentation: Any, image: Mapping[str, Any]) -> bool:
         if isinstance(segmentation, dict):
             counts = segmentation['counts']
             runs = counts if isinstance(counts, list) else run_lengths(counts)
-            return (segmentation['size'] == [height, width] and min(runs) >= 0
-                    and sum(runs) == height * width < 2**31)
+            return (
+                segmentation['size'] == [height, width]
+                and min(runs) >= 0
+                and sum(runs) == height * width < 2**31
+            )
         limit = min(MARGIN * max(height, width), 10**7)
-        return isinstance(segmentation, list) and all(_fits(polygon, limit) for polygon in segmentation)
+        return isinstance(segmentation, list) and all(
+            _fits(polygon, limit) for polygon in segmentation
+        )
     except (ArithmeticError, LookupError, TypeError, ValueError):
         return False
 
 
 def _fits(polygon: Sequence[float], limit: float) -> bool:
     low, high = min(polygon), max(polygon)
-    if not (-limit <= low and high <= limit and math.isfinite(sum(polygon))):  # NaN is neither lowest nor highest
+    # NaN is neither lowest nor highest
+    if not (-limit <= low and high <= limit and math.isfinite(sum(polygon))):
         return False
-    if len(polygon) * (high - low) <= LONGEST_OUTLINE:  # at most: a border may cross its image again and again
+    # at most: a border may cross its image again and again
+    if len(polygon) * (high - low) <= LONGEST_OUTLINE:
         return True
     points = np.reshape(polygon, (-1, 2))
     return np.abs(points - np.roll(points, 1, 0)).max(1).sum() <= LONGEST_OUTLINE
@@ -42,21 +54,34 @@ def box_of_mask(segmentation: Any) -> list[float]:
     """Return the [x, y, width, height] around polygons or run lengths that `can_be_drawn`."""
     if isinstance(segmentation, dict):
         from pycocotools import mask  # comes with mmdet
+
         size = segmentation['size']
-        packed = mask.frPyObjects(segmentation, *size) if isinstance(segmentation['counts'], list) else segmentation
+        packed = (
+            mask.frPyObjects(segmentation, *size)
+            if isinstance(segmentation['counts'], list)
+            else segmentation
+        )
         return mask.toBbox(packed).tolist()
     x, y = ([value for part in segmentation for value in part[axis::2]] for axis in (0, 1))
     return [min(x), min(y), max(x) - min(x), max(y) - min(y)]
 
 
 def overlaps(box: Sequence[float], image: Mapping[str, Any]) -> bool:
-    """Return True if a box [x, y, width, height] has an area in an image, whose entry states its size."""
+    """Return True if a box [x, y, width, height] has an area in an image, whose entry states its
+    size.
+    """
     x, y, width, height = box
-    return 0 < x + width and x < (image.get('width') or 0) and 0 < y + height and y < (image.get('height') or 0)
+    return (
+        0 < x + width
+        and x < (image.get('width') or 0)
+        and 0 < y + height
+        and y < (image.get('height') or 0)
+    )
 
 
 def run_lengths(text: str | bytes) -> list[int]:
-    """Decode compressed run lengths: 5 bits in each letter, and differences to the last number but one.
+    """Decode compressed run lengths: 5 bits in each letter, and differences to the last number but
+    one.
 
     Raises ValueError, IndexError or TypeError for anything else.
     """
@@ -64,7 +89,12 @@ def run_lengths(text: str | bytes) -> list[int]:
     codes = np.frombuffer(content, np.uint8).astype(np.int64) - ord('0')
     ends = np.flatnonzero(codes & 32 == 0)
     starts = np.append(0, ends[:-1] + 1)
-    if codes.min() < 0 or codes.max() > 63 or ends[-1] != len(codes) - 1 or (ends - starts).max() > 6:
+    if (
+        codes.min() < 0
+        or codes.max() > 63
+        or ends[-1] != len(codes) - 1
+        or (ends - starts).max() > 6
+    ):
         raise ValueError('expected run lengths as COCO compresses them')
     shifts = 5 * (np.arange(len(codes)) - np.repeat(starts, ends - starts + 1))
     runs = np.add.reduceat((codes & 31) << shifts, starts)

@@ -1,4 +1,5 @@
 """Listing and indexing class folders, text files and tar shards."""
+
 import os
 import sys
 import tarfile
@@ -15,8 +16,13 @@ from mmflatten.files import open_regular, problem_of, walk_links
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'
 MAX_EXTENSION_BYTES, MAX_EXTENSIONS = 2**13, 8  # of one header
-_EXTENSIONS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
-               tarfile.GNUTYPE_LONGLINK)
+_EXTENSIONS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 
 
 def class_folders(folder: Path) -> list[str]:
@@ -28,8 +34,12 @@ def list_folder(folder: Path) -> Iterator[Entry]:
     """Yield the images below class folders, with the order and labels of mmpretrain's data sets."""
     start = len(os.path.join(folder, ''))
     for label, name in enumerate(class_folders(folder)):
-        paths = sorted(f'{place[start:]}{os.sep}{file}'  # os.path.relpath takes longer than reading a small file
-                       for place, files in walk_links(os.path.join(folder, name)) for file in files)
+        # os.path.relpath takes longer than reading a small file
+        paths = sorted(
+            f'{place[start:]}{os.sep}{file}'
+            for place, files in walk_links(os.path.join(folder, name))
+            for file in files
+        )
         yield from (Entry(path, label) for path in paths if _is_image(path))
 
 
@@ -39,16 +49,19 @@ def list_file(path: Path) -> Iterator[Entry]:
         for number, line in enumerate(lines, 1):
             name, space, label = line.strip().rpartition(' ')
             if not (space and label.isdecimal()):
-                raise ValueError(f'{path}, line {number}: expected an image name, a space and a class number, got '
-                                 f'{line.strip()[:80]!r}')
+                raise ValueError(
+                    f'{path}, line {number}: expected an image name, a space and a class number,'
+                    f' got {line.strip()[:80]!r}'
+                )
             yield Entry(name, int(label))
 
 
 def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
     """List the images of shards in order, and class names if they are known.
 
-    Labels are read from the `.cls` member of each sample. Without such members, the folders of the images are the
-    classes. Raises ValueError for a file that is not an intact, uncompressed tar, and for images without label.
+    Labels are read from the `.cls` member of each sample. Without such members, the folders of the
+    images are the classes. Raises ValueError for a file that is not an intact, uncompressed tar,
+    and for images without label.
     """
     entries = [entry for number, shard in enumerate(shards) for entry in _list_shard(number, shard)]
     unlabelled = [entry for entry in entries if entry.label < 0]
@@ -57,11 +70,15 @@ def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
     folders = [PurePosixPath(entry.name).parent.name for entry in unlabelled]
     for entry, folder in zip(unlabelled, folders):
         if len(unlabelled) < len(entries) or not folder:
-            raise ValueError(f'{shards[entry.shard]}: {entry.name} has no {LABEL_SUFFIX} file. Add one for each image, '
-                             'or none and put each image into a class folder.')
+            raise ValueError(
+                f'{shards[entry.shard]}: {entry.name} has no {LABEL_SUFFIX} file. Add one for each'
+                ' image, or none and put each image into a class folder.'
+            )
     classes = sorted(set(folders))
     labels = {name: label for label, name in enumerate(classes)}
-    return [entry._replace(label=labels[folder]) for entry, folder in zip(entries, folders)], classes
+    return [
+        entry._replace(label=labels[folder]) for entry, folder in zip(entries, folders)
+    ], classes
 
 
 def _list_shard(number: int, shard: Path) -> list[Entry]:
@@ -77,30 +94,44 @@ def _list_shard(number: int, shard: Path) -> list[Entry]:
             while (info := tar.next()) is not None:
                 _check_extensions(file, tar.offset)
                 if info.islnk() or info.issym():
-                    raise tarfile.ReadError(f'{info.name} is a link to {info.linkname}; store the file itself with '
-                                            'tar --dereference --hard-dereference')
+                    raise tarfile.ReadError(
+                        f'{info.name} is a link to {info.linkname}; store the file itself with '
+                        'tar --dereference --hard-dereference'
+                    )
                 if not 0 <= info.size <= shard_size - info.offset_data:
-                    raise tarfile.ReadError(f'{info.name} states {info.size} bytes at byte {info.offset_data}, but the '
-                                            f'file has {shard_size}')
+                    raise tarfile.ReadError(
+                        f'{info.name} states {info.size} bytes at byte {info.offset_data}, but the '
+                        f'file has {shard_size}'
+                    )
                 if info.isreg() and _is_image(info.name):
                     entries.append(Entry(info.name, -1, number, info.offset_data, info.size))
                 elif info.isreg() and info.name.endswith(LABEL_SUFFIX):
                     content = tar.extractfile(info).read(100)
                     if not content.strip().isdigit():
-                        raise tarfile.ReadError(f'{info.name} must contain a class number, got {content[:20]!r}')
+                        raise tarfile.ReadError(
+                            f'{info.name} must contain a class number, got {content[:20]!r}'
+                        )
                     labels[_sample_key(info.name)] = int(content)
-            # `tarfile` silently stops at a header that it cannot read, but only zeros may follow the last member.
+            # `tarfile` silently stops at a header that it cannot read, but only zeros may follow
+            # the last member.
             file.seek(tar.offset)
             only_zeros = all(not part.strip(b'\0') for part in iter(partial(file.read, 2**20), b''))
             if not only_zeros or file.tell() < tar.offset + tarfile.BLOCKSIZE:
-                raise tarfile.ReadError(f'neither a member nor the end of the archive at byte {tar.offset}')
-    except (tarfile.TarError, ValueError, ArithmeticError, RecursionError) as error:  # of hostile headers
-        raise ValueError(f'shard: expected an intact, uncompressed tar file, got {shard} ({error})') from error
+                raise tarfile.ReadError(
+                    f'neither a member nor the end of the archive at byte {tar.offset}'
+                )
+    # of hostile headers
+    except (tarfile.TarError, ValueError, ArithmeticError, RecursionError) as error:
+        raise ValueError(
+            f'shard: expected an intact, uncompressed tar file, got {shard} ({error})'
+        ) from error
     return [entry._replace(label=labels.get(_sample_key(entry.name), -1)) for entry in entries]
 
 
 def _check_extensions(file: BinaryIO, offset: int) -> None:
-    """Raise ReadError for long or many extensions of the header at `offset`, for which `tarfile` takes very long."""
+    """Raise ReadError for long or many extensions of the header at `offset`, for which `tarfile`
+    takes very long.
+    """
     for _ in range(MAX_EXTENSIONS):
         file.seek(offset)
         header = file.read(tarfile.BLOCKSIZE)
@@ -110,7 +141,9 @@ def _check_extensions(file: BinaryIO, offset: int) -> None:
         if not 0 <= size <= MAX_EXTENSION_BYTES:
             break
         offset += (1 - -size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
-    raise tarfile.ReadError(f'more than {MAX_EXTENSION_BYTES} bytes or {MAX_EXTENSIONS} extensions of a header')
+    raise tarfile.ReadError(
+        f'more than {MAX_EXTENSION_BYTES} bytes or {MAX_EXTENSIONS} extensions of a header'
+    )
 
 
 def _is_image(name: str) -> bool:
@@ -118,7 +151,9 @@ def _is_image(name: str) -> bool:
 
 
 def _sample_key(name: str) -> str:
-    """Return the part of a name that the files of a WebDataset sample share: all up to the first dot of the file."""
+    """Return the part of a name that the files of a WebDataset sample share: all up to the first
+    dot of the file.
+    """
     folder, slash, file = name.rpartition('/')
     return folder + slash + file.partition('.')[0]
 
@@ -126,7 +161,8 @@ def _sample_key(name: str) -> str:
 def build_index(sources: Sequence[Path], out: Path) -> int:
     """Index a folder of class folders, a text file, or tar shards, and return the number of images.
 
-    Shards are stored relative to the folder of `out`. Raises OSError or ValueError for unusable sources.
+    Shards are stored relative to the folder of `out`. Raises OSError or ValueError for unusable
+    sources.
     """
     if out.exists():
         raise FileExistsError(f'out: {out} exists. Remove it or choose another name.')
@@ -137,11 +173,16 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     if all(source.is_file() and source.suffix != '.txt' for source in sources):
         shards = [os.path.relpath(source, out.parent) for source in sources]
         if outside := [shard for shard in shards if not is_below(shard)]:
-            raise ValueError(f'--out {out}: expected a place beside or above the shards, got {outside[0]} below it.')
+            raise ValueError(
+                f'--out {out}: expected a place beside or above the shards, got {outside[0]}'
+                ' below it.'
+            )
         entries, classes = list_shards(sources)
     elif len(sources) > 1:
-        raise ValueError(f'source: expected one folder, one list (.txt) or several tar files, got {sources[0]} and '
-                         f'{len(sources) - 1} more')
+        raise ValueError(
+            f'source: expected one folder, one list (.txt) or several tar files, got {sources[0]}'
+            f' and {len(sources) - 1} more'
+        )
     elif sources[0].is_file():
         entries = list_file(sources[0])
     else:

@@ -1,7 +1,9 @@
-"""Storage backend for members of tar shards, for MMEngine's `fileio`, which every loading transform reads through.
+"""Storage backend for members of tar shards, for MMEngine's `fileio`, which every loading transform
+reads through.
 
 Importing this module registers `shard`, for paths that begin with `shard://`.
 """
+
 import os
 import re
 import sys
@@ -22,12 +24,15 @@ class ShardError(RuntimeError):
 
 
 def member_path(shard: str, offset: int, size: int, name: str) -> str:
-    """Return the path of `size` bytes at `offset` of a shard. The name of the image is only for readers of the path."""
+    """Return the path of `size` bytes at `offset` of a shard. The name of the image is only for
+    readers of the path.
+    """
     return f'{_PREFIX}{shard}?offset={offset}&size={size}#{name}'
 
 
 def read_rgb(path: str) -> np.ndarray:
-    """Read an image as (H, W, 3) uint8 RGB from a file or a member of a shard; other addresses are not asked.
+    """Read an image as (H, W, 3) uint8 RGB from a file or a member of a shard; other addresses are
+    not asked.
 
     Raises FileNotFoundError if the file does not exist, and ValueError if it cannot be decoded.
     """
@@ -40,8 +45,10 @@ def read_rgb(path: str) -> np.ndarray:
     except cv2.error:  # too many pixels
         pixels = None
     if pixels is None:
-        raise ValueError(f'image {path} cannot be decoded. The file may be damaged, a TIFF of floats or 32 bits '
-                         '(convert it to 8), or of a type or size that OpenCV does not support.')
+        raise ValueError(
+            f'image {path} cannot be decoded. The file may be damaged, a TIFF of floats or 32 bits '
+            '(convert it to 8), or of a type or size that OpenCV does not support.'
+        )
     return pixels
 
 
@@ -62,10 +69,14 @@ class ShardBackend(BaseStorageBackend):
             with open_regular(shard) as file:
                 content = os.pread(file.fileno(), size, offset)
         except (FileNotFoundError, UnusableFile) as error:
-            raise FileNotFoundError(f'shard {shard} {problem_of(shard, sys.maxsize) or error}.') from error
+            raise FileNotFoundError(
+                f'shard {shard} {problem_of(shard, sys.maxsize) or error}.'
+            ) from error
         if len(content) != size:
-            raise ShardError(f'shard {shard} has {len(content)} of the {size} bytes of {name}: it is damaged or was '
-                             'changed after indexing. Copy it again, or repeat `mmflatten data index`.')
+            raise ShardError(
+                f'shard {shard} has {len(content)} of the {size} bytes of {name}: it is damaged or'
+                ' was changed after indexing. Copy it again, or repeat `mmflatten data index`.'
+            )
         return content
 
     def get_text(self, filepath: str, encoding: str = 'utf-8') -> str:

@@ -1,1 +1,3 @@
-"""Training and testing on MMEngine: a Runner with safe checkpoints, hooks, data checks and distributed strategies."""
+"""Training and testing on MMEngine: a Runner with safe checkpoints, hooks, data checks and
+distributed strategies.
+"""

@@ -1,4 +1,5 @@
 """A font of the system for names in scripts that Matplotlib's own font lacks, such as Chinese."""
+
 from functools import cache
 
 from mmflatten.console import print_progress
@@ -26,10 +27,15 @@ def fonts_for(text: str) -> dict[str, list[str]]:
         return sorted(char for char in characters if ord(char) not in known)
 
     fewest, family = absent(fontManager.findfont('DejaVu Sans')), ''
-    for name, path in sorted((font.name, font.fname) for font in fontManager.ttflist) if fewest else ():
-        if not name.startswith('Last Resort') and len(found := absent(path)) < len(fewest):  # that has boxes alone
+    for name, path in (
+        sorted((font.name, font.fname) for font in fontManager.ttflist) if fewest else ()
+    ):
+        # that has boxes alone
+        if not name.startswith('Last Resort') and len(found := absent(path)) < len(fewest):
             fewest, family = found, name
     if fewest:
-        print_progress(f'drawings: no installed font has {shorten(fewest, 5)} of the class names, which become boxes. '
-                       'Install one, such as fonts-noto-cjk for Chinese, Japanese and Korean.')
+        print_progress(
+            f'drawings: no installed font has {shorten(fewest, 5)} of the class names, which become'
+            ' boxes. Install one, such as fonts-noto-cjk for Chinese, Japanese and Korean.'
+        )
     return {'font.sans-serif': [family], 'font.monospace': [family]} if family else {}

@@ -1,4 +1,7 @@
-"""Optimizer wrapper for mixed precision without a GPU, frozen parameters, and layer-wise learning rate decay."""
+"""Optimizer wrapper for mixed precision without a GPU, frozen parameters, and layer-wise learning
+rate decay.
+"""
+
 import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,11 +19,13 @@ from mmflatten.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS
 
 @OPTIM_WRAPPERS.register_module()
 class CPUAmpOptimWrapper(OptimWrapper):
-    """bfloat16 autocast in backbone and neck on the CPU; heads, losses, weights and optimizer stay in float32.
+    """bfloat16 autocast in backbone and neck on the CPU; heads, losses, weights and optimizer stay
+    in float32.
 
-    MMEngine 0.10's `AmpOptimWrapper` requires an accelerator, and mmcv's operators on boxes do not support bfloat16 on
-    the CPU, so heads are left out. A model without a backbone runs in autocast as a whole. bfloat16 has the range of
-    float32, so losses are not scaled, and training may resume with either wrapper from a checkpoint of the other.
+    MMEngine 0.10's `AmpOptimWrapper` requires an accelerator, and mmcv's operators on boxes do not
+    support bfloat16 on the CPU, so heads are left out. A model without a backbone runs in autocast
+    as a whole. bfloat16 has the range of float32, so losses are not scaled, and training may resume
+    with either wrapper from a checkpoint of the other.
 
     Raises:
         ValueError: a parameter is on a GPU, where it would be trained in float32.
@@ -28,15 +33,21 @@ class CPUAmpOptimWrapper(OptimWrapper):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        devices = {parameter.device.type for group in self.param_groups for parameter in group['params']}
+        devices = {
+            parameter.device.type for group in self.param_groups for parameter in group['params']
+        }
         if elsewhere := devices - {'cpu', 'meta'}:
-            raise ValueError(f'optim_wrapper.type: mmflatten.CPUAmpOptimWrapper requires parameters on the CPU, got '
-                             f'{min(elsewhere)}. Use --amp, which chooses the wrapper for the device.')
+            raise ValueError(
+                'optim_wrapper.type: mmflatten.CPUAmpOptimWrapper requires parameters on the CPU,'
+                f' got {min(elsewhere)}. Use --amp, which chooses the wrapper for the device.'
+            )
 
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:
         bare = bare_model(model)
-        parts = [part for name in ('backbone', 'neck') if (part := getattr(bare, name, None)) is not None]
+        parts = [
+            part for name in ('backbone', 'neck') if (part := getattr(bare, name, None)) is not None
+        ]
         entered: list[torch.autocast] = []
 
         def enter(module: nn.Module, inputs: tuple) -> None:
@@ -61,7 +72,9 @@ class OptimWrapperConstructor(DefaultOptimWrapperConstructor):
     The parameter groups are the same. `frozen_summary` describes the frozen parameters in one line.
     """
 
-    def add_params(self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any) -> None:
+    def add_params(
+        self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any
+    ) -> None:
         if all_frozen(module):
             return
         super().add_params(params, _without_frozen(module), prefix, **kwargs)
@@ -74,7 +87,9 @@ def all_frozen(module: nn.Module) -> bool:
 
 
 def frozen_summary(model: nn.Module) -> str | None:
-    """Describe the frozen parameters of a model by its parts, in one line. None if all parameters train."""
+    """Describe the frozen parameters of a model by its parts, in one line. None if all parameters
+    train.
+    """
     total, trained = _count(model), _count(model, trained=True)
     if trained == total:
         return None
@@ -83,16 +98,29 @@ def frozen_summary(model: nn.Module) -> str | None:
         number = _count(part) - _count(part, trained=True)
         if number:
             frozen.append(f'{name} {number / 1e6:.3g} M of {_count(part) / 1e6:.3g} M')
-    return f'{trained / 1e6:.3g} M of {total / 1e6:.3g} M parameters train. Frozen: {", ".join(frozen)}.'
+    return (
+        f'{trained / 1e6:.3g} M of {total / 1e6:.3g} M parameters train. Frozen:'
+        f' {", ".join(frozen)}.'
+    )
 
 
 def _count(module: nn.Module, trained: bool = False) -> int:
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad or not trained)
+    return sum(
+        parameter.numel()
+        for parameter in module.parameters()
+        if parameter.requires_grad or not trained
+    )
 
 
 def _without_frozen(module: nn.Module) -> nn.Module:
-    """Return a shallow copy of a module without its own frozen parameters, or the module if it has none."""
-    trained = {name: value for name, value in module._parameters.items() if value is None or value.requires_grad}
+    """Return a shallow copy of a module without its own frozen parameters, or the module if it has
+    none.
+    """
+    trained = {
+        name: value
+        for name, value in module._parameters.items()
+        if value is None or value.requires_grad
+    }
     if len(trained) == len(module._parameters):
         return module
     view = copy.copy(module)
@@ -102,10 +130,12 @@ def _without_frozen(module: nn.Module) -> nn.Module:
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
 class LayerDecayOptimWrapperConstructor(OptimWrapperConstructor):
-    """The constructor with one more rule: `lr * layer_decay_rate ** (layers between a parameter and the head)`.
+    """The constructor with one more rule: `lr * layer_decay_rate ** (layers between a parameter and
+    the head)`.
 
-    The backbone's `get_layer_depth` gives the layer of a parameter: the embedding is the first, and each block is one
-    more. Neck, heads and output norms have the full rate. The other rules of `paramwise_cfg` apply too.
+    The backbone's `get_layer_depth` gives the layer of a parameter: the embedding is the first, and
+    each block is one more. Neck, heads and output norms have the full rate. The other rules of
+    `paramwise_cfg` apply too.
 
         optim_wrapper = dict(
             constructor='mmflatten.LayerDecayOptimWrapperConstructor',
@@ -116,19 +146,25 @@ class LayerDecayOptimWrapperConstructor(OptimWrapperConstructor):
         super()._validate_cfg()
         rate = self.paramwise_cfg.get('layer_decay_rate')
         if not isinstance(rate, (int, float)) or not 0 < rate <= 1:
-            raise ValueError(f'paramwise_cfg.layer_decay_rate: expected a number above 0 and at most 1, got {rate}. '
-                             'Without layer decay, remove optim_wrapper.constructor.')
+            raise ValueError(
+                'paramwise_cfg.layer_decay_rate: expected a number above 0 and at most 1, got'
+                f' {rate}. Without layer decay, remove optim_wrapper.constructor.'
+            )
         if self.base_lr is None:
             raise ValueError('optimizer.lr: required with layer_decay_rate, which multiplies it.')
 
-    def add_params(self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any) -> None:
+    def add_params(
+        self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any
+    ) -> None:
         super().add_params(params, module, prefix, **kwargs)
         if prefix:  # a part of the model
             return
         backbone = getattr(module, 'backbone', None)
         if not hasattr(backbone, 'get_layer_depth'):
-            raise ValueError('layer_decay_rate: requires a backbone with get_layer_depth, such as those of mmflatten, '
-                             f'got {type(backbone).__name__} in {type(module).__name__}.')
+            raise ValueError(
+                'layer_decay_rate: requires a backbone with get_layer_depth, such as those of'
+                f' mmflatten, got {type(backbone).__name__} in {type(module).__name__}.'
+            )
         rate = self.paramwise_cfg['layer_decay_rate']
         names = {id(parameter): name for name, parameter in module.named_parameters()}
         for group in params:

@@ -1,4 +1,5 @@
 """Predictions as data and as drawings."""
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,15 @@ ENLARGED_SIDE = 4096  # largest longer side when the shorter one is enlarged
 
 
 class DumpPredictions(DumpResults):
-    """Collect one dictionary per image, in the order of the data set, and write them as a pickled list.
+    """Collect one dictionary per image, in the order of the data set, and write them as a pickled
+    list.
 
-    OpenMMLab's own analysis tools read the file. An entry holds the meta information (`img_path`, `ori_shape`, ...),
-    what the task predicts and, where the test pipeline loads it, the truth under `gt_...`, as tensors on the CPU:
-    `pred_score` (K), `pred_label` (1); or `pred_instances` with `bboxes` (n, 4) in pixels x1 y1 x2 y2, `scores` (n),
-    `labels` (n) and, for masks, n COCO run lengths; or `pred_sem_seg.data` (1, H, W), bytes up to 255 classes; or
-    `pred_disparity.data` (1, H, W) in pixels. Raw score maps and proposals are left out.
+    OpenMMLab's own analysis tools read the file. An entry holds the meta information (`img_path`,
+    `ori_shape`, ...), what the task predicts and, where the test pipeline loads it, the truth under
+    `gt_...`, as tensors on the CPU: `pred_score` (K), `pred_label` (1); or `pred_instances` with
+    `bboxes` (n, 4) in pixels x1 y1 x2 y2, `scores` (n), `labels` (n) and, for masks, n COCO run
+    lengths; or `pred_sem_seg.data` (1, H, W), bytes up to 255 classes; or `pred_disparity.data` (1,
+    H, W) in pixels. Raw score maps and proposals are left out.
     """
 
     default_prefix = ''  # it computes no metrics; MMEngine warns about a metric without a prefix
@@ -58,11 +61,15 @@ class DumpPredictions(DumpResults):
 def run_lengths(masks: Any) -> list[dict]:
     """COCO run lengths of (n, H, W) predicted masks or of mmdet's structure of true ones."""
     from mmdet.structures.mask import encode_mask_results
-    return encode_mask_results(masks.numpy() if isinstance(masks, torch.Tensor) else masks.to_ndarray())
+
+    return encode_mask_results(
+        masks.numpy() if isinstance(masks, torch.Tensor) else masks.to_ndarray()
+    )
 
 
 class DrawPredictions(Hook):
-    """Save a drawing of every tested image with the task's visualizer, the truth beside it if the sample has it.
+    """Save a drawing of every tested image with the task's visualizer, the truth beside it if the
+    sample has it.
 
     Files are named `<number of the image>_<name of the image>.png`.
     """
@@ -74,8 +81,9 @@ class DrawPredictions(Hook):
         self.out_dir.mkdir(parents=True, exist_ok=True)
         self.drawn = 0
 
-    def after_test_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None,
-                        outputs: Sequence[Any] = ()) -> None:
+    def after_test_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Sequence[Any] = ()
+    ) -> None:
         for sample in outputs:
             # The processes of a distributed test take turns through the data set.
             number = self.drawn * get_world_size() + get_rank()
@@ -86,10 +94,11 @@ class DrawPredictions(Hook):
 
 @HOOKS.register_module()
 class DrawValidationHook(Hook):
-    """Draw the first image of every `interval`-th validation batch, with ground truth and prediction.
+    """Draw the first image of every `interval`-th validation batch, with ground truth and
+    prediction.
 
-    With `LocalVisBackend`, the drawings are `vis_data/vis_image/<image name>_<batch>_<training step>.png` in the folder
-    of the run. Other visualizer backends receive them too.
+    With `LocalVisBackend`, the drawings are `vis_data/vis_image/<image name>_<batch>_<training
+    step>.png` in the folder of the run. Other visualizer backends receive them too.
     """
 
     def __init__(self, interval: int = 50) -> None:
@@ -97,15 +106,27 @@ class DrawValidationHook(Hook):
             raise ValueError(f'interval: expected a positive integer, got {interval}.')
         self.interval = interval
 
-    def after_val_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None,
-                       outputs: Sequence[Any] = ()) -> None:
+    def after_val_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Sequence[Any] = ()
+    ) -> None:
         if outputs and not batch_idx % self.interval:
             name = f'{Path(outputs[0].img_path).stem}_{batch_idx}'
-            draw_sample(runner.visualizer, _image_of(outputs[0]), outputs[0], name=name, step=runner.iter)
+            draw_sample(
+                runner.visualizer, _image_of(outputs[0]), outputs[0], name=name, step=runner.iter
+            )
 
 
-def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str | None = None, *, name: str = 'drawing',
-                step: int = 0, score: float = DRAWING_SCORE, truth: bool = True) -> None:
+def draw_sample(
+    visualizer: Any,
+    image: np.ndarray,
+    sample: Any,
+    out_file: str | None = None,
+    *,
+    name: str = 'drawing',
+    step: int = 0,
+    score: float = DRAWING_SCORE,
+    truth: bool = True,
+) -> None:
     """Draw a prediction to a file, else to the visualizer's backends.
 
     Args:
@@ -119,7 +140,8 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
     if not names.isascii() and 'pred_sem_seg' in sample:
         say_once('drawings: label maps have no class names, since OpenCV writes ASCII alone.')
         options['with_labels'], names = False, ''
-    with rc_context({'text.parse_math': False, **fonts_for(names)}), quiet_libraries():  # names may have dollars
+    # names may have dollars
+    with rc_context({'text.parse_math': False, **fonts_for(names)}), quiet_libraries():
         if hasattr(visualizer, 'visualize_cls'):
             # Text is drawn into the image, which must be large enough to read it.
             short, long = sorted(image.shape[:2])

@@ -1,7 +1,9 @@
-"""Resuming with another config than the checkpoint's: what differs is listed, and the config's values take effect.
+"""Resuming with another config than the checkpoint's: what differs is listed, and the config's
+values take effect.
 
 MMEngine's `resume` restores optimizer and schedulers as they were, whatever the config says now.
 """
+
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,27 +14,41 @@ from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.text import shorten
 
 SETTINGS = 'settings'  # of the training, in a checkpoint's `meta`
-_PROGRESS = {'last_step', '_global_step', '_last_value', 'base_values', 'verbose'}  # state of a scheduler
+# state of a scheduler
+_PROGRESS = {'last_step', '_global_step', '_last_value', 'base_values', 'verbose'}
 
 
 def settings_of(runner: Runner) -> dict[str, Any]:
-    """Return the settings of a training that the states of its optimizer and schedulers do not hold."""
+    """Return the settings of a training that the states of its optimizer and schedulers do not
+    hold.
+    """
     loop, wrapper = runner.train_loop, runner.optim_wrapper
-    loader, steps = loop.dataloader, f'train_cfg.max_{"epochs" if isinstance(loop, EpochBasedTrainLoop) else "iters"}'
+    loader, steps = (
+        loop.dataloader,
+        f'train_cfg.max_{"epochs" if isinstance(loop, EpochBasedTrainLoop) else "iters"}',
+    )
     schedulers = runner.param_schedulers if isinstance(runner.param_schedulers, list) else []
-    return _plain({
-        'optim_wrapper.optimizer.type': type(getattr(wrapper, 'optimizer', wrapper)).__name__,
-        'optim_wrapper.accumulative_counts': getattr(wrapper, '_accumulative_counts', 1),
-        'optim_wrapper.clip_grad': getattr(wrapper, 'clip_grad_kwargs', None),
-        'param_scheduler types': [type(item).__name__ for item in schedulers],
-        steps: runner.max_epochs if steps.endswith('epochs') else runner.max_iters,
-        'train_dataloader.batch_size': getattr(loader.batch_sampler, 'batch_size', loader.batch_size),
-        'number of training images': len(loader.dataset), 'number of processes': runner.world_size,
-        'iterations per epoch': len(loader)})
+    return _plain(
+        {
+            'optim_wrapper.optimizer.type': type(getattr(wrapper, 'optimizer', wrapper)).__name__,
+            'optim_wrapper.accumulative_counts': getattr(wrapper, '_accumulative_counts', 1),
+            'optim_wrapper.clip_grad': getattr(wrapper, 'clip_grad_kwargs', None),
+            'param_scheduler types': [type(item).__name__ for item in schedulers],
+            steps: runner.max_epochs if steps.endswith('epochs') else runner.max_iters,
+            'train_dataloader.batch_size': getattr(
+                loader.batch_sampler, 'batch_size', loader.batch_size
+            ),
+            'number of training images': len(loader.dataset),
+            'number of processes': runner.world_size,
+            'iterations per epoch': len(loader),
+        }
+    )
 
 
 class Configured:
-    """Parameter groups and schedulers as the config makes them, kept while MMEngine restores those of a checkpoint."""
+    """Parameter groups and schedulers as the config makes them, kept while MMEngine restores those
+    of a checkpoint.
+    """
 
     def __init__(self, runner: Runner) -> None:
         self.groups = [_without_params(group) for group in runner.optim_wrapper.param_groups]
@@ -46,15 +62,27 @@ class Configured:
         found = None
         if saved.get(key, self.settings[key]) != self.settings[key]:
             found = f'{key}: expected {saved[key]} as in the checkpoint, got {self.settings[key]}'
-        elif number not in (len(self.groups), len(self.groups) - 1):  # the last may be MMEngine's base values
-            found = f'optim_wrapper.paramwise_cfg: expected {number} parameter groups, got {len(self.groups)}'
+        # the last may be MMEngine's base values
+        elif number not in (len(self.groups), len(self.groups) - 1):
+            found = (
+                f'optim_wrapper.paramwise_cfg: expected {number} parameter groups, got'
+                f' {len(self.groups)}'
+            )
         if found:
-            raise CheckpointError(f'checkpoint {filename} cannot be resumed: {found}. To start from its weights: '
-                                  f'--cfg-options load_from={filename}')
+            raise CheckpointError(
+                f'checkpoint {filename} cannot be resumed: {found}. To start from its weights: '
+                f'--cfg-options load_from={filename}'
+            )
 
-    def differences(self, runner: Runner, saved: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-        """Yield each field whose value in the checkpoint, now restored, is not the config's, with both values."""
-        for name in self.settings.keys() & saved.keys() | {name for name in saved if name.startswith('train_cfg')}:
+    def differences(
+        self, runner: Runner, saved: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Any, Any]]:
+        """Yield each field whose value in the checkpoint, now restored, is not the config's, with
+        both values.
+        """
+        for name in self.settings.keys() & saved.keys() | {
+            name for name in saved if name.startswith('train_cfg')
+        }:
             if saved[name] != self.settings.get(name):
                 yield name, saved[name], self.settings.get(name)
         told = set()
@@ -63,7 +91,11 @@ class Configured:
                 fixed = f'initial_{key}' in new  # schedulers change `key`
                 if key not in told and not fixed and _plain(old.get(key)) != _plain(new.get(key)):
                     told.add(key)
-                    yield f'optim_wrapper.optimizer.{key.removeprefix("initial_")}', old.get(key), new.get(key)
+                    yield (
+                        f'optim_wrapper.optimizer.{key.removeprefix("initial_")}',
+                        old.get(key),
+                        new.get(key),
+                    )
         for number, (item, new) in enumerate(zip(runner.param_schedulers or [], self.schedulers)):
             old, by_metric = item.state_dict(), getattr(item, 'need_val_args', False)
             for key in () if by_metric else sorted((old.keys() | new.keys()) - _PROGRESS):
@@ -71,14 +103,17 @@ class Configured:
                     yield f'param_scheduler.{number}.{key.lstrip("_")}', old.get(key), new.get(key)
 
     def apply(self, runner: Runner) -> None:
-        """Restore the config's values, and let its schedulers take the steps so far, in epochs if it counts them.
+        """Restore the config's values, and let its schedulers take the steps so far, in epochs if
+        it counts them.
 
         Raises CheckpointError for schedulers that depend on metrics, whose steps are not known.
         """
         loop, schedulers = runner.train_loop, runner.param_schedulers or []
         if any(getattr(item, 'need_val_args', False) for item in schedulers):
-            raise CheckpointError('param_scheduler depends on the metrics of the validation, so a changed training '
-                                  'cannot be resumed. Undo the changes, or start from the weights with load_from.')
+            raise CheckpointError(
+                'param_scheduler depends on the metrics of the validation, so a changed training '
+                'cannot be resumed. Undo the changes, or start from the weights with load_from.'
+            )
         by_epoch = isinstance(loop, EpochBasedTrainLoop)
         epoch = self.settings['iterations per epoch'] if by_epoch else loop.max_iters + 1
         if by_epoch:
@@ -99,14 +134,20 @@ class Configured:
 
 
 def resume_as_configured(runner: Runner, configured: Configured, saved: Mapping[str, Any]) -> None:
-    """List what differs from the checkpoint that a runner has resumed, and let the config's values take effect."""
+    """List what differs from the checkpoint that a runner has resumed, and let the config's values
+    take effect.
+    """
     found = list(configured.differences(runner, saved))
     if found:
-        lines = [f'{name}: {_plain(old)} in the checkpoint, {_plain(new)} now' for name, old, new in sorted(
-            found, key=lambda item: item[0])]
+        lines = [
+            f'{name}: {_plain(old)} in the checkpoint, {_plain(new)} now'
+            for name, old, new in sorted(found, key=lambda item: item[0])
+        ]
         configured.apply(runner)
-        runner.logger.warning(f'--resume: the config differs from the checkpoint, and its values take effect from '
-                              f'iteration {runner.iter + 1}: {shorten(lines, 30)}')
+        runner.logger.warning(
+            '--resume: the config differs from the checkpoint, and its values take effect from '
+            f'iteration {runner.iter + 1}: {shorten(lines, 30)}'
+        )
 
 
 def _without_params(group: Mapping[str, Any]) -> dict[str, Any]:

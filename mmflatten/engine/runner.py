@@ -1,4 +1,7 @@
-"""The Runner of mmflatten, which contains all changes that training and testing make to MMEngine."""
+"""The Runner of mmflatten, which contains all changes that training and testing make to
+MMEngine.
+"""
+
 import contextlib
 import functools
 import io
@@ -35,15 +38,22 @@ DEFAULT_HOOKS: dict[str, dict] = dict(
     param_scheduler=dict(type='ParamSchedulerHook'),
     checkpoint=dict(type='mmflatten.CheckpointHook'),
     finite_loss=dict(type='mmflatten.FiniteLossHook'),
-    data_checks=dict(type='mmflatten.CheckDataHook'))
+    data_checks=dict(type='mmflatten.CheckDataHook'),
+)
 
-START = ('checkpoint {0} of model.backbone.init_cfg does not exist. Train its classifier, or convert the released one: '
-         'mmflatten convert FILE {0} --family NAME (docs/checkpoints.md). Another place: --cfg-options '
-         'model.backbone.init_cfg.checkpoint=PATH. Random weights: --cfg-options model.backbone.init_cfg=None.')
+START = (
+    'checkpoint {0} of model.backbone.init_cfg does not exist. Train its classifier, or convert the'
+    ' released one: mmflatten convert FILE {0} --family NAME (docs/checkpoints.md). Another place:'
+    ' --cfg-options model.backbone.init_cfg.checkpoint=PATH. Random weights: --cfg-options'
+    ' model.backbone.init_cfg=None.'
+)
 
 
 # MMEngine 0.10 warns that its own hooks use its own old classes.
-_OWN_DEPRECATIONS = ('"FileClient" will be deprecated', '"HardDiskBackend" is the alias of "LocalBackend"')
+_OWN_DEPRECATIONS = (
+    '"FileClient" will be deprecated',
+    '"HardDiskBackend" is the alias of "LocalBackend"',
+)
 
 
 class _TerminalFilter(logging.Filter):
@@ -60,18 +70,23 @@ class _TerminalFilter(logging.Filter):
         if 'testing results of the whole dataset is empty' in text:  # mmdet, as an error
             record.msg, record.args = 'no object was detected, so there is no AP yet', ()
             record.levelno, record.levelname = logging.WARNING, 'WARNING'
-        return not text.startswith(_OWN_DEPRECATIONS) and (self.ready or record.levelno >= logging.WARNING)
+        return not text.startswith(_OWN_DEPRECATIONS) and (
+            self.ready or record.levelno >= logging.WARNING
+        )
 
 
 @RUNNERS.register_module()
 class Runner(mmengine.runner.Runner):
-    """MMEngine's Runner with safe checkpoints and checks. A config may name it: `runner_type='mmflatten.Runner'`.
+    """MMEngine's Runner with safe checkpoints and checks. A config may name it:
+    `runner_type='mmflatten.Runner'`.
 
-    - Local checkpoints are read without running code from them, and damaged ones are rejected. All keys must match the
-      model for testing and resuming; a checkpoint to fine-tune (`load_from`) may have another head. Classes in the
-      checkpoint must be those of the data, and a resumed training takes the config's values.
-    - The hooks of `DEFAULT_HOOKS` write atomic checkpoints that resume exactly, stop at the first NaN loss, name broken
-      images and compare the classes of data and model. A config replaces or removes a hook by its name.
+    - Local checkpoints are read without running code from them, and damaged ones are rejected. All
+      keys must match the model for testing and resuming; a checkpoint to fine-tune (`load_from`)
+      may have another head. Classes in the checkpoint must be those of the data, and a resumed
+      training takes the config's values.
+    - The hooks of `DEFAULT_HOOKS` write atomic checkpoints that resume exactly, stop at the first
+      NaN loss, name broken images and compare the classes of data and model. A config replaces or
+      removes a hook by its name.
     - The channels of backbone, neck and head must agree.
     - Environment, config and hooks go to the log file; the terminal names it.
     """
@@ -101,7 +116,8 @@ class Runner(mmengine.runner.Runner):
         """Register `DEFAULT_HOOKS` with the changes in `hooks`.
 
         Args:
-            hooks: name -> a hook, its config, arguments (without `type`) for the default hook, or None to remove it.
+            hooks: name -> a hook, its config, arguments (without `type`) for the default hook, or
+                None to remove it.
         """
         for name, hook in {**DEFAULT_HOOKS, **(hooks or {})}.items():
             if isinstance(hook, dict) and 'type' not in hook:
@@ -110,16 +126,23 @@ class Runner(mmengine.runner.Runner):
                 self.register_hook(hook)
 
     @staticmethod
-    def build_dataloader(dataloader: DataLoader | dict, seed: int | None = None,
-                         diff_rank_seed: bool = False) -> DataLoader:
-        """Build a data loader with `build_dataset`; ignore worker options if there are no workers."""
+    def build_dataloader(
+        dataloader: DataLoader | dict, seed: int | None = None, diff_rank_seed: bool = False
+    ) -> DataLoader:
+        """Build a data loader with `build_dataset`; ignore worker options if there are no
+        workers.
+        """
         if isinstance(dataloader, dict):
             if isinstance(workers := dataloader.get('num_workers'), str):
-                raise ValueError(f'num_workers: expected a number, got {workers}. Correct it in the config.')
+                raise ValueError(
+                    f'num_workers: expected a number, got {workers}. Correct it in the config.'
+                )
             without = () if workers else ('persistent_workers', 'prefetch_factor')
             dataloader = {key: value for key, value in dataloader.items() if key not in without}
             if isinstance(dataloader.get('dataset'), dict):
-                dataloader['dataset'] = dict(type=functools.partial(build_dataset, dataloader['dataset']))
+                dataloader['dataset'] = dict(
+                    type=functools.partial(build_dataset, dataloader['dataset'])
+                )
         return mmengine.runner.Runner.build_dataloader(dataloader, seed, diff_rank_seed)
 
     def build_visualizer(self, visualizer: Visualizer | dict | None = None) -> Visualizer:
@@ -132,8 +155,14 @@ class Runner(mmengine.runner.Runner):
         """Scale the learning rate, counting accumulated batches in the total batch."""
         steps = getattr(optim_wrapper, '_accumulative_counts', 1)
         if steps > 1 and (auto_scale_lr or {}).get('enable'):
-            self.logger.info(f'auto_scale_lr.base_batch_size is divided by {steps}, the number of accumulated batches')
-            auto_scale_lr = {**auto_scale_lr, 'base_batch_size': auto_scale_lr['base_batch_size'] / steps}
+            self.logger.info(
+                f'auto_scale_lr.base_batch_size is divided by {steps}, the number of accumulated'
+                ' batches'
+            )
+            auto_scale_lr = {
+                **auto_scale_lr,
+                'base_batch_size': auto_scale_lr['base_batch_size'] / steps,
+            }
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
     def build_optim_wrapper(self, optim_wrapper: OptimWrapper | dict) -> BaseOptimWrapper:
@@ -149,24 +178,34 @@ class Runner(mmengine.runner.Runner):
         try:
             return super().train()
         except CheckpointError as error:
-            checkpoint = ((self.cfg.get('model', {}).get('backbone') or {}).get('init_cfg') or {}).get('checkpoint')
+            checkpoint = (
+                (self.cfg.get('model', {}).get('backbone') or {}).get('init_cfg') or {}
+            ).get('checkpoint')
             if checkpoint is None or '://' in checkpoint or Path(checkpoint).exists():
                 raise
             raise CheckpointError(START.format(checkpoint)) from error
 
     def load_or_resume(self) -> None:
-        """Load or resume, and log the folder of the logs and the frozen parameters of a training."""
+        """Load or resume, and log the folder of the logs and the frozen parameters of a
+        training.
+        """
         self.terminal.ready = True
-        self.logger.info(f'PyTorch {torch.__version__} on {get_device()}; environment, config and all lines: '
-                         f'{self.log_dir}')
+        self.logger.info(
+            f'PyTorch {torch.__version__} on {get_device()}; environment, config and all lines: '
+            f'{self.log_dir}'
+        )
         frozen = frozen_summary(self.model) if isinstance(self._train_loop, BaseLoop) else None
         if frozen is not None:
             self.logger.info(frozen)
         super().load_or_resume()
 
     def resume(self, filename: str, *args: Any, **kwargs: Any) -> None:
-        """Resume a training; what the config changes is listed and takes effect (see `engine.resume`)."""
-        self._configured = Configured(self) if isinstance(self.optim_wrapper, OptimWrapper) else None
+        """Resume a training; what the config changes is listed and takes effect (see
+        `engine.resume`).
+        """
+        self._configured = (
+            Configured(self) if isinstance(self.optim_wrapper, OptimWrapper) else None
+        )
         super().resume(filename, *args, **kwargs)
         if self._configured is not None:
             resume_as_configured(self, self._configured, self._saved_settings)
@@ -181,34 +220,47 @@ class Runner(mmengine.runner.Runner):
             with atomic_write(Path(out_dir, filename)) as partial:
                 super().save_checkpoint(str(partial.parent), partial.name, *args, **kwargs)
 
-    def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
-                        revise_keys: Sequence[tuple[str, str]] = ()) -> dict:
+    def load_checkpoint(
+        self,
+        filename: str,
+        map_location: str | Callable = 'cpu',
+        strict: bool | None = None,
+        revise_keys: Sequence[tuple[str, str]] = (),
+    ) -> dict:
         """Load a checkpoint into the model and return it.
 
         Args:
-            strict: require all keys to match. None requires it unless training starts from the weights (`load_from`).
-            revise_keys: pairs of a regular expression in the names of the weights and its replacement.
+            strict: require all keys to match. None requires it unless training starts from the
+                weights (`load_from`).
+            revise_keys: pairs of a regular expression in the names of the weights and its
+                replacement.
 
         Raises:
-            CheckpointError: the checkpoint is missing, damaged, of another model, or cannot be resumed.
+            CheckpointError: the checkpoint is missing, damaged, of another model, or cannot be
+                resumed.
         """
         checkpoint = loading.load_from_local(filename, map_location)
         loading.require_dict(checkpoint, filename)
         if self._resume:
             loading.require_training_state(checkpoint, filename)
-            # MMEngine 0.10 would run this text as Python to find a field that configs no longer have.
+            # MMEngine 0.10 would run this text as Python to find a field that configs no longer
+            # have.
             checkpoint['meta'].pop('config', None)
             self._saved_settings = checkpoint['meta'].get(SETTINGS) or {}
             if self._configured is not None:
                 self._configured.require_resumable(checkpoint, filename)
-        if 'state_dict' not in checkpoint:  # a bare state dict, which MMEngine's EMAHook does not accept
+        # a bare state dict, which MMEngine's EMAHook does not accept
+        if 'state_dict' not in checkpoint:
             checkpoint = dict(state_dict=checkpoint)
         fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume
         compare_classes(self, checkpoint, filename, fine_tuning)
         strict = not fine_tuning if strict is None else strict
         model = bare_model(self.model)
-        checkpoint['state_dict'] = loading.weights_of(model, checkpoint, filename, strict, revise_keys)
-        self.call_hook('after_load_checkpoint', checkpoint=checkpoint)  # EMAHook reads and changes the weights
+        checkpoint['state_dict'] = loading.weights_of(
+            model, checkpoint, filename, strict, revise_keys
+        )
+        # EMAHook reads and changes the weights
+        self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         loading.load_named(model, checkpoint['state_dict'], filename, strict)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
@@ -218,8 +270,8 @@ class Runner(mmengine.runner.Runner):
 def require_matching_channels(model: nn.Module) -> None:
     """Compare `out_channels` of the backbone with `in_channels` of the neck, or of the heads.
 
-    Otherwise PyTorch would name a convolution and its weights in the middle of the first step. Backbones of other
-    libraries do not state their channels and are not checked.
+    Otherwise PyTorch would name a convolution and its weights in the middle of the first step.
+    Backbones of other libraries do not state their channels and are not checked.
 
     Raises:
         ValueError: the channels differ.
@@ -231,7 +283,7 @@ def require_matching_channels(model: nn.Module) -> None:
         return
     # A neck without parameters pools and keeps the channels; other necks change them.
     changes_channels = neck is not None and any(True for _ in neck.parameters())
-    for name in ('neck', ) if changes_channels else ('decode_head', 'bbox_head', 'head'):
+    for name in ('neck',) if changes_channels else ('decode_head', 'bbox_head', 'head'):
         part = getattr(model, name, None)
         expected = getattr(part, 'in_channels', None)
         if not isinstance(expected, (int, Sequence)):
@@ -244,5 +296,8 @@ def require_matching_channels(model: nn.Module) -> None:
         except IndexError:  # the head reports an invalid in_index
             continue
         if (expected if isinstance(expected, int) else list(expected)) != actual:
-            raise ValueError(f'model.{name}.in_channels ({expected}) must equal the output channels of the backbone, '
-                             f'{actual} ({type(backbone).__name__} with out_indices {tuple(backbone.out_indices)}).')
+            raise ValueError(
+                f'model.{name}.in_channels ({expected}) must equal the output channels of the'
+                f' backbone, {actual} ({type(backbone).__name__} with out_indices'
+                f' {tuple(backbone.out_indices)}).'
+            )

@@ -1,4 +1,5 @@
 """Read a config, apply the options of a command, build its Runner, and train."""
+
 import contextlib
 import importlib.util
 import io
@@ -26,22 +27,29 @@ from mmflatten.tasks import find_task, tasks
 NEWEST = 'newest'
 # Set by `dist_train.sh` and `slurm_train.sh` to the command line of the user.
 COMMAND_VARIABLE = 'MMFLATTEN_COMMAND'
-_RANKS = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')  # set by the launchers pytorch, slurm and mpi
+# set by the launchers pytorch, slurm and mpi
+_RANKS = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')
 
 
 class TrainingInterrupted(KeyboardInterrupt):
     """Ctrl-C during training. The message gives the command that continues."""
 
 
-def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: str | None = None,
-                launcher: str = 'none', subfolder: str = '') -> Config:
+def load_config(
+    path: str,
+    options: Mapping[str, Any] | None = None,
+    work_dir: str | None = None,
+    launcher: str = 'none',
+    subfolder: str = '',
+) -> Config:
     """Read a config and apply the options that commands share.
 
     Args:
         options: dotted keys and values that replace the file's.
         work_dir: the default is the config's own, then `work_dirs/<name of the config>`.
         launcher: none, pytorch, slurm or mpi.
-        subfolder: of the default work directory, so that the config of a test does not replace the training's.
+        subfolder: of the default work directory, so that the config of a test does not replace the
+            training's.
 
     Raises:
         ImportError: a library of the config's task is missing or has an unsupported version.
@@ -50,18 +58,24 @@ def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: s
     cfg = read_config(path)
     if options:
         cfg.merge_from_dict(dict(options))
-    cfg.work_dir = work_dir or str(Path(cfg.get('work_dir') or Path('work_dirs', Path(path).stem), subfolder))
+    cfg.work_dir = work_dir or str(
+        Path(cfg.get('work_dir') or Path('work_dirs', Path(path).stem), subfolder)
+    )
     require_scope(cfg.get('default_scope') or 'mmengine')
     _use_launcher(cfg, launcher)
     return cfg
 
 
 def require_scope(scope: str) -> None:
-    """Check the libraries of a `default_scope`, and import what it registers. Errors are those of `load_config`."""
+    """Check the libraries of a `default_scope`, and import what it registers. Errors are those of
+    `load_config`.
+    """
     check_task(scope)
     if importlib.util.find_spec(scope) is None:
         scopes = ', '.join(task.scope for task in tasks().values())
-        raise ValueError(f'default_scope: expected an installed library, got {scope}. Use one of {scopes}.')
+        raise ValueError(
+            f'default_scope: expected an installed library, got {scope}. Use one of {scopes}.'
+        )
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter('ignore')  # libraries print and warn about optional packages
         for part in ('datasets', 'evaluation'):
@@ -82,7 +96,9 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
     wrapper = cfg.optim_wrapper
     kind = wrapper.get('type', 'OptimWrapper')
     if kind not in ('OptimWrapper', 'AmpOptimWrapper', 'mmflatten.CPUAmpOptimWrapper'):
-        raise ValueError(f'optim_wrapper.type ({kind}) cannot be combined with --amp. Use OptimWrapper.')
+        raise ValueError(
+            f'optim_wrapper.type ({kind}) cannot be combined with --amp. Use OptimWrapper.'
+        )
     dtype = dtype or wrapper.get('dtype')
     if torch.cuda.is_available():
         wrapper.type = 'AmpOptimWrapper'
@@ -92,7 +108,9 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
             wrapper.dtype = dtype
         return
     if dtype not in (None, 'bfloat16'):
-        raise ValueError(f'--amp: {dtype} requires a GPU, and PyTorch finds none. Use --amp bfloat16.')
+        raise ValueError(
+            f'--amp: {dtype} requires a GPU, and PyTorch finds none. Use --amp bfloat16.'
+        )
     wrapper.type = 'mmflatten.CPUAmpOptimWrapper'
     for scaling in ('loss_scale', 'dtype', 'use_fsdp'):
         wrapper.pop(scaling, None)
@@ -102,7 +120,8 @@ def set_compile(cfg: Config, how: str) -> None:
     """Compile the backbone in training.
 
     Args:
-        how: a backend of `torch.compile`, which compiles block by block, or `graphs` for CUDA graphs.
+        how: a backend of `torch.compile`, which compiles block by block, or `graphs` for CUDA
+            graphs.
 
     Raises:
         ValueError: there is neither a GPU nor a C++ compiler, or CUDA graphs cannot be captured.
@@ -111,29 +130,47 @@ def set_compile(cfg: Config, how: str) -> None:
         _require_graphs(cfg)
     hook = dict(graphs=True, limit=4) if how == 'graphs' else dict(backend=how)
     compilers = (os.environ.get('CXX') or 'g++', 'clang++')
-    if how == 'inductor' and not torch.cuda.is_available() and not any(map(shutil.which, compilers)):
-        raise ValueError(f'--compile: requires a C++ compiler on a CPU, found none of {", ".join(compilers)}. '
-                         'Install g++.')
-    cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), dict(type='mmflatten.CompileHook', **hook)]
+    if (
+        how == 'inductor'
+        and not torch.cuda.is_available()
+        and not any(map(shutil.which, compilers))
+    ):
+        raise ValueError(
+            f'--compile: requires a C++ compiler on a CPU, found none of {", ".join(compilers)}. '
+            'Install g++.'
+        )
+    cfg.custom_hooks = [
+        *(cfg.get('custom_hooks') or []),
+        dict(type='mmflatten.CompileHook', **hook),
+    ]
 
 
 def _require_graphs(cfg: Config) -> None:
     task, launcher = find_task(cfg.get('default_scope')), cfg.get('launcher', 'none')
-    needs = {'a GPU, and PyTorch finds none': torch.cuda.is_available,
-             f'images of one size, got default_scope {cfg.get("default_scope")!r}': lambda: task and task.fixed_size,
-             f'one process, got --launcher {launcher}': lambda: launcher == 'none',
-             f'a PyTorch that reports what it cannot capture, got {torch.__version__}':
-                 lambda: 'triton.cudagraph_or_error' in torch._inductor.list_options()}
+    needs = {
+        'a GPU, and PyTorch finds none': torch.cuda.is_available,
+        f'images of one size, got default_scope {cfg.get("default_scope")!r}': lambda: (
+            task and task.fixed_size
+        ),
+        f'one process, got --launcher {launcher}': lambda: launcher == 'none',
+        f'a PyTorch that reports what it cannot capture, got {torch.__version__}': lambda: (
+            'triton.cudagraph_or_error' in torch._inductor.list_options()
+        ),
+    }
     for need, holds in needs.items():
         if not holds():
             raise ValueError(f'--compile graphs: requires {need}. Use --compile.')
 
 
 def set_auto_scale_lr(cfg: Config) -> None:
-    """Scale the learning rate with the total batch, relative to the config's `auto_scale_lr.base_batch_size`."""
+    """Scale the learning rate with the total batch, relative to the config's
+    `auto_scale_lr.base_batch_size`.
+    """
     if not (cfg.get('auto_scale_lr') or {}).get('base_batch_size'):
-        raise ValueError('auto_scale_lr.base_batch_size: required to scale the learning rate. Set it to the batch size '
-                         'that optimizer.lr is for.')
+        raise ValueError(
+            'auto_scale_lr.base_batch_size: required to scale the learning rate. Set it to the'
+            ' batch size that optimizer.lr is for.'
+        )
     cfg.auto_scale_lr.enable = True
 
 
@@ -141,9 +178,10 @@ def set_resume(cfg: Config, resume: str | None) -> None:
     """Make a config resume from a checkpoint.
 
     Args:
-        resume: A path, or `newest` for the newest complete checkpoint in the work directory. Without checkpoints,
-            training starts from the beginning with a warning, so a job that its cluster restarts can always have
-            `--resume`. None leaves the config unchanged; its own `resume=True` means `newest`.
+        resume: A path, or `newest` for the newest complete checkpoint in the work directory.
+            Without checkpoints, training starts from the beginning with a warning, so a job that
+            its cluster restarts can always have `--resume`. None leaves the config unchanged; its
+            own `resume=True` means `newest`.
     """
     if resume is None and cfg.get('resume') and not cfg.get('load_from'):
         resume = NEWEST
@@ -155,8 +193,12 @@ def set_resume(cfg: Config, resume: str | None) -> None:
         resume = str(path)
     else:
         cfg.resume = False
-        print_log(f'--resume: {cfg.work_dir} has no checkpoint yet, so training starts from the beginning',
-                  logger='current', level=logging.WARNING)
+        print_log(
+            f'--resume: {cfg.work_dir} has no checkpoint yet, so training starts from the'
+            ' beginning',
+            logger='current',
+            level=logging.WARNING,
+        )
         return
     print_log(f'Resuming from {resume}', logger='current')
     cfg.load_from, cfg.resume = resume, True
@@ -167,17 +209,25 @@ def _use_launcher(cfg: Config, launcher: str) -> None:
     if launcher == 'none':
         return
     if launcher == 'pytorch' and 'RANK' not in os.environ:
-        raise ValueError('--launcher pytorch requires the variables that torchrun sets. Start with tools/dist_train.sh '
-                         'or tools/dist_test.sh.')
+        raise ValueError(
+            '--launcher pytorch requires the variables that torchrun sets. Start with'
+            ' tools/dist_train.sh or tools/dist_test.sh.'
+        )
     if torch.cuda.is_available():
         return
-    # MMEngine 0.10 would select a GPU and pass it to DistributedDataParallel, which is wrong on the CPU.
+    # MMEngine 0.10 would select a GPU and pass it to DistributedDataParallel, which is wrong on the
+    # CPU.
     if launcher != 'pytorch':
-        raise ValueError(f'--launcher {launcher} requires GPUs, and PyTorch finds none. Use tools/dist_train.sh.')
+        raise ValueError(
+            f'--launcher {launcher} requires GPUs, and PyTorch finds none. Use tools/dist_train.sh.'
+        )
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group('gloo')
-    wrapper = ConfigDict(type='MMDistributedDataParallel', broadcast_buffers=False,
-                         find_unused_parameters=cfg.get('find_unused_parameters', False))
+    wrapper = ConfigDict(
+        type='MMDistributedDataParallel',
+        broadcast_buffers=False,
+        find_unused_parameters=cfg.get('find_unused_parameters', False),
+    )
     wrapper.update(cfg.get('model_wrapper_cfg') or {})
     wrapper.device_ids = None
     cfg.model_wrapper_cfg = wrapper
@@ -187,8 +237,8 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
     """Run the training of a config.
 
     Args:
-        command: The command line, repeated with `again` in the message after Ctrl-C. The environment variable that
-            launch scripts set takes precedence.
+        command: The command line, repeated with `again` in the message after Ctrl-C. The
+            environment variable that launch scripts set takes precedence.
         again: Option with which the command resumes.
 
     Raises:
@@ -198,9 +248,14 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     # MMEngine starts the process group later, on a GPU.
     ranks = [os.environ[name] for name in _RANKS if name in os.environ and cfg.launcher != 'none']
-    # AdamW updates all weights in a few kernels on a GPU, unless the config decides. Checkpoints are the same.
+    # AdamW updates all weights in a few kernels on a GPU, unless the config decides. Checkpoints
+    # are the same.
     optimizer = cfg.optim_wrapper.get('optimizer') or {}
-    if torch.cuda.is_available() and optimizer.get('type') == 'AdamW' and not optimizer.get('foreach'):
+    if (
+        torch.cuda.is_available()
+        and optimizer.get('type') == 'AdamW'
+        and not optimizer.get('foreach')
+    ):
         optimizer.setdefault('fused', True)
     with contextlib.ExitStack() as stack:
         if not ranks or ranks[0] == '0':
@@ -212,17 +267,26 @@ def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], 
     try:
         runner.train()
     except KeyboardInterrupt as error:
-        last = runner.message_hub.runtime_info.get('last_ckpt') or (cfg.load_from if cfg.get('resume') else None)
+        last = runner.message_hub.runtime_info.get('last_ckpt') or (
+            cfg.load_from if cfg.get('resume') else None
+        )
         where = f'The last checkpoint is {last}.' if last else 'There is no checkpoint yet.'
         # argparse uses the last of several `--resume`.
-        typed = (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(again)
+        typed = (
+            (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(again)
+        )
         raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed}{again}') from error
     except Exception as error:
         if type(error).__name__ == 'Unsupported' or 'skipping cudagraphs' in str(error):
-            raise ValueError(f'--compile graphs: model.backbone cannot be captured: {str(error).splitlines()[0]}. Use '
-                             '--compile.') from error
-        if type(error).__name__ != 'FailOnRecompileLimitHit':  # in a module that takes long to import
+            raise ValueError(
+                '--compile graphs: model.backbone cannot be captured:'
+                f' {str(error).splitlines()[0]}. Use --compile.'
+            ) from error
+        # in a module that takes long to import
+        if type(error).__name__ != 'FailOnRecompileLimitHit':
             raise
-        raise ValueError('--compile: the blocks of model.backbone were compiled too often, because sizes of inputs or '
-                         'other conditions keep changing. Set fewer sizes in train_pipeline, a larger limit of '
-                         'mmflatten.CompileHook in custom_hooks, or train without --compile.') from error
+        raise ValueError(
+            '--compile: the blocks of model.backbone were compiled too often, because sizes of'
+            ' inputs or other conditions keep changing. Set fewer sizes in train_pipeline, a larger'
+            ' limit of mmflatten.CompileHook in custom_hooks, or train without --compile.'
+        ) from error

@@ -1,4 +1,5 @@
 """Test a checkpoint: metrics, and optionally predictions, drawings and test-time augmentation."""
+
 import copy
 import os
 from collections.abc import Sequence
@@ -16,20 +17,33 @@ from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner
 from mmflatten.tasks import find_task, task_of
 
-_TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler', 'val_dataloader', 'val_cfg',
-             'val_evaluator')
+_TRAINING = (
+    'train_dataloader',
+    'train_cfg',
+    'optim_wrapper',
+    'param_scheduler',
+    'val_dataloader',
+    'val_cfg',
+    'val_evaluator',
+)
 SCALES = (0.75, 1.0, 1.25)  # relative to the scale of the config's own test pipeline
 
 
-def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | None = None,
-         hooks: Sequence[Hook] = ()) -> dict:
+def test(
+    cfg: Config,
+    checkpoint: str,
+    out: str | None = None,
+    show_dir: str | None = None,
+    hooks: Sequence[Hook] = (),
+) -> dict:
     """Test `checkpoint`, whose keys must all match the model, and return the metrics.
 
-    The weights are those under `state_dict`, which are the averaged ones if training kept a moving average.
+    The weights are those under `state_dict`, which are the averaged ones if training kept a moving
+    average.
 
     Args:
-        out: `NAME.pkl` for the predictions (see `DumpPredictions`), with metrics and `origin_of` in `NAME.json`, or
-            `NAME.json` for the latter only.
+        out: `NAME.pkl` for the predictions (see `DumpPredictions`), with metrics and `origin_of` in
+            `NAME.json`, or `NAME.json` for the latter only.
         show_dir: folder for a drawing of every image.
         hooks: further hooks of the test.
     """
@@ -38,12 +52,19 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
     require_parts(cfg, 'model', 'test_dataloader', 'test_cfg', 'test_evaluator')
     cfg.load_from, cfg.resume = checkpoint, False
     cfg.merge_from_dict(dict.fromkeys(_TRAINING))  # which a config may lack
-    # A checkpoint has the moving average as its weights. mmpretrain 1.3's EMAHook would load it from the file again
-    # and, inside the wrapper of test-time augmentation, match no key and test random weights.
-    cfg.custom_hooks = [hook for hook in cfg.get('custom_hooks') or [] if not str(hook.get('type')).endswith('EMAHook')]
+    # A checkpoint has the moving average as its weights. mmpretrain 1.3's EMAHook would load it
+    # from the file again and, inside the wrapper of test-time augmentation, match no key and test
+    # random weights.
+    cfg.custom_hooks = [
+        hook
+        for hook in cfg.get('custom_hooks') or []
+        if not str(hook.get('type')).endswith('EMAHook')
+    ]
     task = find_task(cfg.get('default_scope'))
     if show_dir is not None and cfg.get('visualizer') is None and task is not None:
-        cfg.visualizer = ConfigDict(type=task.visualizer_type, vis_backends=[dict(type='LocalVisBackend')])
+        cfg.visualizer = ConfigDict(
+            type=task.visualizer_type, vis_backends=[dict(type='LocalVisBackend')]
+        )
     runner = build_runner(cfg)
     for hook in [*hooks, *([DrawPredictions(show_dir)] if show_dir is not None else [])]:
         runner.register_hook(hook)
@@ -59,68 +80,99 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
 
 
 def origin_of(cfg: Config, metainfo: dict) -> dict:
-    """Return the facts needed to evaluate predictions of a config: `config`, `classes`, `palette`, `evaluator`.
+    """Return the facts needed to evaluate predictions of a config: `config`, `classes`, `palette`,
+    `evaluator`.
 
     Args:
         metainfo: metainfo of the test data set.
     """
-    evaluators = cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
-    return dict(config=cfg.filename, classes=metainfo.get('classes'), palette=metainfo.get('palette'),
-                evaluator=[dict(evaluator) for evaluator in evaluators])
+    evaluators = (
+        cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
+    )
+    return dict(
+        config=cfg.filename,
+        classes=metainfo.get('classes'),
+        palette=metainfo.get('palette'),
+        evaluator=[dict(evaluator) for evaluator in evaluators],
+    )
 
 
 def _require_writable(path: Path) -> None:
     """Fail before testing if the results cannot be written."""
     if path.suffix not in ('.pkl', '.json') or path.is_dir():
-        raise ValueError(f'--out: expected a .pkl file (predictions and metrics) or .json file (metrics), got {path}.')
+        raise ValueError(
+            '--out: expected a .pkl file (predictions and metrics) or .json file (metrics), got'
+            f' {path}.'
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f'--out: no permission to write to {path.parent}, got {path}. Name another folder.')
+        raise ValueError(
+            f'--out: no permission to write to {path.parent}, got {path}. Name another folder.'
+        )
 
 
 def add_tta(cfg: Config) -> None:
-    """Make the config test with augmentation, by its own `tta_model` and `tta_pipeline` where it has them.
+    """Make the config test with augmentation, by its own `tta_model` and `tta_pipeline` where it
+    has them.
 
-    Defaults made of the test pipeline: classification averages the scores of the image and its mirror image,
-    segmentation the class probabilities of three scales, each mirrored too. Detection has none.
+    Defaults made of the test pipeline: classification averages the scores of the image and its
+    mirror image, segmentation the class probabilities of three scales, each mirrored too. Detection
+    has none.
 
     Raises:
-        ValueError: the task has no default and the config no `tta_model`, or the test pipeline has no `Pack*` step.
+        ValueError: the task has no default and the config no `tta_model`, or the test pipeline has
+            no `Pack*` step.
     """
     task = task_of(cfg)
     model = cfg.get('tta_model') or task.tta_model
     if model is None:
-        raise ValueError(f'--tta: {task.name} (default_scope {task.scope}) has no default. Give tta_model and '
-                         'tta_pipeline in the config.')
+        raise ValueError(
+            f'--tta: {task.name} (default_scope {task.scope}) has no default. Give tta_model and '
+            'tta_pipeline in the config.'
+        )
     for dataset, _ in leaves(cfg.test_dataloader.dataset):
-        dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=task.tta_scales)
-    # The runner would hand the top-level preprocessor to the wrapper, which does not pass all of them on.
+        dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(
+            dataset.pipeline, multi_scale=task.tta_scales
+        )
+    # The runner would hand the top-level preprocessor to the wrapper, which does not pass all of
+    # them on.
     cfg.model = ConfigDict(**model, module=model_config(cfg))
     cfg.pop('data_preprocessor', None)
 
 
 def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:
-    """Turn a test pipeline, which ends with a `Pack*` transform, into one that yields several views of each image.
+    """Turn a test pipeline, which ends with a `Pack*` transform, into one that yields several views
+    of each image.
 
     Args:
         multi_scale: vary the first `Resize` with a `scale` over `SCALES`.
     """
     *steps, pack = copy.deepcopy(list(test_pipeline))
     if not pack['type'].split('.')[-1].startswith('Pack'):
-        raise ValueError(f'--tta: expected a test pipeline that ends with a Pack transform, got {pack["type"]}. Give '
-                         'tta_pipeline in the config.')
+        raise ValueError(
+            f'--tta: expected a test pipeline that ends with a Pack transform, got {pack["type"]}.'
+            ' Give tta_pipeline in the config.'
+        )
     if pack.get('meta_keys') is not None:
         pack['meta_keys'] = tuple(dict.fromkeys((*pack['meta_keys'], 'flip', 'flip_direction')))
     flips = [dict(type='RandomFlip', prob=prob, direction='horizontal') for prob in (0.0, 1.0)]
-    resizes = [i for i, step in enumerate(steps) if multi_scale and step['type'] == 'Resize' and 'scale' in step]
+    resizes = [
+        i
+        for i, step in enumerate(steps)
+        if multi_scale and step['type'] == 'Resize' and 'scale' in step
+    ]
     if not resizes:
         # Labels must not be flipped: the metrics compare in the original image.
-        at = next((i for i, step in enumerate(steps) if 'LoadAnnotations' in step['type']), len(steps))
+        at = next(
+            (i for i, step in enumerate(steps) if 'LoadAnnotations' in step['type']), len(steps)
+        )
         before, views = steps[:at], [flips]
     else:
         resize, at = steps[resizes[0]], resizes[0] + 1
-        sides = (resize['scale'], ) * 2 if isinstance(resize['scale'], int) else resize['scale']
-        scaled = [{**resize, 'scale': tuple(round(side * factor) for side in sides)} for factor in SCALES]
-        before, views = steps[:resizes[0]], [scaled, flips]
+        sides = (resize['scale'],) * 2 if isinstance(resize['scale'], int) else resize['scale']
+        scaled = [
+            {**resize, 'scale': tuple(round(side * factor) for side in sides)} for factor in SCALES
+        ]
+        before, views = steps[: resizes[0]], [scaled, flips]
     views += [[step] for step in steps[at:]] + [[pack]]
     return [*before, dict(type='TestTimeAug', transforms=views)]

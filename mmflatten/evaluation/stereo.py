@@ -1,4 +1,5 @@
 """Errors of predicted disparities, and of a constant prediction for comparison."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,17 +25,19 @@ class StereoMetric(BaseMetric):
     - `epe`: mean of `e`, in pixels;
     - `bad1`, `bad3`: percentage with `e > 1` and `e > 3`;
     - `d1`: percentage with `e > 3` and `e > 5 %` of the true disparity (KITTI 2015);
-    - `epe_noc`, `epe_occ`: `epe` of non-occluded and occluded pixels, for data sets with this annotation;
-    - `epe_mean_disparity`: `epe` of a constant prediction, the mean true disparity of the same pixels. A model that has
-      learnt nothing from the images reaches this value.
+    - `epe_noc`, `epe_occ`: `epe` of non-occluded and occluded pixels, for data sets with this
+      annotation;
+    - `epe_mean_disparity`: `epe` of a constant prediction, the mean true disparity of the same
+      pixels. A model that has learnt nothing from the images reaches this value.
 
     A NaN prediction counts as wrong in all percentages and makes `epe` NaN.
 
-    PSMNet's official code averages the EPE over batches of 8 images, which gives images with few valid pixels more
-    weight.
+    PSMNet's official code averages the EPE over batches of 8 images, which gives images with few
+    valid pixels more weight.
 
     Args:
-        max_disp: only pixels with a true disparity below this value count, as in PSMNet; None counts all pixels.
+        max_disp: only pixels with a true disparity below this value count, as in PSMNet; None
+            counts all pixels.
         kwargs: arguments of `mmengine.evaluator.BaseMetric`.
     """
 
@@ -43,7 +46,10 @@ class StereoMetric(BaseMetric):
     def __init__(self, max_disp: float | None = 192, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if max_disp is not None and not max_disp > 0:
-            raise ValueError(f'max_disp: expected a positive number, or None to count all pixels, got {max_disp}.')
+            raise ValueError(
+                'max_disp: expected a positive number, or None to count all pixels, got'
+                f' {max_disp}.'
+            )
         self.max_disp = max_disp
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
@@ -55,13 +61,17 @@ class StereoMetric(BaseMetric):
         for sample in data_samples:
             name = sample.get('img_path', 'an image')
             if 'gt_disparity' not in sample:
-                raise ValueError(f'gt_disparity of {name}: missing. Add LoadDisparity to the pipeline, test on a split '
-                                 'with ground truth, or only predict with test_evaluator=[].')
+                raise ValueError(
+                    f'gt_disparity of {name}: missing. Add LoadDisparity to the pipeline, test on a'
+                    ' split with ground truth, or only predict with test_evaluator=[].'
+                )
             truth, predicted = sample['gt_disparity'], sample['pred_disparity']['data'].float()
             true = truth['data'].to(predicted.device).float()
             if true.shape != predicted.shape:
-                raise ValueError(f'pred_disparity of {name}: expected the shape of gt_disparity, {tuple(true.shape)}, '
-                                 f'got {tuple(predicted.shape)}.')
+                raise ValueError(
+                    f'pred_disparity of {name}: expected the shape of gt_disparity,'
+                    f' {tuple(true.shape)}, got {tuple(predicted.shape)}.'
+                )
             counted = truth['valid'].to(predicted.device)
             if self.max_disp is not None:
                 counted = counted & (true < self.max_disp)
@@ -76,15 +86,22 @@ class StereoMetric(BaseMetric):
             epe=_ratio(total['error'], total['pixels']),
             bad1=100 * _ratio(total['bad1'], total['pixels']),
             bad3=100 * _ratio(total['bad3'], total['pixels']),
-            d1=100 * _ratio(total['d1'], total['pixels']))
+            d1=100 * _ratio(total['d1'], total['pixels']),
+        )
         if all(result['has_occlusion'] for result in results):
             metrics['epe_noc'] = _ratio(total['noc_error'], total['noc_pixels'])
-            metrics['epe_occ'] = _ratio(total['error'] - total['noc_error'], total['pixels'] - total['noc_pixels'])
-        metrics['epe_mean_disparity'] = mean_disparity_error(total['bin_pixels'], total['bin_disparity'])
+            metrics['epe_occ'] = _ratio(
+                total['error'] - total['noc_error'], total['pixels'] - total['noc_pixels']
+            )
+        metrics['epe_mean_disparity'] = mean_disparity_error(
+            total['bin_pixels'], total['bin_disparity']
+        )
         return metrics
 
 
-def image_sums(predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tensor | None) -> dict[str, Any]:
+def image_sums(
+    predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tensor | None
+) -> dict[str, Any]:
     """Compute sums over the counted pixels of one image.
 
     Args:
@@ -107,7 +124,8 @@ def image_sums(predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tens
         noc_pixels=seen.sum().item(),
         noc_error=error[seen].sum().item(),
         bin_pixels=np.bincount(bins, minlength=number),
-        bin_disparity=np.bincount(bins, true.double().cpu().numpy(), number))
+        bin_disparity=np.bincount(bins, true.double().cpu().numpy(), number),
+    )
 
 
 def mean_disparity_error(pixels: np.ndarray, disparity: np.ndarray) -> float:

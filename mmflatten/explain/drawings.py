@@ -1,4 +1,5 @@
 """Figures of attention maps."""
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -7,16 +8,20 @@ from matplotlib.figure import Figure
 
 from mmflatten.text import figure_text
 
-OPACITY = .85  # of the largest value
+OPACITY = 0.85  # of the largest value
 
 
-def attention_figure(picture: np.ndarray, maps: Mapping[str, np.ndarray], query: tuple[float, float] | None,
-                     title: str) -> Figure:
+def attention_figure(
+    picture: np.ndarray,
+    maps: Mapping[str, np.ndarray],
+    query: tuple[float, float] | None,
+    title: str,
+) -> Figure:
     """Draw the picture with the query, then each map over the picture, one square per token.
 
-    Because few tokens can hold most of the weight, the colours of a map end at the 99th percentile of its absolute
-    values. Small weights are transparent. The title of each map states its largest weight. In maps with both signs,
-    positive weights are red and negative weights blue.
+    Because few tokens can hold most of the weight, the colours of a map end at the 99th percentile
+    of its absolute values. Small weights are transparent. The title of each map states its largest
+    weight. In maps with both signs, positive weights are red and negative weights blue.
 
     Args:
         picture: RGB `(H, W, 3)`, 0 to 255.
@@ -31,12 +36,16 @@ def attention_figure(picture: np.ndarray, maps: Mapping[str, np.ndarray], query:
     return figure
 
 
-def panel_grid(number: int, columns: int, width: float, shape: Sequence[int], title: str) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels of `width` inches in rows of at most `columns`, for pictures of one shape."""
+def panel_grid(
+    number: int, columns: int, width: float, shape: Sequence[int], title: str
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels of `width` inches in rows of at most `columns`, for pictures of
+    one shape.
+    """
     columns = min(columns, number)
     rows = -(-number // columns)
-    height = width * shape[0] / shape[1] + .35
-    figure = Figure(figsize=(width * columns, height * rows + .4), layout='constrained')
+    height = width * shape[0] / shape[1] + 0.35
+    figure = Figure(figsize=(width * columns, height * rows + 0.4), layout='constrained')
     figure.suptitle(figure_text(title), fontsize='small')
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in panels:
@@ -44,8 +53,9 @@ def panel_grid(number: int, columns: int, width: float, shape: Sequence[int], ti
     return figure, panels
 
 
-def draw_attention(panel: Axes, picture: np.ndarray, weights: np.ndarray | None,
-                   query: tuple[float, float] | None) -> None:
+def draw_attention(
+    panel: Axes, picture: np.ndarray, weights: np.ndarray | None, query: tuple[float, float] | None
+) -> None:
     """Draw a map of `attention_figure` into a panel, or the picture alone."""
     if weights is None:
         panel.imshow(picture)
@@ -53,8 +63,14 @@ def draw_attention(panel: Axes, picture: np.ndarray, weights: np.ndarray | None,
         top = max(np.percentile(np.abs(weights), 99), np.finfo(np.float32).tiny)
         signed, (height, width) = weights.min() < 0, picture.shape[:2]
         panel.imshow(picture.mean(-1), cmap='gray', vmin=0, vmax=255)
-        panel.imshow(weights, cmap='bwr' if signed else 'autumn', vmin=-top if signed else 0, vmax=top,
-                     interpolation='nearest', extent=(-.5, width - .5, height - .5, -.5),
-                     alpha=OPACITY * np.clip(np.abs(weights) / top, 0, 1))
+        panel.imshow(
+            weights,
+            cmap='bwr' if signed else 'autumn',
+            vmin=-top if signed else 0,
+            vmax=top,
+            interpolation='nearest',
+            extent=(-0.5, width - 0.5, height - 0.5, -0.5),
+            alpha=OPACITY * np.clip(np.abs(weights) / top, 0, 1),
+        )
     if query is not None:
         panel.plot(*query, marker='+', markersize=12, markeredgewidth=2, color='cyan')

@@ -1,4 +1,5 @@
 """The attention of a trained model on any image."""
+
 import numpy as np
 
 from mmflatten.config import pixels_of
@@ -7,7 +8,8 @@ from mmflatten.predict.predictor import Image, Predictor
 
 
 def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.ndarray]:
-    """Run a predictor on an image and record its attention layers. Also returns the image of `network_picture`.
+    """Run a predictor on an image and record its attention layers. Also returns the image of
+    `network_picture`.
 
     Raises:
         PredictionError: the image cannot be read or used.
@@ -16,16 +18,19 @@ def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.
     with AttentionProbe(predictor.model) as probe:
         picture = network_picture(predictor, image)
     if not probe.layers:
-        raise ValueError(f'model: predictions use none of the attention layers ({", ".join(probe.names)}), got '
-                         f'{type(predictor.model).__name__}.')
+        raise ValueError(
+            f'model: predictions use none of the attention layers ({", ".join(probe.names)}), got '
+            f'{type(predictor.model).__name__}.'
+        )
     return probe, picture
 
 
 def network_picture(predictor: Predictor, image: Image) -> np.ndarray:
-    """Run a predictor on an image and return the input of the backbone: resized, cropped and padded.
+    """Run a predictor on an image and return the input of the backbone: resized, cropped and
+    padded.
 
-    The result is RGB `(H, W, 3)`, 0 to 255. It is the left image of a stereo pair, and the first crop for a segmentor
-    with sliding-window inference. Errors are those of the predictor.
+    The result is RGB `(H, W, 3)`, 0 to 255. It is the left image of a stereo pair, and the first
+    crop for a segmentor with sliding-window inference. Errors are those of the predictor.
     """
     backbone, inputs = predictor.spec.backbone(predictor.model), []
     with backbone.register_forward_pre_hook(lambda module, args: inputs.append(args[0][:1])):

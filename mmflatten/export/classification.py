@@ -1,4 +1,5 @@
 """Export of classifiers."""
+
 from torch import Tensor
 
 from mmflatten.export.wrappers import ExportedModel

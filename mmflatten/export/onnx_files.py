@@ -1,4 +1,5 @@
 """ONNX files: written by `torch.export`, and run by ONNX Runtime on the CPU."""
+
 import importlib.util
 import json
 from pathlib import Path
@@ -18,7 +19,8 @@ LARGEST_SIDE = 4096
 
 
 class OnnxFile:
-    """An exported file. Call it with RGB images `(1, 3, H, W)`, float32 from 0 to 255; it returns arrays by name.
+    """An exported file. Call it with RGB images `(1, 3, H, W)`, float32 from 0 to 255; it returns
+    arrays by name.
 
     Attributes:
         metadata: task, classes, size, range of sizes, normalisation and the facts of the task.
@@ -26,10 +28,15 @@ class OnnxFile:
 
     def __init__(self, file: str | Path) -> None:
         import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        self.session = onnxruntime.InferenceSession(str(file), options, providers=['CPUExecutionProvider'])
-        self.metadata: dict[str, Any] = json.loads(self.session.get_modelmeta().custom_metadata_map[METADATA])
+        self.session = onnxruntime.InferenceSession(
+            str(file), options, providers=['CPUExecutionProvider']
+        )
+        self.metadata: dict[str, Any] = json.loads(
+            self.session.get_modelmeta().custom_metadata_map[METADATA]
+        )
 
     def __call__(self, *images: np.ndarray) -> dict[str, np.ndarray]:
         names = [entry.name for entry in self.session.get_inputs()]
@@ -45,11 +52,15 @@ def check_file(file: str | Path) -> None:
         raise ExportError(f'file: the folder {Path(file).parent} does not exist. Create it first.')
     missing = [package for package in PACKAGES if importlib.util.find_spec(package) is None]
     if missing:
-        raise ExportError(f'export requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES)}.')
+        raise ExportError(
+            f'export requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES)}.'
+        )
 
 
 def side_range(module: ExportedModel) -> tuple[int, int]:
-    """Smallest and largest side of an image with open sizes; the coarsest map needs two rows and two columns."""
+    """Smallest and largest side of an image with open sizes; the coarsest map needs two rows and
+    two columns.
+    """
     return module.stride + 1, LARGEST_SIDE
 
 
@@ -64,17 +75,30 @@ def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> Export
     import torch.fx.experimental._config as symbols
 
     least, most = side_range(module)
-    dims = {2: Dim('height', min=least, max=most), 3: Dim('width', min=least, max=most)} if dynamic else None
+    dims = (
+        {2: Dim('height', min=least, max=most), 3: Dim('width', min=least, max=most)}
+        if dynamic
+        else None
+    )
     inputs = tuple(map(torch.from_numpy, random_images(module, size)))
     try:
         # As in torch.onnx: PyTorch's own branches must not test if an open size is 1.
         with torch.no_grad(), symbols.patch(backed_size_oblivious=dynamic):
-            return torch.export.export(module, inputs, strict=False,
-                                       dynamic_shapes=(dims,) * len(inputs) if dynamic else None)
-    except (torch._dynamo.exc.UserError, torch.fx.experimental.symbolic_shapes.ConstraintViolationError) as error:
+            return torch.export.export(
+                module,
+                inputs,
+                strict=False,
+                dynamic_shapes=(dims,) * len(inputs) if dynamic else None,
+            )
+    except (
+        torch._dynamo.exc.UserError,
+        torch.fx.experimental.symbolic_shapes.ConstraintViolationError,
+    ) as error:
         sizes = 'open sizes' if dynamic else 'a fixed size'
-        raise ExportError(f'{type(module.model).__name__}: torch.export failed with {sizes}: {error_text(error)[:400]}'
-                          ) from error
+        raise ExportError(
+            f'{type(module.model).__name__}: torch.export failed with {sizes}:'
+            f' {error_text(error)[:400]}'
+        ) from error
 
 
 def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> None:
@@ -83,17 +107,28 @@ def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> 
     Raises ExportError if the model fixes the size, or ONNX does not support an operator.
     """
     program = trace(module, metadata['size'], metadata['sides'] is not None)
-    if metadata['sides'] is not None and any('fft' in str(node.target) for node in program.graph.nodes):
-        raise ExportError('--dynamic: ONNX Runtime does not support Fourier transforms (circulant attention) at open '
-                          f'sizes, got {type(module.model).__name__}. Omit --dynamic.')
+    if metadata['sides'] is not None and any(
+        'fft' in str(node.target) for node in program.graph.nodes
+    ):
+        raise ExportError(
+            '--dynamic: ONNX Runtime does not support Fourier transforms (circulant attention) at'
+            f' open sizes, got {type(module.model).__name__}. Omit --dynamic.'
+        )
     try:
         with torch.no_grad():  # with gradients, decompositions of weights over open sizes fail
-            result = torch.onnx.export(program, dynamo=True, input_names=list(module.inputs),
-                                       output_names=list(module.outputs), verbose=False)
+            result = torch.onnx.export(
+                program,
+                dynamo=True,
+                input_names=list(module.inputs),
+                output_names=list(module.outputs),
+                verbose=False,
+            )
     except torch.onnx.OnnxExporterError as error:
         cause: BaseException = error
         while cause.__cause__ is not None and str(cause.__cause__):
             cause = cause.__cause__
-        raise ExportError(f'{type(module.model).__name__}: torch.onnx failed: {error_text(cause)[:400]}') from error
+        raise ExportError(
+            f'{type(module.model).__name__}: torch.onnx failed: {error_text(cause)[:400]}'
+        ) from error
     result.model.metadata_props[METADATA] = json.dumps(metadata)
     result.save(str(file))

@@ -1,4 +1,5 @@
 """Export of stereo networks."""
+
 from torch import Tensor, nn
 
 from mmflatten.export.wrappers import ExportedModel

@@ -1,4 +1,5 @@
 """Base of the exported models, whose inputs and outputs are plain tensors."""
+
 import torch
 from torch import Tensor, nn
 
@@ -29,8 +30,12 @@ class ExportedModel(nn.Module):
         preprocessor = model.data_preprocessor
         self.flip = not takes_rgb(preprocessor)  # the network sees BGR
         normalises = getattr(preprocessor, '_enable_normalize', hasattr(preprocessor, 'mean'))
-        for name, other in (('mean', 0.), ('std', 1.)):
-            value = getattr(preprocessor, name).detach().clone() if normalises else torch.full((3, 1, 1), other)
+        for name, other in (('mean', 0.0), ('std', 1.0)):
+            value = (
+                getattr(preprocessor, name).detach().clone()
+                if normalises
+                else torch.full((3, 1, 1), other)
+            )
             self.register_buffer(name, value, persistent=False)
         self.divisor = max(getattr(preprocessor, 'pad_size_divisor', 1) or 1, 1)
         self.stride = max(getattr(getattr(model, 'backbone', None), 'out_strides', (32,)))
@@ -39,12 +44,16 @@ class ExportedModel(nn.Module):
         return ((image.flip(1) if self.flip else image) - self.mean) / self.std
 
     def prepare(self, image: Tensor) -> Tensor:
-        """Normalise an image and pad it with zeros at the right and the bottom, as the data preprocessor does."""
+        """Normalise an image and pad it with zeros at the right and the bottom, as the data
+        preprocessor does.
+        """
         return pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
 
 
 class ExportedFeatures(ExportedModel):
-    """Feature maps of the neck, or of the backbone if there is no neck: `(1, C_i, H_i, W_i)` each."""
+    """Feature maps of the neck, or of the backbone if there is no neck: `(1, C_i, H_i, W_i)`
+    each.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
@@ -58,14 +67,20 @@ class ExportedFeatures(ExportedModel):
 
 
 def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
-    """Return the model to export; with `features`, only backbone and neck. Errors are of type ExportError."""
+    """Return the model to export; with `features`, only backbone and neck. Errors are of type
+    ExportError.
+    """
     if features:
         if not hasattr(model, 'backbone'):
-            raise ExportError(f'--features: expected a model with a backbone, got {type(model).__name__}.')
+            raise ExportError(
+                f'--features: expected a model with a backbone, got {type(model).__name__}.'
+            )
         return ExportedFeatures(model)
     task = task_of_model(model)
     if task is None or not task.offers('export'):
         offered = ', '.join(name for name, task in tasks().items() if task.offers('export'))
-        raise ExportError(f'model: expected one of {offered}, got {type(model).__name__}. --features exports backbone '
-                          'and neck.')
+        raise ExportError(
+            f'model: expected one of {offered}, got {type(model).__name__}. --features exports'
+            ' backbone and neck.'
+        )
     return task.part('export').Exported(model)

@@ -1,4 +1,7 @@
-"""Memory of one prediction of a published model, estimated from shapes before anything of that size is made."""
+"""Memory of one prediction of a published model, estimated from shapes before anything of that size
+is made.
+"""
+
 from __future__ import annotations
 
 import math
@@ -21,7 +24,8 @@ from mmflatten.untrusted.published import HubError, Input, arguments, checked
 LIMIT_GIB = 8  # default of the memory of one prediction
 LIMIT_VARIABLE = 'MMFLATTEN_PREDICTION_GIB'  # replaces it
 MAX_WINDOWS = 4096  # of a segmentor that slides over an image
-MAX_OVERLAP = 32  # windows of which a pixel is part, on average; strides of a quarter of a window have 16
+# windows of which a pixel is part, on average; strides of a quarter of a window have 16
+MAX_OVERLAP = 32
 _FLOAT, _INTEGER = 4, 8  # bytes
 
 
@@ -35,42 +39,60 @@ class Share:
 
 
 def limit_bytes() -> float:
-    """Return the largest memory of a prediction, in bytes. Raises HubError if the variable is not a number."""
+    """Return the largest memory of a prediction, in bytes. Raises HubError if the variable is not a
+    number.
+    """
     text = os.environ.get(LIMIT_VARIABLE, str(LIMIT_GIB))
     try:
         return float(text) * 2**30
     except ValueError as error:
-        raise HubError(f'{LIMIT_VARIABLE}: expected a number of GiB, got {text!r}. Use inf for no limit.') from error
+        raise HubError(
+            f'{LIMIT_VARIABLE}: expected a number of GiB, got {text!r}. Use inf for no limit.'
+        ) from error
 
 
 def require_large_strides(model: Mapping[str, Any], place: str) -> None:
-    """Raise HubError if the windows of a segmentor overlap more than `MAX_OVERLAP` times, or miss a size."""
+    """Raise HubError if the windows of a segmentor overlap more than `MAX_OVERLAP` times, or miss a
+    size.
+    """
     sliding = windows(model, place)
     if sliding is None:
         return
     (height, width), (down, right) = sliding
     if height * width > MAX_OVERLAP * down * right:
-        raise HubError(f'{place}.test_cfg.stride: expected at most {MAX_OVERLAP} windows over a pixel, got stride '
-                       f'{sliding[1]} with crop_size {sliding[0]}. Use a larger stride.')
+        raise HubError(
+            f'{place}.test_cfg.stride: expected at most {MAX_OVERLAP} windows over a pixel, got'
+            f' stride {sliding[1]} with crop_size {sliding[0]}. Use a larger stride.'
+        )
 
 
 def cost_check(model: Mapping[str, Any], numbers: Input, task: Task, place: Path) -> dict[str, Any]:
-    """Return the config of the transform that checks the memory of each image. It follows the one that loads."""
-    return dict(type=f'{SCOPE}.{CostCheck.__name__}', model=dict(model), scope=task.scope,
-                numbers=arguments(numbers), place=str(place))
+    """Return the config of the transform that checks the memory of each image. It follows the one
+    that loads.
+    """
+    return dict(
+        type=f'{SCOPE}.{CostCheck.__name__}',
+        model=dict(model),
+        scope=task.scope,
+        numbers=arguments(numbers),
+        place=str(place),
+    )
 
 
 @TRANSFORMS.register_module()
 class CostCheck:
-    """Transform that refuses an image whose prediction would take more than `limit_bytes`, before it is resized.
+    """Transform that refuses an image whose prediction would take more than `limit_bytes`, before
+    it is resized.
 
-    The estimate, for a batch of one image, is that of the resized image and of the larger one of the other parts:
+    The estimate, for a batch of one image, is that of the resized image and of the larger one of
+    the other parts:
 
     - the resized image: its bytes after each transform, and the normalised input;
-    - the network: all tensors that its forward pass holds at a time, on the meta device (`planned_memory`), with as
-      many regions as `test_cfg` keeps, or for one window of a segmentor that slides;
-    - the predictions: maps of logits in the sizes of the input and of the image, masks of the size of the image, and
-      candidates of boxes.
+    - the network: all tensors that its forward pass holds at a time, on the meta device
+      (`planned_memory`), with as many regions as `test_cfg` keeps, or for one window of a segmentor
+      that slides;
+    - the predictions: maps of logits in the sizes of the input and of the image, masks of the size
+      of the image, and candidates of boxes.
 
     The weights are not part of it: reading the folder bounds them by the size of their file.
 
@@ -81,11 +103,14 @@ class CostCheck:
         place: the config, for messages.
     """
 
-    def __init__(self, model: Mapping[str, Any], scope: str, numbers: Mapping[str, Any], place: str) -> None:
+    def __init__(
+        self, model: Mapping[str, Any], scope: str, numbers: Mapping[str, Any], place: str
+    ) -> None:
         self.model, self.scope, self.place = model, scope, place
         self.numbers = checked(Input, numbers, place)
         self._network: Any = None  # on the meta device
-        self._known: dict[tuple[int, int], tuple[int, int]] = {}  # input -> memory of the network, its outputs
+        # input -> memory of the network, its outputs
+        self._known: dict[tuple[int, int], tuple[int, int]] = {}
 
     def __call__(self, results: dict) -> dict:
         image = results['left'] if 'left' in results else results['img']
@@ -96,7 +121,8 @@ class CostCheck:
         """Check an image of this size.
 
         Raises:
-            HubError: its prediction takes too much, or the network cannot run. The message names the largest part.
+            HubError: its prediction takes too much, or the network cannot run. The message names
+                the largest part.
         """
         limit = limit_bytes()
         if limit == math.inf:
@@ -108,16 +134,21 @@ class CostCheck:
                 return
         largest = max(shares, key=lambda share: share.bytes)
         raise HubError(
-            f'{self.place}: {largest.field}: expected a prediction of an image of {width} x {height} in at most '
-            f'{limit / 2**30:g} GiB of memory, got {largest.value}, with which it takes about {total / 2**30:.1f} GiB. '
-            f'Use a smaller image, or set {LIMIT_VARIABLE} to more GiB.')
+            f'{self.place}: {largest.field}: expected a prediction of an image of {width} x'
+            f' {height} in at most {limit / 2**30:g} GiB of memory, got {largest.value}, with which'
+            f' it takes about {total / 2**30:.1f} GiB. Use a smaller image, or set {LIMIT_VARIABLE}'
+            ' to more GiB.'
+        )
 
     def estimate(self, height: int, width: int) -> int:
         """Return the memory of a prediction of an image of this size, in bytes."""
         return _sum(self._peak(height, width))
 
-    def _peak(self, height: int, width: int, limit: float = math.inf, exact: bool = True) -> list[Share]:
-        """Return the parts of the memory at its peak, without those that the network adds to more than the limit.
+    def _peak(
+        self, height: int, width: int, limit: float = math.inf, exact: bool = True
+    ) -> list[Share]:
+        """Return the parts of the memory at its peak, without those that the network adds to more
+        than the limit.
 
         Args:
             exact: see `_memory`.
@@ -136,7 +167,9 @@ class CostCheck:
         return shares + max(running, predicted, key=_sum)
 
     def _resized(self, height: int, width: int) -> tuple[list[Share], tuple[int, int]]:
-        """Return the memory of the image until it is the input of the model, and the size of that."""
+        """Return the memory of the image until it is the input of the model, and the size of
+        that.
+        """
         images = 2 if self._task.pairs else 1
         size = height, width
         shares = []
@@ -144,13 +177,16 @@ class CostCheck:
             pixels = images * 3 * size[0] * size[1]
             shares.append(Share(f'input.{name}', arguments(getattr(self.numbers, name)), pixels))
         largest = max(shares, key=lambda share: share.bytes)
-        shares.append(Share(largest.field, largest.value, 2 * _FLOAT * pixels))  # as floats, and normalised
+        # as floats, and normalised
+        shares.append(Share(largest.field, largest.value, 2 * _FLOAT * pixels))
         return shares, size
 
     def _running(self, network: int, size: tuple[int, int]) -> Share:
         if 'max_disp' in self.model:
             return Share('model.max_disp', self.model['max_disp'], network)
-        return Share('model', f'{self.model["type"]} with an input of {size[1]} x {size[0]}', network)
+        return Share(
+            'model', f'{self.model["type"]} with an input of {size[1]} x {size[0]}', network
+        )
 
     @property
     def _task(self) -> Task:
@@ -168,15 +204,19 @@ class CostCheck:
         for length, side, step in zip(size, crop, stride):
             count *= max(length - side + step - 1, 0) // step + 1
         if count > MAX_WINDOWS:
-            raise HubError(f'{self.place}: model.test_cfg.stride: expected at most {MAX_WINDOWS} windows in an input '
-                           f'of {size[1]} x {size[0]}, got {stride} and {count} windows. Use a smaller image.')
+            raise HubError(
+                f'{self.place}: model.test_cfg.stride: expected at most {MAX_WINDOWS} windows in an'
+                f' input of {size[1]} x {size[0]}, got {stride} and {count} windows. Use a smaller'
+                ' image.'
+            )
         return min(size[0], crop[0]), min(size[1], crop[1])
 
     def _memory(self, size: tuple[int, int], exact: bool) -> tuple[int, int]:
         """Return the memory of the network for an input of this size, and of its largest output.
 
         Args:
-            exact: False for that of a larger input if it is known. A folder of images of many sizes takes few runs.
+            exact: False for that of a larger input if it is known. A folder of images of many sizes
+                takes few runs.
         """
         if not exact:
             for known, memory in self._known.items():
@@ -187,8 +227,10 @@ class CostCheck:
                 with quiet_libraries():
                     self._known[size] = self._run(size)
             except Exception as error:  # of several libraries, for wrong arguments
-                raise HubError(f'{self.place}: model: cannot run with an input of {size[1]} x {size[0]}: '
-                               f'{error_text(error)[:300]}. Publish the model again.') from error
+                raise HubError(
+                    f'{self.place}: model: cannot run with an input of {size[1]} x {size[0]}: '
+                    f'{error_text(error)[:300]}. Publish the model again.'
+                ) from error
         return self._known[size]
 
     def _run(self, size: tuple[int, int]) -> tuple[int, int]:
@@ -196,14 +238,17 @@ class CostCheck:
             self._network = build_on_meta(dict(self.model), self.scope)
         outputs: list[Any] = []
         image = torch.empty(1, 3, *size, device='meta')
-        memory = planned_memory(lambda: outputs.append(self._task.forward_as_tested(self._network, image)))
+        memory = planned_memory(
+            lambda: outputs.append(self._task.forward_as_tested(self._network, image))
+        )
         tensors = tree_leaves(outputs)
         sizes = [tensor.numel() * _FLOAT for tensor in tensors if isinstance(tensor, torch.Tensor)]
         return memory, max(sizes, default=0)
 
     def _label_maps(self, size: tuple[int, int], image: tuple[int, int]) -> Share:
         classes = self.model['decode_head'].get('num_classes', 1)
-        maps = 1 if windows(self.model) is None else 3  # the sum, a window padded to it, and their quotient
+        # the sum, a window padded to it, and their quotient
+        maps = 1 if windows(self.model) is None else 3
         logits = classes * _FLOAT * (maps * size[0] * size[1] + image[0] * image[1])
         labels = _INTEGER * image[0] * image[1]
         return Share('model.decode_head.num_classes', classes, logits + labels)
@@ -214,7 +259,9 @@ class CostCheck:
         yield Share('model.test_cfg.score_thr', test.get('score_thr'), 6 * outputs)
         regions = (test.get('rpn') or {}).get('max_per_img', 0)
         final = test.get('rcnn') or {}
-        classes = max((head.get('num_classes', 1) for head in heads(self.model, 'bbox_head')), default=1)
+        classes = max(
+            (head.get('num_classes', 1) for head in heads(self.model, 'bbox_head')), default=1
+        )
         yield Share('model.test_cfg.rpn.max_per_img', regions, regions * classes * 64)
         if next(heads(self.model, 'mask_head'), None) is not None:
             masks = final.get('max_per_img', 100)
@@ -222,19 +269,29 @@ class CostCheck:
             yield Share('model.test_cfg.rcnn.max_per_img', masks, 2 * masks * height * width)
 
 
-def input_sizes(numbers: Input, height: int, width: int, scope: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield (height, width) of an image after each part of `Input` that changes it, with the name of the part."""
+def input_sizes(
+    numbers: Input, height: int, width: int, scope: str
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield (height, width) of an image after each part of `Input` that changes it, with the name
+    of the part.
+    """
     if numbers.resize is not None:
         wide, high = sides(numbers.resize.scale)
         if numbers.resize.keep_ratio:
             factor = min(max(wide, high) / max(height, width), min(wide, high) / min(height, width))
-            height, width = int(height * factor + .5), int(width * factor + .5)
+            height, width = int(height * factor + 0.5), int(width * factor + 0.5)
         else:
             height, width = high, wide
         yield 'resize', (height, width)
     if numbers.resize_edge is not None:
         scale, edge = numbers.resize_edge.scale, numbers.resize_edge.edge or 'short'
-        by_width = edge == 'width' or edge == 'short' and width < height or edge == 'long' and width > height
+        by_width = (
+            edge == 'width'
+            or edge == 'short'
+            and width < height
+            or edge == 'long'
+            and width > height
+        )
         if by_width:
             height, width = int(scale * height / width), scale
         else:
@@ -254,8 +311,11 @@ def input_sizes(numbers: Input, height: int, width: int, scope: str) -> Iterator
     yield 'preprocessor', (_multiple(height, divisor), _multiple(width, divisor))
 
 
-def windows(model: Mapping[str, Any], where: str = 'model') -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return crop_size and stride, (height, width) each, of a segmentor that slides over an image, else None.
+def windows(
+    model: Mapping[str, Any], where: str = 'model'
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Return crop_size and stride, (height, width) each, of a segmentor that slides over an image,
+    else None.
 
     Raises:
         HubError: they are not two integers each.
@@ -265,9 +325,15 @@ def windows(model: Mapping[str, Any], where: str = 'model') -> tuple[tuple[int, 
         return None
     for name in ('crop_size', 'stride'):
         value = test.get(name)
-        if not isinstance(value, (list, tuple)) or len(value) != 2 or not all(type(side) is int for side in value):
-            raise HubError(f'{where}.test_cfg.{name}: expected two integers, got {str(value)[:80]}. Publish the model '
-                           'again.')
+        if (
+            not isinstance(value, (list, tuple))
+            or len(value) != 2
+            or not all(type(side) is int for side in value)
+        ):
+            raise HubError(
+                f'{where}.test_cfg.{name}: expected two integers, got {str(value)[:80]}. Publish'
+                ' the model again.'
+            )
     return tuple(test['crop_size']), tuple(test['stride'])
 
 

@@ -1,4 +1,5 @@
 """The folder of a published model: its files, their check, and the models in the package."""
+
 import hashlib
 import threading
 from dataclasses import dataclass
@@ -53,10 +54,12 @@ def shipped() -> dict[str, Path]:
 
 
 def read_published(folder: str | Path) -> Published:
-    """Check a folder and make the config of a prediction. It names only classes of `allowed_classes.TYPES`.
+    """Check a folder and make the config of a prediction. It names only classes of
+    `allowed_classes.TYPES`.
 
     Raises:
-        HubError: a file is missing, leaves the folder or has another SHA-256, or the config is not accepted.
+        HubError: a file is missing, leaves the folder or has another SHA-256, or the config is not
+            accepted.
     """
     folder = Path(folder)
     facts = read_facts(folder)
@@ -64,13 +67,16 @@ def read_published(folder: str | Path) -> Published:
         require_inside(folder, name)
         found, expected = facts_of(folder / name), facts.files.get(name)
         if found != expected:
-            raise HubError(f'{folder / name}: expected {expected or "no such file"} as in {FACTS}, got {found}. The '
-                           'file was changed or damaged: delete it and download it again.')
+            raise HubError(
+                f'{folder / name}: expected {expected or "no such file"} as in {FACTS}, got'
+                f' {found}. The file was changed or damaged: delete it and download it again.'
+            )
     data = checked(ModelConfig, _read(folder, CONFIG), str(folder / CONFIG))
     task = tasks()[facts.task]
     model = accepted(data.model, task.scope, f'{folder / CONFIG}: model')
     require_large_strides(model, f'{folder / CONFIG}: model')
-    require_scope(task.scope)  # imports the libraries of the task, which takes longer than all of the above
+    # imports the libraries of the task, which takes longer than all of the above
+    require_scope(task.scope)
     pipeline = pipeline_of(data.input, task.scope)
     # Before any transform makes an image larger.
     pipeline.insert(1, cost_check(model, data.input, task, folder / CONFIG))
@@ -78,9 +84,14 @@ def read_published(folder: str | Path) -> Published:
     if metainfo and facts.palette:
         metainfo['palette'] = facts.palette
     dataset = dict(type='mmengine.dataset.BaseDataset', metainfo=metainfo, pipeline=pipeline)
-    config = Config(dict(
-        default_scope=task.scope, model={**model, 'data_preprocessor': preprocessor_of(data.input, task.scope)},
-        visualizer=dict(type=task.visualizer_type), test_dataloader=dict(dataset=dataset)))
+    config = Config(
+        dict(
+            default_scope=task.scope,
+            model={**model, 'data_preprocessor': preprocessor_of(data.input, task.scope)},
+            visualizer=dict(type=task.visualizer_type),
+            test_dataloader=dict(dataset=dataset),
+        )
+    )
     _require_small(config, folder / CONFIG, (folder / WEIGHTS).stat().st_size)
     return Published(config, folder / WEIGHTS)
 
@@ -88,14 +99,18 @@ def read_published(folder: str | Path) -> Published:
 def read_facts(folder: Path) -> Facts:
     """Read and check `mmflatten.json`. Errors are those of `read_published`."""
     if not (folder / FACTS).is_file():
-        raise HubError(f'{folder}: expected a published model, got a folder without {FACTS}. `mmflatten publish` '
-                       'writes one.')
+        raise HubError(
+            f'{folder}: expected a published model, got a folder without {FACTS}. `mmflatten'
+            ' publish` writes one.'
+        )
     require_inside(folder, FACTS)
     facts = checked(Facts, _read(folder, FACTS), str(folder / FACTS))
     known = [name for name, task in tasks().items() if task.scope in TYPES]
     if facts.task not in known:
-        raise HubError(f'{folder / FACTS}: task: expected one of {", ".join(known)}, got {facts.task!r}. Update '
-                       'mmflatten if the model is of a newer version.')
+        raise HubError(
+            f'{folder / FACTS}: task: expected one of {", ".join(known)}, got {facts.task!r}.'
+            ' Update mmflatten if the model is of a newer version.'
+        )
     return facts
 
 
@@ -107,7 +122,9 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 
 def require_inside(folder: Path, name: str) -> None:
-    """Raise HubError unless a name is a regular file of the folder. The hub's cache links to `../../blobs`."""
+    """Raise HubError unless a name is a regular file of the folder. The hub's cache links to
+    `../../blobs`.
+    """
     root, path = folder.resolve(), folder / name
     if (problem := problem_of(path, MAX_BYTES)) is not None:
         raise HubError(f'{path} {problem}. Download or publish the model again.')
@@ -119,7 +136,9 @@ def require_inside(folder: Path, name: str) -> None:
 
 
 def _require_small(config: Config, file: Path, size: int) -> None:
-    """Build the model without memory, and stop once it is larger than weights of `size` bytes can be."""
+    """Build the model without memory, and stop once it is larger than weights of `size` bytes can
+    be.
+    """
     left, mine = 2 * size + 2**22, threading.get_ident()
 
     def count(module: nn.Module, name: str, value: torch.Tensor | None) -> None:
@@ -129,14 +148,21 @@ def _require_small(config: Config, file: Path, size: int) -> None:
         if left < 0:
             raise HubError(f'larger than {WEIGHTS}')
 
-    hooks = [register(count) for register in (register_module_parameter_registration_hook,
-                                              register_module_buffer_registration_hook)]
+    hooks = [
+        register(count)
+        for register in (
+            register_module_parameter_registration_hook,
+            register_module_buffer_registration_hook,
+        )
+    ]
     try:
         with quiet_libraries(), torch.device('meta'):
             model = build_model(config)
     except Exception as error:  # of several libraries, for wrong arguments
-        raise HubError(f'{file}: model: cannot be built: {error_text(error)[:300]}. Check the folder, or '
-                       'publish the model again.') from error
+        raise HubError(
+            f'{file}: model: cannot be built: {error_text(error)[:300]}. Check the folder, or '
+            'publish the model again.'
+        ) from error
     finally:
         for hook in hooks:
             hook.remove()

@@ -1,4 +1,5 @@
 """Write the folder of a published model from a checkpoint and the files of its training."""
+
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,11 +29,14 @@ from mmflatten.untrusted.published import CARD, CONFIG, FACTS, FORMAT, WEIGHTS, 
 from mmflatten.version import __version__
 
 
-def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, *,
-            name: str | None = None) -> list[str]:
-    """Write a published model and its card after reading the files back. Returns notes for the user.
+def publish(
+    checkpoint: str | Path, out: str | Path, config: str | None = None, *, name: str | None = None
+) -> list[str]:
+    """Write a published model and its card after reading the files back. Returns notes for the
+    user.
 
-    The weights are those that `mmflatten test` uses: averaged ones if the training kept a moving average.
+    The weights are those that `mmflatten test` uses: averaged ones if the training kept a moving
+    average.
 
     Args:
         config: default: the newest config in the folder of the checkpoint.
@@ -44,7 +48,9 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
     """
     checkpoint, out = Path(checkpoint), Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise HubError(f'--out: expected a new or empty folder, got {out}. Name another one, or delete it.')
+        raise HubError(
+            f'--out: expected a new or empty folder, got {out}. Name another one, or delete it.'
+        )
     content = load_from_local(str(checkpoint))
     require_dict(content, str(checkpoint))
     file = config or find_config_file(checkpoint.parent)
@@ -58,40 +64,65 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
     facts = _facts(cfg, checkpoint, content, weights, name or out.name)
     with atomic_write(out) as folder:
         folder.mkdir()
-        (folder / WEIGHTS).write_bytes(encode(dict(state_dict=weights, meta=dict(mmflatten=__version__)), WEIGHTS))
+        (folder / WEIGHTS).write_bytes(
+            encode(dict(state_dict=weights, meta=dict(mmflatten=__version__)), WEIGHTS)
+        )
         _write_json(folder / CONFIG, data)
-        facts['files'] = {path.name: facts_of(path).model_dump() for path in sorted(folder.iterdir())}
+        facts['files'] = {
+            path.name: facts_of(path).model_dump() for path in sorted(folder.iterdir())
+        }
         _write_json(folder / FACTS, facts)
         from_pretrained(folder, device='cpu')  # an error for what a reader would refuse
         write_card(folder / CARD, facts, data['input'])
     if facts['metrics']:
         return []
-    return ['No metrics: `mmflatten test CONFIG CHECKPOINT --out results.pkl` in the folder of the checkpoint measures '
-            'them.']
+    return [
+        'No metrics: `mmflatten test CONFIG CHECKPOINT --out results.pkl` in the folder of the'
+        ' checkpoint measures them.'
+    ]
 
 
 def _weights(content: Mapping[str, Any], checkpoint: Path) -> dict[str, Tensor]:
     weights, _ = unwrapped(content.get('state_dict', content))
     wrong = [key for key, value in weights.items() if not isinstance(value, Tensor)]
     if wrong or not weights:
-        raise HubError(f'checkpoint {checkpoint}: expected tensors, got {shorten(wrong, 3) or "no weights"}.')
+        raise HubError(
+            f'checkpoint {checkpoint}: expected tensors, got {shorten(wrong, 3) or "no weights"}.'
+        )
     return weights
 
 
-def _facts(cfg: Config, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor],
-           name: str) -> dict[str, Any]:
-    metainfo, meta = read_metainfo(cfg), content['meta'] if isinstance(content.get('meta'), dict) else {}
+def _facts(
+    cfg: Config, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor], name: str
+) -> dict[str, Any]:
+    metainfo, meta = (
+        read_metainfo(cfg),
+        content['meta'] if isinstance(content.get('meta'), dict) else {},
+    )
     palette = metainfo.get('palette')
-    training = {name: meta[key] for name, key in dict(seed='seed', epoch='epoch', iterations='iter').items()
-                if isinstance(meta.get(key), (int, float))}
+    training = {
+        name: meta[key]
+        for name, key in dict(seed='seed', epoch='epoch', iterations='iter').items()
+        if isinstance(meta.get(key), (int, float))
+    }
     return dict(
-        format=FORMAT, name=name, task=task_of(cfg).name, model=model_name(cfg),
-        classes=list(metainfo.get('classes') or ()), palette=None if isinstance(palette, str) else palette,
-        weights=dict(parameters=sum(value.numel() for value in weights.values()),
-                     types=sorted({str(value.dtype).removeprefix('torch.') for value in weights.values()})),
-        metrics=_metrics(checkpoint, training.get('seed')), training=training,
-        environment={'mmflatten': __version__,
-                     **{name: inspect(library).version for name, library in LIBRARIES.items()}})
+        format=FORMAT,
+        name=name,
+        task=task_of(cfg).name,
+        model=model_name(cfg),
+        classes=list(metainfo.get('classes') or ()),
+        palette=None if isinstance(palette, str) else palette,
+        weights=dict(
+            parameters=sum(value.numel() for value in weights.values()),
+            types=sorted({str(value.dtype).removeprefix('torch.') for value in weights.values()}),
+        ),
+        metrics=_metrics(checkpoint, training.get('seed')),
+        training=training,
+        environment={
+            'mmflatten': __version__,
+            **{name: inspect(library).version for name, library in LIBRARIES.items()},
+        },
+    )
 
 
 def _metrics(checkpoint: Path, seed: int | None) -> dict[str, Any]:

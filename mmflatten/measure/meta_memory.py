@@ -1,4 +1,7 @@
-"""Peak memory of a forward pass from shapes alone: on the meta device, nothing is allocated or computed."""
+"""Peak memory of a forward pass from shapes alone: on the meta device, nothing is allocated or
+computed.
+"""
+
 from __future__ import annotations
 
 import weakref
@@ -14,11 +17,13 @@ from torch.utils._pytree import tree_leaves
 
 
 def planned_memory(call: Callable[[], Any]) -> int:
-    """Largest number of bytes that the tensors which a call makes on the meta device would have at a time.
+    """Largest number of bytes that the tensors which a call makes on the meta device would have at
+    a time.
 
-    It counts the results of all operators from their making to their release, without gradients. It does not count
-    what exists before the call (weights, input), nor buffers inside an operator. Fused attention is counted as fused,
-    although it is not on the meta device. `mmflatten.measure.speed.memory.peak_memory` measures the same call.
+    It counts the results of all operators from their making to their release, without gradients. It
+    does not count what exists before the call (weights, input), nor buffers inside an operator.
+    Fused attention is counted as fused, although it is not on the meta device.
+    `mmflatten.measure.speed.memory.peak_memory` measures the same call.
     """
     tensors = _LiveTensors()
     with torch.no_grad(), _FusedAttention(), tensors:
@@ -34,11 +39,14 @@ class _LiveTensors(TorchDispatchMode):
         self.peak = self._bytes = 0
         self._known: set[int] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
         out = func(*args, **kwargs or {})
         given = {_key(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
         for leaf in tree_leaves(out):
-            if isinstance(leaf, Tensor) and _key(leaf) not in given | self._known:  # neither a view nor in place
+            # neither a view nor in place
+            if isinstance(leaf, Tensor) and _key(leaf) not in given | self._known:
                 self._add(leaf.untyped_storage())
         return out
 
@@ -55,9 +63,13 @@ class _LiveTensors(TorchDispatchMode):
 
 
 class _FusedAttention(TorchFunctionMode):
-    """Makes only the result of fused attention. On the meta device PyTorch would also make the (N, N) map."""
+    """Makes only the result of fused attention. On the meta device PyTorch would also make the (N,
+    N) map.
+    """
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
             named = dict(zip(('query', 'key', 'value'), args)) | kwargs

@@ -1,4 +1,5 @@
 """Token-level multi-head linear attention (MHLA)."""
+
 from __future__ import annotations
 
 import torch
@@ -11,15 +12,25 @@ from mmflatten.ops.sizes import ceil_div
 
 
 @full_precision
-def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mixing_bb: Tensor,
-                           hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6,
-                           own_sum: bool = True) -> Tensor:
-    """Linear attention with mixed sums over blocks of keys, `q S_i / (q . z_i + eps)` for queries in block `i`.
+def block_linear_attention(
+    q_BhNd: Tensor,
+    k_BhMd: Tensor,
+    v_BhMe: Tensor,
+    *,
+    mixing_bb: Tensor,
+    hw_shape: tuple[int, int],
+    kv_shape: tuple[int, int],
+    eps: float = 1e-6,
+    own_sum: bool = True,
+) -> Tensor:
+    """Linear attention with mixed sums over blocks of keys, `q S_i / (q . z_i + eps)` for queries
+    in block `i`.
 
-    `S_i = sum_b W_ib S_b` and `z_i = sum_b W_ib z_b` mix the sums `S_b = k^T v` and `z_b = sum k` over block `b`, both
-    divided by `M`. The blocks form a square grid on a map of any size. Prefix tokens lie in no block: as keys they have
-    weight 1 for all queries, and as queries they give all blocks the weight 1. Cost: `(N + M) C d + b^2 C d` for `b`
-    blocks. Source: MHLA (ICLR 2026), eq. 4.
+    `S_i = sum_b W_ib S_b` and `z_i = sum_b W_ib z_b` mix the sums `S_b = k^T v` and `z_b = sum k`
+    over block `b`, both divided by `M`. The blocks form a square grid on a map of any size. Prefix
+    tokens lie in no block: as keys they have weight 1 for all queries, and as queries they give all
+    blocks the weight 1. Cost: `(N + M) C d + b^2 C d` for `b` blocks. Source: MHLA (ICLR 2026), eq.
+    4.
 
     Args:
         q_BhNd: mapped queries `(B, h, N, d)`; `N` is `H W` plus the number of prefix tokens.
@@ -28,13 +39,17 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
         hw_shape: `(H, W)` of the queries' map.
         kv_shape: `(H, W)` of the keys' map.
         eps: added to the denominator.
-        own_sum: False divides as the released code does, which computes `q_b . z_b` in each block before it mixes: the
-            query at place `p` of block `i` is divided by `sum_b W_ib q_bp . z_b + eps`, with the queries at place `p`
-            of all blocks.
+        own_sum: False divides as the released code does, which computes `q_b . z_b` in each block
+            before it mixes: the query at place `p` of block `i` is divided by
+            `sum_b W_ib q_bp . z_b + eps`, with the queries at place `p` of all blocks.
     """
-    side, M = round(int(mixing_bb.shape[0]) ** .5), k_BhMd.shape[-2]
-    prefix, prefix_keys = q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1], M - kv_shape[0] * kv_shape[1]
-    v_BhMe = torch.cat((v_BhMe, torch.ones_like(v_BhMe[..., :1])), dim=-1)  # the last column accumulates z
+    side, M = round(int(mixing_bb.shape[0]) ** 0.5), k_BhMd.shape[-2]
+    prefix, prefix_keys = (
+        q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1],
+        M - kv_shape[0] * kv_shape[1],
+    )
+    # the last column accumulates z
+    v_BhMe = torch.cat((v_BhMe, torch.ones_like(v_BhMe[..., :1])), dim=-1)
     k_BhbMd, v_BhbMe = (_blocks(x[:, :, prefix_keys:], kv_shape, side) for x in (k_BhMd, v_BhMe))
     sums_Bhbde = k_BhbMd.transpose(-2, -1) @ v_BhbMe / M
     prefix_Bhde = k_BhMd[:, :, :prefix_keys].transpose(-2, -1) @ v_BhMe[:, :, :prefix_keys] / M
@@ -42,12 +57,16 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
     q_BhbNd = _blocks(q_BhNd[:, :, prefix:], hw_shape, side)
     y_BhbNe = q_BhbNd @ mixed_Bhbde
     if not own_sum:
-        mixed_BhbN = torch.einsum('ij,BhjN->BhiN', mixing_bb, (q_BhbNd @ sums_Bhbde[..., -1:]).squeeze(-1))
+        mixed_BhbN = torch.einsum(
+            'ij,BhjN->BhiN', mixing_bb, (q_BhbNd @ sums_Bhbde[..., -1:]).squeeze(-1)
+        )
         total_BhbN1 = mixed_BhbN.unsqueeze(-1) + q_BhbNd @ prefix_Bhde[:, :, None, :, -1:]
         y_BhbNe = torch.cat((y_BhbNe[..., :-1], total_BhbN1), dim=-1)
     y_BhNe = _unblocks(y_BhbNe, hw_shape, side)
     if prefix:
-        y_BhNe = torch.cat((q_BhNd[:, :, :prefix] @ (sums_Bhbde.sum(dim=2) + prefix_Bhde), y_BhNe), dim=2)
+        y_BhNe = torch.cat(
+            (q_BhNd[:, :, :prefix] @ (sums_Bhbde.sum(dim=2) + prefix_Bhde), y_BhNe), dim=2
+        )
     return y_BhNe[..., :-1] / (y_BhNe[..., -1:] + eps)
 
 
@@ -63,4 +82,4 @@ def _unblocks(x_BhbNd: Tensor, hw_shape: tuple[int, int], side: int) -> Tensor:
     """Inverse of `_blocks`."""
     height = ceil_div(hw_shape[0], side)
     x = rearrange(x_BhbNd, 'B h (Y X) (y x) d -> B h (Y y) (X x) d', Y=side, y=height)
-    return x[:, :, :hw_shape[0], :hw_shape[1]].flatten(2, 3)
+    return x[:, :, : hw_shape[0], : hw_shape[1]].flatten(2, 3)

@@ -1,4 +1,7 @@
-"""Focal attention: softmax over keys listed for each window, the lists, and resizing of the bias tables."""
+"""Focal attention: softmax over keys listed for each window, the lists, and resizing of the bias
+tables.
+"""
+
 from __future__ import annotations
 
 import torch
@@ -10,12 +13,20 @@ from mmflatten.ops.sizes import contiguous, operand
 from mmflatten.ops.softmax import softmax_attention
 
 
-def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Tensor, *, bias_hnM: Tensor | None = None,
-                    mask: Tensor | None = None, scale: float | None = None) -> Tensor:
+def focal_attention(
+    q_BhNd: Tensor,
+    k_BhSd: Tensor,
+    v_BhSe: Tensor,
+    keys_WM: Tensor,
+    *,
+    bias_hnM: Tensor | None = None,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
     """Softmax attention with one list of keys for the `n` queries of each window.
 
-    `softmax(q_w k[keys_w]^T * scale + bias) v[keys_w]` for each window `w`. The keys may lie anywhere on the map. A key
-    listed twice counts twice.
+    `softmax(q_w k[keys_w]^T * scale + bias) v[keys_w]` for each window `w`. The keys may lie
+    anywhere on the map. A key listed twice counts twice.
     Cost: `B h N M (d + e)` multiply-accumulates. Source: Focal Transformer, sec. 3.2, eq. 3.
 
     Args:
@@ -36,7 +47,9 @@ def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Ten
     k, v = (_gather(x, keys_WM) for x in (k_BhSd, v_BhSe))
     bias = None if bias_hnM is None else bias_hnM.to(q.dtype)
     if mask is not None:
-        hidden = torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill_(~mask, -torch.inf)[:, None]
+        hidden = torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill_(
+            ~mask, -torch.inf
+        )[:, None]
         bias = hidden if bias is None else bias + hidden
     if bias is not None:
         bias = bias.expand(W, h, -1, -1).flatten(0, 1)[None]
@@ -47,8 +60,9 @@ def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Ten
 def _gather(x_BhSd: Tensor, keys_WM: Tensor) -> Tensor:
     """Gather the keys or values of every window and head, `(B, W h, M, d)`.
 
-    `F.embedding` gathers rows, and its backward is fast on every device, faster with fewer rows. With gradients the
-    rows are therefore whole tokens, whose heads are separated by another copy; without gradients the rows are heads.
+    `F.embedding` gathers rows, and its backward is fast on every device, faster with fewer rows.
+    With gradients the rows are therefore whole tokens, whose heads are separated by another copy;
+    without gradients the rows are heads.
     """
     (B, h, S, _), device = x_BhSd.shape, x_BhSd.device
     tokens_BWM = keys_WM + S * torch.arange(B, device=device)[:, None, None]
@@ -60,23 +74,32 @@ def _gather(x_BhSd: Tensor, keys_WM: Tensor) -> Tensor:
 
 
 def neighbor_offsets(window: int, expand: int) -> list[tuple[int, int]]:
-    """List the neighbours of a window in Focal Transformer's order, `(row, column)` from the window's first token.
+    """List the neighbours of a window in Focal Transformer's order, `(row, column)` from the
+    window's first token.
 
-    Four copies of the window are shifted by `expand` along the diagonals; the tokens that they cover outside the window
-    are its neighbours. With a window of 7 and a shift of 3 there are 132. The 12 in its middle row and column are
-    listed twice.
+    Four copies of the window are shifted by `expand` along the diagonals; the tokens that they
+    cover outside the window are its neighbours. With a window of 7 and a shift of 3 there are 132.
+    The 12 in its middle row and column are listed twice.
     """
-    return [(y + dy, x + dx) for dy in (expand, -expand) for dx in (expand, -expand)
-            for y in range(window) for x in range(window)
-            if not (0 <= y + dy < window and 0 <= x + dx < window)]
+    return [
+        (y + dy, x + dx)
+        for dy in (expand, -expand)
+        for dx in (expand, -expand)
+        for y in range(window)
+        for x in range(window)
+        if not (0 <= y + dy < window and 0 <= x + dx < window)
+    ]
 
 
-def resize_neighbor_bias(table_1hnK: Tensor, window: int, expand: int, new_window: int, new_expand: int) -> Tensor:
+def resize_neighbor_bias(
+    table_1hnK: Tensor, window: int, expand: int, new_window: int, new_expand: int
+) -> Tensor:
     """Resize a learned bias of queries and neighbours bilinearly to another window and shift.
 
-    Each of the four shifted windows is cut at the border of the window, and the pieces are resized separately, so that
-    a neighbour beside the window stays beside it. If `expand` is not smaller than the window, no neighbour lies in the
-    same rows or columns as the window; where the new window has such neighbours, their bias is 0.
+    Each of the four shifted windows is cut at the border of the window, and the pieces are resized
+    separately, so that a neighbour beside the window stays beside it. If `expand` is not smaller
+    than the window, no neighbour lies in the same rows or columns as the window; where the new
+    window has such neighbours, their bias is 0.
 
     Args:
         table_1hnK: `(1, heads, window ** 2, K)`, neighbours in the order of `neighbor_offsets`.
@@ -92,22 +115,32 @@ def resize_neighbor_bias(table_1hnK: Tensor, window: int, expand: int, new_windo
     for copy, (down, right) in zip(table, ((1, 1), (1, 0), (0, 1), (0, 0))):
         grid = copy.new_zeros(*copy.shape[:3], window, window)
         grid[..., _outside(window, inside, down, right)] = copy
-        rows, cols = (_halves(inside, window, new_inside, new_window, side) for side in (down, right))
-        bands = [torch.cat([_resize(grid[..., y, x], (height, width)) for x, width in cols], dim=-1)
-                 for y, height in rows]
+        rows, cols = (
+            _halves(inside, window, new_inside, new_window, side) for side in (down, right)
+        )
+        bands = [
+            torch.cat([_resize(grid[..., y, x], (height, width)) for x, width in cols], dim=-1)
+            for y, height in rows
+        ]
         copies.append(torch.cat(bands, dim=-2)[..., _outside(new_window, new_inside, down, right)])
     return torch.cat(copies, dim=-1)
 
 
 def _outside(window: int, inside: int, down: int, right: int) -> Tensor:
-    """Mask of the tokens of a shifted window that lie outside the window; `down` and `right` are the directions."""
+    """Mask of the tokens of a shifted window that lie outside the window; `down` and `right` are
+    the directions.
+    """
     beyond = torch.arange(window) >= inside
     rows, cols = (beyond if forward else beyond.flip(0) for forward in (down, right))
     return rows[:, None] | cols
 
 
-def _halves(inside: int, window: int, new_inside: int, new_window: int, forward: int) -> list[tuple[slice, int]]:
-    """Split an axis of a shifted window at the window's border: the slice of each part and its new length."""
+def _halves(
+    inside: int, window: int, new_inside: int, new_window: int, forward: int
+) -> list[tuple[slice, int]]:
+    """Split an axis of a shifted window at the window's border: the slice of each part and its new
+    length.
+    """
     overlap, rest = (inside, new_inside), (window - inside, new_window - new_inside)
     first, second = (overlap, rest) if forward else (rest, overlap)
     return [(slice(0, first[0]), first[1]), (slice(first[0], window), second[1])]
@@ -116,7 +149,9 @@ def _halves(inside: int, window: int, new_inside: int, new_window: int, forward:
 def _resize(x: Tensor, size: tuple[int, int]) -> Tensor:
     if 0 in size or 0 in x.shape:
         return x.new_zeros(*x.shape[:-2], *size)
-    return F.interpolate(x.flatten(0, -3)[:, None], size=size, mode='bilinear').view(*x.shape[:-2], *size)
+    return F.interpolate(x.flatten(0, -3)[:, None], size=size, mode='bilinear').view(
+        *x.shape[:-2], *size
+    )
 
 
 def window_positions(grid: tuple[int, int], window: int, offsets_K2: Tensor) -> Tensor:
@@ -136,14 +171,24 @@ def window_positions(grid: tuple[int, int], window: int, offsets_K2: Tensor) -> 
 
 
 def window_order(positions_WK2: Tensor, grid: tuple[int, int], window: int) -> Tensor:
-    """Index of each position in tokens grouped by window; positions beyond the border wrap around."""
+    """Index of each position in tokens grouped by window; positions beyond the border wrap
+    around.
+    """
     y = positions_WK2[..., 0] % operand(grid[0] * window)
     x = positions_WK2[..., 1] % operand(grid[1] * window)
-    return (y // window * grid[1] + x // window) * window ** 2 + y % window * window + x % window
+    return (y // window * grid[1] + x // window) * window**2 + y % window * window + x % window
 
 
-def visible_keys(keys_WK2: Tensor, queries_Wn2: Tensor, hw_shape: tuple[int, int], map_size: tuple[int, int],
-                 shift: int, *, wrap: bool, padding: bool) -> Tensor:
+def visible_keys(
+    keys_WK2: Tensor,
+    queries_Wn2: Tensor,
+    hw_shape: tuple[int, int],
+    map_size: tuple[int, int],
+    shift: int,
+    *,
+    wrap: bool,
+    padding: bool,
+) -> Tensor:
     """Mask of the keys that each query may attend to, on a padded and rolled map.
 
     Args:
@@ -158,14 +203,27 @@ def visible_keys(keys_WK2: Tensor, queries_Wn2: Tensor, hw_shape: tuple[int, int
     Returns:
         Boolean `(W, n, K)`, or `(W, 1, K)` if all queries of a window see the same keys.
     """
+
     def is_real(positions: Tensor) -> Tensor:
-        y, x = ((positions[..., axis] + shift) % operand(map_size[axis]) < hw_shape[axis] for axis in (0, 1))
+        y, x = (
+            (positions[..., axis] + shift) % operand(map_size[axis]) < hw_shape[axis]
+            for axis in (0, 1)
+        )
         return y & x
 
     def wraps(positions: Tensor) -> Tensor:
-        """Number of times that each position wraps around the unrolled map, per axis, `(W, K, 2)`."""
-        return torch.stack([torch.div(positions[..., axis] + shift, operand(map_size[axis]), rounding_mode='floor')
-                            for axis in (0, 1)], dim=-1)
+        """Number of times that each position wraps around the unrolled map, per axis, `(W, K,
+        2)`.
+        """
+        return torch.stack(
+            [
+                torch.div(
+                    positions[..., axis] + shift, operand(map_size[axis]), rounding_mode='floor'
+                )
+                for axis in (0, 1)
+            ],
+            dim=-1,
+        )
 
     visible = torch.ones_like(keys_WK2[:, None, :, 0], dtype=torch.bool)
     if not wrap:
@@ -178,20 +236,23 @@ def visible_keys(keys_WK2: Tensor, queries_Wn2: Tensor, hw_shape: tuple[int, int
     return visible if padding else visible & is_real(keys_WK2)[:, None]
 
 
-def pooled_keys(grid: tuple[int, int], level: int, focal_window: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def pooled_keys(
+    grid: tuple[int, int], level: int, focal_window: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
     """Pooled tokens around each window.
 
     Args:
         grid: windows `(rows, columns)`.
-        level: each window is pooled to `2 ** level` tokens along each axis; at level 0 to one token.
+        level: each window is pooled to `2 ** level` tokens along each axis; at level 0 to one
+            token.
         focal_window: side of the region, in windows at level 0; odd.
         device: device of the result.
 
     Returns:
-        Indices into the pooled map in row-major order, and a mask of those that lie on it; both `(W, K)` with
-        `K = (focal_window + 2 ** level - 1) ** 2`.
+        Indices into the pooled map in row-major order, and a mask of those that lie on it; both
+        `(W, K)` with `K = (focal_window + 2 ** level - 1) ** 2`.
     """
-    step = 2 ** level
+    step = 2**level
     around = torch.arange(focal_window + step - 1, device=device) - focal_window // 2
     (rows, row_inside), (cols, col_inside) = (_axis_positions(side, step, around) for side in grid)
     index = rows[:, None, :, None] * (grid[1] * step) + cols[None, :, None, :]
@@ -200,7 +261,9 @@ def pooled_keys(grid: tuple[int, int], level: int, focal_window: int, device: to
 
 
 def _axis_positions(windows: int, step: int, around: Tensor) -> tuple[Tensor, Tensor]:
-    """Clamped positions on one axis of a pooled map and a mask of those on it, `(windows, len(around))`."""
+    """Clamped positions on one axis of a pooled map and a mask of those on it,
+    `(windows, len(around))`.
+    """
     positions = torch.arange(windows, device=around.device)[:, None] * step + around
     last = windows * step - 1
     return positions.clamp(0, last), (positions >= 0) & (positions <= last)

@@ -1,4 +1,5 @@
 """Splitting channels into heads, and merging them."""
+
 from __future__ import annotations
 
 from einops import rearrange
@@ -13,5 +14,7 @@ def split_heads(x_BNC: Tensor, num_heads: int) -> Tensor:
 
 
 def merge_heads(x_BhNd: Tensor) -> Tensor:
-    """Merge heads, `(B, h, N, d) -> (B, N, h * d)`. Copies unless the heads of a token are adjacent."""
+    """Merge heads, `(B, h, N, d) -> (B, N, h * d)`. Copies unless the heads of a token are
+    adjacent.
+    """
     return contiguous(x_BhNd.transpose(1, 2)).flatten(2)

@@ -1,4 +1,5 @@
 """Linear attention: the kernel trick on positive feature maps."""
+
 from __future__ import annotations
 
 import torch
@@ -8,10 +9,13 @@ from mmflatten.ops.precision import full_precision
 from mmflatten.ops.sizes import certain
 
 
-def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.) -> Tensor:
+def kernel_product(
+    q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.0
+) -> Tensor:
     """Compute `scale q k^T v` by the cheaper association, `q (k^T v)` or `(q k^T) v`.
 
-    Cost: `B h min((N + M) d e, N M (d + e))` multiply-accumulates. Shapes as in `linear_attention`; `scale` is a number
+    Cost: `B h min((N + M) d e, N M (d + e))` multiply-accumulates. Shapes as in `linear_attention`;
+        `scale` is a number
     or a tensor broadcastable to `(B, h, 1, 1)`.
     """
     N, d = q_BhNd.shape[-2:]
@@ -22,14 +26,24 @@ def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float 
 
 
 @full_precision
-def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
-                     min_denominator: float | None = None, scale: float | Tensor = 1.,
-                     local_BhNe: Tensor | None = None, rotated_q_BhNd: Tensor | None = None,
-                     rotated_k_BhMd: Tensor | None = None) -> Tensor:
-    """Normalised linear attention, `scale q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged over the M keys.
+def linear_attention(
+    q_BhNd: Tensor,
+    k_BhMd: Tensor,
+    v_BhMe: Tensor,
+    *,
+    eps: float | Tensor = 1e-6,
+    min_denominator: float | None = None,
+    scale: float | Tensor = 1.0,
+    local_BhNe: Tensor | None = None,
+    rotated_q_BhNd: Tensor | None = None,
+    rotated_k_BhMd: Tensor | None = None,
+) -> Tensor:
+    """Normalised linear attention, `scale q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged
+    over the M keys.
 
-    `q` and `k` are already feature-mapped and should be non-negative. Half-precision inputs are summed in float32. Sums
-    are divided by `M`, which keeps them in the range of the inputs and makes the result independent of the resolution.
+    `q` and `k` are already feature-mapped and should be non-negative. Half-precision inputs are
+    summed in float32. Sums are divided by `M`, which keeps them in the range of the inputs and
+    makes the result independent of the resolution.
     Cost: linear in `N` and `M`, see `kernel_product`. Source: Katharopoulos et al., 2020, eq. 5.
 
     Args:
@@ -37,11 +51,14 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
         k_BhMd: mapped keys `(B, h, M, d)`.
         v_BhMe: values `(B, h, M, e)`.
         eps: added to the denominator; a number, or a tensor broadcastable to `(B, h, N, 1)`.
-        min_denominator: lower bound of the *summed* denominator `q . sum(k)`, instead of `eps` (L2ViT, sec. 8).
-        scale: factor of `k^T v`; a number, or a tensor broadcastable to `(B, h, 1, 1)` (L2ViT's temperature).
-        local_BhNe: a local term `(B, h, N, e)`, added along with the division; the result takes its memory layout.
-        rotated_q_BhNd: queries with rotary positions, used in the numerator. The denominator keeps the unrotated ones,
-            whose products are positive. Requires `rotated_k_BhMd`.
+        min_denominator: lower bound of the *summed* denominator `q . sum(k)`, instead of `eps`
+            (L2ViT, sec. 8).
+        scale: factor of `k^T v`; a number, or a tensor broadcastable to `(B, h, 1, 1)` (L2ViT's
+            temperature).
+        local_BhNe: a local term `(B, h, N, e)`, added along with the division; the result takes its
+            memory layout.
+        rotated_q_BhNd: queries with rotary positions, used in the numerator. The denominator keeps
+            the unrotated ones, whose products are positive. Requires `rotated_k_BhMd`.
         rotated_k_BhMd: keys with rotary positions, used in the numerator.
 
     Returns:
@@ -49,7 +66,8 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
     """
     M = k_BhMd.shape[-2]
     if certain(q_BhNd.shape[0] > 1):
-        # Batched products copy interleaved heads. One copy here replaces two copies of the queries below.
+        # Batched products copy interleaved heads. One copy here replaces two copies of the queries
+        # below.
         q_BhNd, k_BhMd = q_BhNd.contiguous(), k_BhMd.contiguous()
     denominator = q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1)
     if min_denominator is None:

@@ -1,4 +1,7 @@
-"""Attentions that are linear in the tokens by other normalisations of `q k^T v`, and the conventional forms of two."""
+"""Attentions that are linear in the tokens by other normalisations of `q k^T v`, and the
+conventional forms of two.
+"""
+
 from __future__ import annotations
 
 import math
@@ -14,11 +17,12 @@ from mmflatten.ops.softmax import softmax_attention
 
 @full_precision
 def efficient_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Efficient attention, `softmax(q) softmax(k)^T v`: queries normalised over channels, keys over tokens.
+    """Efficient attention, `softmax(q) softmax(k)^T v`: queries normalised over channels, keys over
+    tokens.
 
-    Each row of the implicit attention matrix sums to 1. A key of `-inf` is excluded. Cost: linear in `N` and `M`, see
-    `kernel_product`. Source: Shen et al., Factorized (Efficient) Attention, eq. 4, with the location softmax on the
-    keys only, as in the paper's text and the official code.
+    Each row of the implicit attention matrix sums to 1. A key of `-inf` is excluded. Cost: linear
+    in `N` and `M`, see `kernel_product`. Source: Shen et al., Factorized (Efficient) Attention, eq.
+    4, with the location softmax on the keys only, as in the paper's text and the official code.
     """
     return kernel_product(q_BhNd.softmax(dim=-1), k_BhMd.softmax(dim=-2), v_BhMe)
 
@@ -27,9 +31,10 @@ def efficient_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tenso
 def factorized_dot_attention(c_BhNd: Tensor, b_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
     """Dot-product attention without its `(N, M)` matrix, `c (b^T v) / d`.
 
-    Equal to `conventional_dot_attention`, because matrix products are associative. The result is a sum over the `M`
-    tokens, not a mean, so it grows with the map. Cost: linear in `N` and `M`, see `kernel_product`. Source: Shen et
-    al., Factorized Attention, eq. 3; with several heads, `d` is the width of one head.
+    Equal to `conventional_dot_attention`, because matrix products are associative. The result is a
+    sum over the `M` tokens, not a mean, so it grows with the map. Cost: linear in `N` and `M`, see
+    `kernel_product`. Source: Shen et al., Factorized Attention, eq. 3; with several heads, `d` is
+    the width of one head.
     """
     return kernel_product(c_BhNd, b_BhMd, v_BhMe, 1 / c_BhNd.shape[-1])
 
@@ -38,129 +43,166 @@ def factorized_dot_attention(c_BhNd: Tensor, b_BhMd: Tensor, v_BhMe: Tensor) -> 
 def conventional_dot_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
     """Dot-product form of the non-local module, `(q k^T / d) v`, with its `(N, M)` matrix.
 
-    Cost: `B h N M (d + e)` multiply-accumulates. Source: Shen et al., eq. 6 (the non-local paper divides by `M`).
+    Cost: `B h N M (d + e)` multiply-accumulates. Source: Shen et al., eq. 6 (the non-local paper
+        divides by `M`).
     """
     # Scale the queries, because scaling the matrix would store it twice.
     return (q_BhNd / q_BhNd.shape[-1]) @ k_BhMd.transpose(-2, -1) @ v_BhMe
 
 
 def conventional_gaussian_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Embedded Gaussian form of the non-local module, `softmax(q k^T) v`, without a factor `d ** -0.5`.
+    """Embedded Gaussian form of the non-local module, `softmax(q k^T) v`, without a factor
+    `d ** -0.5`.
 
-    Its factorized counterpart is `efficient_attention`. Cost: `B h N M (d + e)` multiply-accumulates. Source: Shen et
-    al., eq. 9.
+    Its factorized counterpart is `efficient_attention`. Cost: `B h N M (d + e)`
+    multiply-accumulates. Source: Shen et al., eq. 9.
     """
-    return softmax_attention(q_BhNd, k_BhMd, v_BhMe, scale=1.)
+    return softmax_attention(q_BhNd, k_BhMd, v_BhMe, scale=1.0)
 
 
 @full_precision
 def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Attention without softmax, `q' k'^T v`, with `q'`, `k'` of unit L1 norm along the tokens in every channel.
+    """Attention without softmax, `q' k'^T v`, with `q'`, `k'` of unit L1 norm along the tokens in
+    every channel.
 
-    Cost: linear in `N` and `M`, see `kernel_product`. Source: Koohpayegani and Pirsiavash, SimA, 2022, eq. 4.
+    Cost: linear in `N` and `M`, see `kernel_product`. Source: Koohpayegani and Pirsiavash, SimA,
+        2022, eq. 4.
     """
-    return kernel_product(F.normalize(q_BhNd, p=1, dim=-2), F.normalize(k_BhMd, p=1, dim=-2), v_BhMe)
+    return kernel_product(
+        F.normalize(q_BhNd, p=1, dim=-2), F.normalize(k_BhMd, p=1, dim=-2), v_BhMe
+    )
 
 
 @full_precision
 def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
-    """Linear attention with one head per channel, `q' * sum_m (k'_m * v_m)`, with `q'`, `k'` of unit length.
+    """Linear attention with one head per channel, `q' * sum_m (k'_m * v_m)`, with `q'`, `k'` of
+    unit length.
 
-    Cost: `B (N + M) C` elementwise multiplications, no matrix product. Source: Bolya et al., Hydra Attention,
+    Cost: `B (N + M) C` elementwise multiplications, no matrix product. Source: Bolya et al., Hydra
+        Attention,
     2022, eqs. 5 and 6 with the cosine kernel.
     """
-    return F.normalize(q_BNC, dim=-1) * (F.normalize(k_BMC, dim=-1) * v_BMC).sum(dim=-2, keepdim=True)
+    return F.normalize(q_BNC, dim=-1) * (F.normalize(k_BMC, dim=-1) * v_BMC).sum(
+        dim=-2, keepdim=True
+    )
 
 
 @full_precision
-def angular_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, own_BhNe: Tensor | None = None) -> Tensor:
-    """Linear angular attention, `y / |y|` with `y = own / 2 + q' k'^T v / pi` and `q'`, `k'` of unit length.
+def angular_attention(
+    q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, own_BhNe: Tensor | None = None
+) -> Tensor:
+    """Linear angular attention, `y / |y|` with `y = own / 2 + q' k'^T v / pi` and `q'`, `k'` of
+    unit length.
 
-    This is the angular kernel `1 - arccos(q' . k') / pi` without its higher-order terms, which Castling-ViT replaces by
-    a depthwise convolution of the values and, in training, a sparse softmax branch. The constant term of the kernel,
-    1/2, multiplies only the value at the query's position, as in the official code. Cost: linear in `N` and `M`, see
-    `kernel_product`. Source: You et al., Castling-ViT, CVPR 2023, sec. 4.2.
+    This is the angular kernel `1 - arccos(q' . k') / pi` without its higher-order terms, which
+    Castling-ViT replaces by a depthwise convolution of the values and, in training, a sparse
+    softmax branch. The constant term of the kernel, 1/2, multiplies only the value at the query's
+    position, as in the official code. Cost: linear in `N` and `M`, see `kernel_product`. Source:
+    You et al., Castling-ViT, CVPR 2023, sec. 4.2.
 
     Args:
         own_BhNe: values at the positions of the queries; default: `v`, which requires `M = N`.
     """
     own_BhNe = v_BhMe if own_BhNe is None else own_BhNe
-    product = kernel_product(F.normalize(q_BhNd, dim=-1), F.normalize(k_BhMd, dim=-1), v_BhMe, 1 / math.pi)
+    product = kernel_product(
+        F.normalize(q_BhNd, dim=-1), F.normalize(k_BhMd, dim=-1), v_BhMe, 1 / math.pi
+    )
     return F.normalize(0.5 * own_BhNe + product, dim=-1)
 
 
 @full_precision
-def inline_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mean_v_Bh1e: Tensor | None = None) -> Tensor:
-    """Linear attention normalised by subtraction, not division, `s q k^T v / M + (1 - s q . mean(k)) mean(v)`.
+def inline_attention(
+    q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mean_v_Bh1e: Tensor | None = None
+) -> Tensor:
+    """Linear attention normalised by subtraction, not division,
+    `s q k^T v / M + (1 - s q . mean(k)) mean(v)`.
 
-    `s = d ** -0.5`. The weights of a query sum to 1 and may be negative. Different queries have different weights. No
-    feature map is required. Cost: linear in `N` and `M`, see `kernel_product`. Source: Bridging the Divide (Han et al.,
-    NeurIPS 2024), eq. 6.
+    `s = d ** -0.5`. The weights of a query sum to 1 and may be negative. Different queries have
+    different weights. No feature map is required. Cost: linear in `N` and `M`, see
+    `kernel_product`. Source: Bridging the Divide (Han et al., NeurIPS 2024), eq. 6.
 
     Args:
         mean_v_Bh1e: mean of the values; default: the mean over all `M`.
     """
-    scale, M = q_BhNd.shape[-1] ** -.5, k_BhMd.shape[-2]
+    scale, M = q_BhNd.shape[-1] ** -0.5, k_BhMd.shape[-2]
     mean_v_Bh1e = v_BhMe.mean(dim=-2, keepdim=True) if mean_v_Bh1e is None else mean_v_Bh1e
     rest_BhN1 = 1 - q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1) * scale
     return kernel_product(q_BhNd, k_BhMd, v_BhMe, scale / M) + rest_BhN1 * mean_v_Bh1e
 
 
 @full_precision
-def magnitude_aware_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, rotated_q_BhNd: Tensor | None = None,
-                              rotated_k_BhMd: Tensor | None = None, mean_v_Bh1e: Tensor | None = None,
-                              eps: float = 1e-6) -> Tensor:
-    """Linear attention that is sharper for longer queries, `(1 + 1 / t) q k^T v / (sqrt(d) M) - t mean(v)`.
+def magnitude_aware_attention(
+    q_BhNd: Tensor,
+    k_BhMd: Tensor,
+    v_BhMe: Tensor,
+    *,
+    rotated_q_BhNd: Tensor | None = None,
+    rotated_k_BhMd: Tensor | None = None,
+    mean_v_Bh1e: Tensor | None = None,
+    eps: float = 1e-6,
+) -> Tensor:
+    """Linear attention that is sharper for longer queries, `(1 + 1 / t) q k^T v / (sqrt(d) M) - t
+    mean(v)`.
 
-    `t = q . mean(k) / sqrt(d)`. The weights of a query sum to 1 and may be negative. Cost: linear in `N` and `M`, see
-    `kernel_product`. Source: MALA (Fan et al., ICCV 2025), eqs. 8 to 10.
+    `t = q . mean(k) / sqrt(d)`. The weights of a query sum to 1 and may be negative. Cost: linear
+    in `N` and `M`, see `kernel_product`. Source: MALA (Fan et al., ICCV 2025), eqs. 8 to 10.
 
     Args:
         q_BhNd: mapped queries, positive.
         k_BhMd: mapped keys, positive.
-        rotated_q_BhNd: queries with rotary positions, used in `q k^T v`; `t` keeps the unrotated ones.
+        rotated_q_BhNd: queries with rotary positions, used in `q k^T v`; `t` keeps the unrotated
+            ones.
         rotated_k_BhMd: keys with rotary positions, used in `q k^T v`.
         mean_v_Bh1e: mean of the values; default: the mean over all `M`.
         eps: added to `t` in `1 / t`.
     """
-    scale, M = q_BhNd.shape[-1] ** -.5, k_BhMd.shape[-2]
+    scale, M = q_BhNd.shape[-1] ** -0.5, k_BhMd.shape[-2]
     t_BhN1 = q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1) * scale
     q_BhNd = q_BhNd if rotated_q_BhNd is None else rotated_q_BhNd
     k_BhMd = k_BhMd if rotated_k_BhMd is None else rotated_k_BhMd
     mean_v_Bh1e = v_BhMe.mean(dim=-2, keepdim=True) if mean_v_Bh1e is None else mean_v_Bh1e
-    return (1 + 1 / (t_BhN1 + eps)) * kernel_product(q_BhNd, k_BhMd, v_BhMe, scale / M) - t_BhN1 * mean_v_Bh1e
+    return (1 + 1 / (t_BhN1 + eps)) * kernel_product(
+        q_BhNd, k_BhMd, v_BhMe, scale / M
+    ) - t_BhN1 * mean_v_Bh1e
 
 
 def global_key_weights(q_BhNd: Tensor, k_BhMd: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Weights of the keys by their similarity to the mean query, `M softmax_M(mean(q) . k / sqrt(d))`, `(B, h, M, 1)`.
+    """Weights of the keys by their similarity to the mean query,
+    `M softmax_M(mean(q) . k / sqrt(d))`, `(B, h, M, 1)`.
 
-    The mean weight is 1. Multiplying the keys by the weights raises the rank of `k^T v` in linear attention. Cost:
-    `M C`. Source: RALA (Fan et al., CVPR 2025), eqs. 5 and 6, with the mean over the mapped queries.
+    The mean weight is 1. Multiplying the keys by the weights raises the rank of `k^T v` in linear
+    attention. Cost: `M C`. Source: RALA (Fan et al., CVPR 2025), eqs. 5 and 6, with the mean over
+    the mapped queries.
 
     Args:
-        q_BhNd: mapped queries `(B, h, N, d)`, of which only the mean is used. With masked tokens, pass queries whose
-            mean is that of the others.
+        q_BhNd: mapped queries `(B, h, N, d)`, of which only the mean is used. With masked tokens,
+            pass queries whose mean is that of the others.
         k_BhMd: mapped keys `(B, h, M, d)`.
         mask: boolean mask of the keys that count, broadcastable to `(B, h, M, 1)`. None: all keys.
     """
     q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
     with no_autocast(k_BhMd):
-        logits_BhM1 = k_BhMd @ q_BhNd.mean(dim=-2).unsqueeze(-1) * q_BhNd.shape[-1] ** -.5
+        logits_BhM1 = k_BhMd @ q_BhNd.mean(dim=-2).unsqueeze(-1) * q_BhNd.shape[-1] ** -0.5
         if mask is not None:
             logits_BhM1 = logits_BhM1.masked_fill(~mask, -torch.inf)
         return logits_BhM1.softmax(dim=-2) * k_BhMd.shape[-2]
 
 
 @full_precision
-def cross_covariance_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, *,
-                               temperature: float | Tensor = 1.) -> Tensor:
-    """Attention between channels, `v softmax(temperature k'^T q')`, with `q'`, `k'` of unit length along the tokens.
+def cross_covariance_attention(
+    q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, *, temperature: float | Tensor = 1.0
+) -> Tensor:
+    """Attention between channels, `v softmax(temperature k'^T q')`, with `q'`, `k'` of unit length
+    along the tokens.
 
     Cost: `2 B h N d^2` multiply-accumulates. Source: Ali et al., XCiT, 2021, eq. 2.
 
     Args:
         temperature: factor of the logits; a number, or a tensor broadcastable to `(B, h, 1, 1)`.
     """
-    # Rows are query channels (channels of the result); the softmax runs over key channels, as in the official code.
-    logits = F.normalize(q_BhNd, dim=-2).transpose(-2, -1) @ F.normalize(k_BhNd, dim=-2) * temperature
+    # Rows are query channels (channels of the result); the softmax runs over key channels, as in
+    # the official code.
+    logits = (
+        F.normalize(q_BhNd, dim=-2).transpose(-2, -1) @ F.normalize(k_BhNd, dim=-2) * temperature
+    )
     return v_BhNd @ logits.softmax(dim=-1).transpose(-2, -1)

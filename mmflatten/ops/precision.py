@@ -1,4 +1,5 @@
 """Full precision inside autocast regions."""
+
 from __future__ import annotations
 
 import contextlib
@@ -12,17 +13,23 @@ _HALF_TYPES = (torch.float16, torch.bfloat16)
 
 
 def upcast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Cast half-precision tensors to float32. Float32 and float64 tensors are returned as they are."""
+    """Cast half-precision tensors to float32. Float32 and float64 tensors are returned as they
+    are.
+    """
     return tuple(x.float() if x.dtype in _HALF_TYPES else x for x in tensors)
 
 
 def widen(x: Tensor) -> Tensor:
-    """Cast float16 to float32, before products that exceed its range. Other types, also bfloat16, are unchanged."""
+    """Cast float16 to float32, before products that exceed its range. Other types, also bfloat16,
+    are unchanged.
+    """
     return x.float() if x.dtype == torch.float16 else x
 
 
 def is_autocast_on(device: str) -> bool:
-    """Return True if autocast is enabled on a type of device. Some types, such as 'meta', have no autocast."""
+    """Return True if autocast is enabled on a type of device. Some types, such as 'meta', have no
+    autocast.
+    """
     # The Dynamo of PyTorch 2.11 cannot trace is_autocast_available.
     available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device)
     return available and torch.is_autocast_enabled(device)
@@ -30,9 +37,11 @@ def is_autocast_on(device: str) -> bool:
 
 @contextlib.contextmanager
 def no_autocast(x: Tensor) -> Iterator[None]:
-    """Disable autocast on the device of `x`, because sums over thousands of tokens overflow float16.
+    """Disable autocast on the device of `x`, because sums over thousands of tokens overflow
+    float16.
 
-    If autocast is already disabled, no region is entered, because `torch.export` cannot save every such region.
+    If autocast is already disabled, no region is entered, because `torch.export` cannot save every
+    such region.
     """
     if is_autocast_on(x.device.type):
         with torch.autocast(x.device.type, enabled=False):
@@ -42,14 +51,17 @@ def no_autocast(x: Tensor) -> Iterator[None]:
 
 
 def full_precision(operator: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Decorate an operator `f(q, k, v, **options)` to compute half-precision inputs in float32, also under autocast.
+    """Decorate an operator `f(q, k, v, **options)` to compute half-precision inputs in float32,
+    also under autocast.
 
     The result has the type of `v`.
     """
 
     @functools.wraps(operator)
     def run(q: Tensor, k: Tensor, v: Tensor, **options) -> Tensor:
-        options = {name: upcast(x)[0] if isinstance(x, Tensor) else x for name, x in options.items()}
+        options = {
+            name: upcast(x)[0] if isinstance(x, Tensor) else x for name, x in options.items()
+        }
         with no_autocast(v):
             return operator(*upcast(q, k, v), **options).to(v.dtype)
 

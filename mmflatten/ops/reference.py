@@ -1,8 +1,10 @@
 """The explicit O(N^2) reference of every operator, for tests and analysis.
 
-Each function has the name of its operator and forms the whole attention matrix `(B, h, N, M)` by the textbook formula.
-`cosformer_scores` is the reference of products of `cosformer_map`. Newer attentions are in `reference_frontier`.
+Each function has the name of its operator and forms the whole attention matrix `(B, h, N, M)` by
+the textbook formula. `cosformer_scores` is the reference of products of `cosformer_map`. Newer
+attentions are in `reference_frontier`.
 """
+
 from __future__ import annotations
 
 import torch
@@ -12,8 +14,14 @@ from torch import Tensor
 from mmflatten.ops.reference_frontier import *  # noqa: F401,F403
 
 
-def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: Tensor | None = None,
-                      scale: float | None = None) -> Tensor:
+def softmax_attention(
+    q_BhNd: Tensor,
+    k_BhMd: Tensor,
+    v_BhMe: Tensor,
+    *,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
     """Reference of `mmflatten.ops.softmax_attention`."""
     scale = q_BhNd.shape[-1] ** -0.5 if scale is None else scale
     logits = q_BhNd @ k_BhMd.transpose(-2, -1) * scale
@@ -22,13 +30,20 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
     return logits.softmax(dim=-1) @ v_BhMe
 
 
-def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.) -> Tensor:
+def kernel_product(
+    q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.0
+) -> Tensor:
     """Reference of `mmflatten.ops.kernel_product`."""
     return scale * torch.einsum('bhnd,bhmd,bhme->bhne', q_BhNd, k_BhMd, v_BhMe)
 
 
-def linear_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor, *, eps: float | Tensor = 1e-6,
-                            min_denominator: float | None = None) -> Tensor:
+def linear_attention_matrix(
+    q_BhNd: Tensor,
+    k_BhMd: Tensor,
+    *,
+    eps: float | Tensor = 1e-6,
+    min_denominator: float | None = None,
+) -> Tensor:
     """The implicit attention matrix of `mmflatten.ops.linear_attention`, `(B, h, N, M)`."""
     scores = q_BhNd @ k_BhMd.transpose(-2, -1)
     total = scores.sum(dim=-1, keepdim=True)
@@ -37,15 +52,24 @@ def linear_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor, *, eps: float | Tens
     return scores / (total + eps * k_BhMd.shape[-2])
 
 
-def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
-                     min_denominator: float | None = None, scale: float | Tensor = 1.,
-                     local_BhNe: Tensor | None = None, rotated_q_BhNd: Tensor | None = None,
-                     rotated_k_BhMd: Tensor | None = None) -> Tensor:
+def linear_attention(
+    q_BhNd: Tensor,
+    k_BhMd: Tensor,
+    v_BhMe: Tensor,
+    *,
+    eps: float | Tensor = 1e-6,
+    min_denominator: float | None = None,
+    scale: float | Tensor = 1.0,
+    local_BhNe: Tensor | None = None,
+    rotated_q_BhNd: Tensor | None = None,
+    rotated_k_BhMd: Tensor | None = None,
+) -> Tensor:
     """Reference of `mmflatten.ops.linear_attention`."""
     matrix = linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator)
     if rotated_q_BhNd is not None and rotated_k_BhMd is not None:
-        plain, rotated = (q @ k.transpose(-2, -1) for q, k in (
-            (q_BhNd, k_BhMd), (rotated_q_BhNd, rotated_k_BhMd)))
+        plain, rotated = (
+            q @ k.transpose(-2, -1) for q, k in ((q_BhNd, k_BhMd), (rotated_q_BhNd, rotated_k_BhMd))
+        )
         matrix = matrix * rotated / plain
     out_BhNe = scale * matrix @ v_BhMe
     return out_BhNe if local_BhNe is None else out_BhNe + local_BhNe
@@ -53,8 +77,12 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
 
 def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     """Reference of `mmflatten.ops.focused_map`."""
-    powered = x ** focusing_factor
-    return powered / powered.square().sum(-1, keepdim=True).sqrt() * x.square().sum(-1, keepdim=True).sqrt()
+    powered = x**focusing_factor
+    return (
+        powered
+        / powered.square().sum(-1, keepdim=True).sqrt()
+        * x.square().sum(-1, keepdim=True).sqrt()
+    )
 
 
 def efficient_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
@@ -72,27 +100,37 @@ def _unit(x: Tensor, dim: int = -1) -> Tensor:
 
 
 def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
-    """Reference of `mmflatten.ops.hydra_attention`: one head and one `(N, M)` matrix per channel."""
+    """Reference of `mmflatten.ops.hydra_attention`: one head and one `(N, M)` matrix per
+    channel.
+    """
     matrix_BCNM = _unit(q_BNC).transpose(1, 2)[..., None] * _unit(k_BMC).transpose(1, 2)[:, :, None]
     return (matrix_BCNM @ v_BMC.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
 
 
-def angular_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, own_BhNe: Tensor | None = None) -> Tensor:
+def angular_attention(
+    q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, own_BhNe: Tensor | None = None
+) -> Tensor:
     """Reference of `mmflatten.ops.angular_attention`."""
     scores = _unit(q_BhNd) @ _unit(k_BhMd).transpose(-2, -1) / torch.pi
     return _unit((v_BhMe if own_BhNe is None else own_BhNe) / 2 + scores @ v_BhMe)
 
 
-def cross_covariance_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, *,
-                               temperature: float | Tensor = 1.) -> Tensor:
-    """Reference of `mmflatten.ops.cross_covariance_attention`: every entry of the channel matrix."""
+def cross_covariance_attention(
+    q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, *, temperature: float | Tensor = 1.0
+) -> Tensor:
+    """Reference of `mmflatten.ops.cross_covariance_attention`: every entry of the channel
+    matrix.
+    """
     logits = torch.einsum('bhni,bhnj->bhij', _unit(q_BhNd, -2), _unit(k_BhNd, -2)) * temperature
     weights = logits.exp() / logits.exp().sum(-1, keepdim=True)
     return torch.einsum('bhij,bhnj->bhni', weights, v_BhNd)
 
 
-def cosformer_scores(q_BhNd: Tensor, k_BhMd: Tensor, q_shape: tuple[int, int], k_shape: tuple[int, int]) -> Tensor:
-    """Products of tokens under `mmflatten.ops.cosformer_map`, from the cosines of their distances, `(B, h, N, M)`.
+def cosformer_scores(
+    q_BhNd: Tensor, k_BhMd: Tensor, q_shape: tuple[int, int], k_shape: tuple[int, int]
+) -> Tensor:
+    """Products of tokens under `mmflatten.ops.cosformer_map`, from the cosines of their distances,
+    `(B, h, N, M)`.
 
     Prefix tokens are not supported.
     """
@@ -131,7 +169,9 @@ def dot_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
 
 
 def factorized_dot_attention(c_BhNd: Tensor, b_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Reference of `mmflatten.ops.factorized_dot_attention`, and of `conventional_dot_attention`."""
+    """Reference of `mmflatten.ops.factorized_dot_attention`, and of
+    `conventional_dot_attention`.
+    """
     return torch.einsum('bhnm,bhme->bhne', dot_attention_matrix(c_BhNd, b_BhMd), v_BhMe)
 
 
@@ -150,20 +190,33 @@ def conventional_gaussian_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tens
     return torch.einsum('bhnm,bhme->bhne', conventional_gaussian_matrix(q_BhNd, k_BhMd), v_BhMe)
 
 
-def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Tensor, *, bias_hnM: Tensor | None = None,
-                    mask: Tensor | None = None, scale: float | None = None) -> Tensor:
-    """Reference of `mmflatten.ops.focal_attention`: every query with every key, as often as it is listed.
+def focal_attention(
+    q_BhNd: Tensor,
+    k_BhSd: Tensor,
+    v_BhSe: Tensor,
+    keys_WM: Tensor,
+    *,
+    bias_hnM: Tensor | None = None,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Reference of `mmflatten.ops.focal_attention`: every query with every key, as often as it is
+    listed.
 
     A key listed with biases `b1` and `b2` has the weight `exp(q k * scale) (exp(b1) + exp(b2))`.
     """
     h, N, d = q_BhNd.shape[1:]
     W, M = keys_WM.shape
     n = N // W
-    scale = d ** -0.5 if scale is None else scale
+    scale = d**-0.5 if scale is None else scale
     factor_hnM = q_BhNd.new_ones(h, n, M) if bias_hnM is None else bias_hnM.exp()
-    allowed_WnM = torch.ones_like(keys_WM)[:, None].expand(W, n, M) if mask is None else mask.expand(W, n, M)
+    allowed_WnM = (
+        torch.ones_like(keys_WM)[:, None].expand(W, n, M) if mask is None else mask.expand(W, n, M)
+    )
     listed_WMS = F.one_hot(keys_WM, k_BhSd.shape[2]).to(q_BhNd.dtype)
-    factor_hNS = torch.einsum('hnm,wnm,wms->hwns', factor_hnM, allowed_WnM.to(q_BhNd.dtype), listed_WMS).flatten(1, 2)
+    factor_hNS = torch.einsum(
+        'hnm,wnm,wms->hwns', factor_hnM, allowed_WnM.to(q_BhNd.dtype), listed_WMS
+    ).flatten(1, 2)
     logits = q_BhNd @ k_BhSd.transpose(-2, -1) * scale
     weights = (logits - logits.amax(dim=-1, keepdim=True)).exp() * factor_hNS
     return weights / weights.sum(dim=-1, keepdim=True) @ v_BhSe
@@ -174,8 +227,10 @@ def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -
     zeros = left_BCHW.new_zeros(*left_BCHW.shape[:1], 2 * left_BCHW.shape[1], left_BCHW.shape[2])
     shifts = []
     for d in range(num_shifts):
-        columns = [torch.cat((left_BCHW[..., x], right_BCHW[..., x - d]), 1) if x >= d else zeros
-                   for x in range(left_BCHW.shape[-1])]
+        columns = [
+            torch.cat((left_BCHW[..., x], right_BCHW[..., x - d]), 1) if x >= d else zeros
+            for x in range(left_BCHW.shape[-1])
+        ]
         shifts.append(torch.stack(columns, -1))
     return torch.stack(shifts, 2)
 
@@ -183,4 +238,6 @@ def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -
 def soft_argmax_disparity(score_BDHW: Tensor) -> Tensor:
     """Reference of `mmflatten.ops.soft_argmax_disparity`."""
     weights = [score.exp() for score in (score_BDHW - score_BDHW.amax(1, keepdim=True)).unbind(1)]
-    return torch.stack([d * weight for d, weight in enumerate(weights)]).sum(0) / torch.stack(weights).sum(0)
+    return torch.stack([d * weight for d, weight in enumerate(weights)]).sum(0) / torch.stack(
+        weights
+    ).sum(0)

@@ -1,4 +1,5 @@
 """Resizing of positional tables to another map or window, and pooling of maps to a few cells."""
+
 from __future__ import annotations
 
 from functools import lru_cache
@@ -12,40 +13,54 @@ from mmflatten.ops.precision import no_autocast, upcast
 from mmflatten.ops.sizes import is_open, operand, same_size
 
 RESIZE_MODES = ('bilinear', 'bicubic', 'bicubic-antialias', 'bicubic-offset')
-_OFFSET = .1
+_OFFSET = 0.1
 
 
-def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str = 'bilinear') -> Tensor:
+def resize_grid(
+    table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str = 'bilinear'
+) -> Tensor:
     """Resize a table with one row per token of a map, `(1, H * W, C) -> (1, H' * W', C)`.
 
-    Where a bilinear gradient is computed, two products with small matrices resize. The gradient of PyTorch's operator
-    adds atomically on a GPU, which is slow and not deterministic.
+    Where a bilinear gradient is computed, two products with small matrices resize. The gradient of
+    PyTorch's operator adds atomically on a GPU, which is slow and not deterministic.
 
     Args:
         table_1NC: rows in row-major order of the map.
         size: `(H, W)` of the table.
         new_size: `(H', W')`.
-        mode: one of `RESIZE_MODES`: 'bilinear', 'bicubic', 'bicubic-antialias' (timm, and DINOv2 with registers) or
-            'bicubic-offset', DINOv2's rule without registers, which samples with the step `H / (H' + 0.1)`.
+        mode: one of `RESIZE_MODES`: 'bilinear', 'bicubic', 'bicubic-antialias' (timm, and DINOv2
+            with registers) or 'bicubic-offset', DINOv2's rule without registers, which samples with
+            the step `H / (H' + 0.1)`.
     """
     if same_size(size, new_size):
         return table_1NC
     if mode == 'bilinear' and torch.is_grad_enabled() and table_1NC.requires_grad:
-        table, = upcast(table_1NC)
+        (table,) = upcast(table_1NC)
         rows_HH, cols_WW = (_interpolation(*lengths, table) for lengths in zip(size, new_size))
         with no_autocast(table):
             grid_HWC = (rows_HH @ table.reshape(size[0], -1)).unflatten(1, (size[1], -1))
             return (cols_WW @ grid_HWC).flatten(0, 1)[None].to(table_1NC.dtype)
-    grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)  # channels last, which is interpolated without a copy
+    # channels last, which is interpolated without a copy
+    grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)
     kind, _, rule = mode.partition('-')
-    steps = [(new + _OFFSET) / old for new, old in zip(new_size, size)] if rule == 'offset' else None
-    grid = F.interpolate(grid, None if steps else new_size, steps, kind, align_corners=False,
-                         antialias=rule == 'antialias')
+    steps = (
+        [(new + _OFFSET) / old for new, old in zip(new_size, size)] if rule == 'offset' else None
+    )
+    grid = F.interpolate(
+        grid,
+        None if steps else new_size,
+        steps,
+        kind,
+        align_corners=False,
+        antialias=rule == 'antialias',
+    )
     return rearrange(grid, '1 C H W -> 1 (H W) C')
 
 
 def _interpolation(length: int, new_length: int, like: Tensor) -> Tensor:
-    """Weights of linear interpolation along an axis, `(new_length, length)`, which are kept outside of graphs."""
+    """Weights of linear interpolation along an axis, `(new_length, length)`, which are kept outside
+    of graphs.
+    """
     if torch.compiler.is_compiling():
         return _weights.__wrapped__(length, new_length, like.device, like.dtype)
     with torch.inference_mode(False):  # autograd does not save tensors of this mode
@@ -58,18 +73,23 @@ def _weights(length: int, new_length: int, device: torch.device, dtype: torch.dt
     return F.interpolate(unit[None], size=new_length, mode='linear')[0].t()
 
 
-def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new_window: tuple[int, int],
-                                  mode: str = 'bicubic') -> Tensor:
-    """Resize a table of relative offsets, `((2h-1)(2w-1), heads)`, from one window `(h, w)` to another."""
+def resize_relative_position_bias(
+    table_Lh: Tensor, window: tuple[int, int], new_window: tuple[int, int], mode: str = 'bicubic'
+) -> Tensor:
+    """Resize a table of relative offsets, `((2h-1)(2w-1), heads)`, from one window `(h, w)` to
+    another.
+    """
     size = (2 * window[0] - 1, 2 * window[1] - 1)
     new_size = (2 * new_window[0] - 1, 2 * new_window[1] - 1)
     return resize_grid(table_Lh[None], size, new_size, mode)[0]
 
 
 def pool_cells(x_BCHW: Tensor, side: int) -> Tensor:
-    """Average the map over a grid of `side x side` cells, `(B, C, side, side)`, as adaptive average pooling does.
+    """Average the map over a grid of `side x side` cells, `(B, C, side, side)`, as adaptive average
+    pooling does.
 
-    Adaptive pooling does not support symbolic sizes. They are pooled by two products with `cell_weights`.
+    Adaptive pooling does not support symbolic sizes. They are pooled by two products with
+    `cell_weights`.
     """
     if not is_open(*x_BCHW.shape[-2:]):
         return F.adaptive_avg_pool2d(x_BCHW, (side, side))

@@ -1,4 +1,5 @@
 """Rotary position embedding of sequences and maps."""
+
 from __future__ import annotations
 
 from math import pi
@@ -11,31 +12,45 @@ from mmflatten.ops.precision import upcast
 
 
 def rotary_1d(x: Tensor) -> Tensor:
-    """Rotate pairs of adjacent channels by the position of the token, `(..., N, w) -> (..., N, w)` with an even `w`.
+    """Rotate pairs of adjacent channels by the position of the token, `(..., N, w) -> (..., N, w)`
+    with an even `w`.
 
-    The angles are `n theta_j`, `theta_j = 10000 ** (-j / (w / 2 - 1))`. Computed in float32 or wider.
+    The angles are `n theta_j`, `theta_j = 10000 ** (-j / (w / 2 - 1))`. Computed in float32 or
+    wider.
     """
     x = upcast(x)[0]
     number = x.shape[-1] // 2
     steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(number - 1, 1)
-    return _rotate(x, torch.arange(x.shape[-2], device=x.device, dtype=x.dtype)[:, None] * 10000 ** -steps)
+    return _rotate(
+        x, torch.arange(x.shape[-2], device=x.device, dtype=x.dtype)[:, None] * 10000**-steps
+    )
 
 
-def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = True,
-              span: tuple[int, int] | None = None) -> Tensor:
-    """Rotate pairs of adjacent channels by the row (first half of the channels) and the column (second half).
+def rotary_2d(
+    x: Tensor,
+    hw_shape: tuple[int, int],
+    *,
+    last_frequency: bool = True,
+    span: tuple[int, int] | None = None,
+) -> Tensor:
+    """Rotate pairs of adjacent channels by the row (first half of the channels) and the column
+    (second half).
 
-    A pair `(a, b)` becomes `(a cos - b sin, b cos + a sin)` with the angle `y theta_j` or `x theta_j`, where `theta_j`
-    decreases geometrically from 1 towards 1 / 10000. Products of two rotated tokens depend on the offset between them.
-    Computed in float32 or wider, for maps of any size.
+    A pair `(a, b)` becomes `(a cos - b sin, b cos + a sin)` with the angle `y theta_j` or
+    `x theta_j`, where `theta_j` decreases geometrically from 1 towards 1 / 10000. Products of two
+    rotated tokens depend on the offset between them. Computed in float32 or wider, for maps of any
+    size.
 
     Args:
-        x: tokens `(..., N, w)`, of which the last `H * W` are the map; prefix tokens are not rotated.
+        x: tokens `(..., N, w)`, of which the last `H * W` are the map; prefix tokens are not
+            rotated.
         hw_shape: `(H, W)`.
-        last_frequency: if True, `theta_j = 10000 ** (-j / (w / 4 - 1))` ends at 1 / 10000, as in RALA, MALA and their
-            successors (per head). If False, `theta_j = 10000 ** (-j / (w / 4))` ends one step earlier, as in MILA (over
-            all channels).
-        span: rows and columns over which the positions are spread evenly, `y * span[0] / H`; None for `(H, W)` itself.
+        last_frequency: if True, `theta_j = 10000 ** (-j / (w / 4 - 1))` ends at 1 / 10000, as in
+            RALA, MALA and their successors (per head). If False,
+            `theta_j = 10000 ** (-j / (w / 4))` ends one step earlier, as in MILA (over all
+            channels).
+        span: rows and columns over which the positions are spread evenly, `y * span[0] / H`; None
+            for `(H, W)` itself.
 
     Raises:
         ValueError: `w` is not a multiple of 4.
@@ -45,24 +60,33 @@ def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = Tr
         raise ValueError(f'x: expected a width divisible by 4, got {width}.')
     (H, W), number = hw_shape, width // 4
     x = upcast(x)[0]
-    steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(number - 1 if last_frequency else number, 1)
-    theta = 10000 ** -steps
-    rows, cols = (torch.arange(side, device=x.device, dtype=x.dtype)[:, None] *
-                  (theta if span is None else theta * (span[axis] / side)) for axis, side in enumerate((H, W)))
-    angles = torch.cat((rows[:, None].expand(H, W, number), cols.expand(H, W, number)), dim=-1).flatten(0, 1)
+    steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(
+        number - 1 if last_frequency else number, 1
+    )
+    theta = 10000**-steps
+    rows, cols = (
+        torch.arange(side, device=x.device, dtype=x.dtype)[:, None]
+        * (theta if span is None else theta * (span[axis] / side))
+        for axis, side in enumerate((H, W))
+    )
+    angles = torch.cat(
+        (rows[:, None].expand(H, W, number), cols.expand(H, W, number)), dim=-1
+    ).flatten(0, 1)
     return _rotate(x, F.pad(angles, (0, 0, x.shape[-2] - H * W, 0)))
 
 
 def rotary_normalized(x_BNC: Tensor, hw_shape: tuple[int, int], periods_p: Tensor) -> Tensor:
-    """Rotate channels of every head by the row and the column, which run from -1 to 1 over the map, whatever its size.
+    """Rotate channels of every head by the row and the column, which run from -1 to 1 over the map,
+    whatever its size.
 
-    In a head of `d = 4 p` channels, channel `j < 2 p` and channel `j + 2 p` are the pair that is rotated by the angle
-    `2 pi y / periods[j]` for `j < p`, and by `2 pi x / periods[j - p]` from then on. Centres of patches are at
-    `y = (2 i + 1) / H - 1`. Computed in float32 or wider, returned in the type of the input. Source: DINOv3 (Simeoni et
-    al., 2025) and its code.
+    In a head of `d = 4 p` channels, channel `j < 2 p` and channel `j + 2 p` are the pair that is
+    rotated by the angle `2 pi y / periods[j]` for `j < p`, and by `2 pi x / periods[j - p]` from
+    then on. Centres of patches are at `y = (2 i + 1) / H - 1`. Computed in float32 or wider,
+    returned in the type of the input. Source: DINOv3 (Simeoni et al., 2025) and its code.
 
     Args:
-        x_BNC: queries or keys of all heads; the last `H * W` tokens are the map, prefix tokens are not rotated.
+        x_BNC: queries or keys of all heads; the last `H * W` tokens are the map, prefix tokens are
+            not rotated.
         hw_shape: `(H, W)`.
         periods_p: periods in units of half the map.
 
@@ -71,12 +95,21 @@ def rotary_normalized(x_BNC: Tensor, hw_shape: tuple[int, int], periods_p: Tenso
     """
     width = 4 * len(periods_p)
     if x_BNC.shape[-1] % width:
-        raise ValueError(f'x: expected a multiple of {width} channels, 4 for each period, got {x_BNC.shape[-1]}.')
+        raise ValueError(
+            f'x: expected a multiple of {width} channels, 4 for each period, got {x_BNC.shape[-1]}.'
+        )
     x, periods_p = upcast(x_BNC.unflatten(-1, (-1, width)), periods_p)
-    rows, cols = (2 * pi * ((torch.arange(side, device=x.device, dtype=x.dtype) + .5) / side * 2 - 1)[:, None]
-                  / periods_p for side in hw_shape)
+    rows, cols = (
+        2
+        * pi
+        * ((torch.arange(side, device=x.device, dtype=x.dtype) + 0.5) / side * 2 - 1)[:, None]
+        / periods_p
+        for side in hw_shape
+    )
     H, W = hw_shape
-    angles = torch.cat((rows[:, None].expand(H, W, -1), cols.expand(H, W, -1)), dim=-1).flatten(0, 1)
+    angles = torch.cat((rows[:, None].expand(H, W, -1), cols.expand(H, W, -1)), dim=-1).flatten(
+        0, 1
+    )
     angles = F.pad(angles, (0, 0, x.shape[1] - H * W, 0))[:, None]
     cos, sin, (a, b) = angles.cos(), angles.sin(), x.chunk(2, dim=-1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(2).to(x_BNC.dtype)

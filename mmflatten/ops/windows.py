@@ -1,4 +1,5 @@
 """Windows of a token map."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -10,12 +11,14 @@ from torch import Tensor
 
 from mmflatten.ops.sizes import contiguous, is_open, operand, same_size
 
-# Distances by which a map is rolled along rows and columns: integers, or tensors for symbolic sizes.
+# Distances by which a map is rolled along rows and columns: integers, or tensors for symbolic
+# sizes.
 Shift = tuple[Any, Any]
 
 
 def window_partition(x: Tensor, window_size: tuple[int, int]) -> Tensor:
-    """Split a map into windows, `(B, H, W, ...) -> (B * nW, h * w, ...)`, windows and tokens in row-major order.
+    """Split a map into windows, `(B, H, W, ...) -> (B * nW, h * w, ...)`, windows and tokens in
+    row-major order.
 
     `H` and `W` must be multiples of the window `(h, w)`. Copies once.
     """
@@ -24,11 +27,21 @@ def window_partition(x: Tensor, window_size: tuple[int, int]) -> Tensor:
     return contiguous(x).flatten(3, 4).flatten(0, 2)
 
 
-def window_reverse(windows: Tensor, window_size: tuple[int, int], map_size: tuple[int, int]) -> Tensor:
-    """Inverse of `window_partition`, `(B * nW, h * w, ...) -> (B, H, W, ...)` for `map_size = (H, W)`."""
+def window_reverse(
+    windows: Tensor, window_size: tuple[int, int], map_size: tuple[int, int]
+) -> Tensor:
+    """Inverse of `window_partition`, `(B * nW, h * w, ...) -> (B, H, W, ...)` for
+    `map_size = (H, W)`.
+    """
     h, w = window_size
-    x = rearrange(windows, '(B rows cols) (h w) ... -> B rows h cols w ...', rows=map_size[0] // h,
-                  cols=map_size[1] // w, h=h, w=w)
+    x = rearrange(
+        windows,
+        '(B rows cols) (h w) ... -> B rows h cols w ...',
+        rows=map_size[0] // h,
+        cols=map_size[1] // w,
+        h=h,
+        w=w,
+    )
     return contiguous(x).flatten(3, 4).flatten(1, 2)
 
 
@@ -39,7 +52,9 @@ def pad_and_roll(x_BHWC: Tensor, map_size: tuple[int, int], shift: Shift | None 
     """
     H, W = x_BHWC.shape[1:3]
     if not same_size((H, W), map_size):
-        x_BHWC = F.pad(x_BHWC, (0, 0) * (x_BHWC.dim() - 3) + (0, map_size[1] - W, 0, map_size[0] - H))
+        x_BHWC = F.pad(
+            x_BHWC, (0, 0) * (x_BHWC.dim() - 3) + (0, map_size[1] - W, 0, map_size[0] - H)
+        )
     return x_BHWC if shift is None else _roll_and_crop(x_BHWC, (-shift[0], -shift[1]), map_size)
 
 
@@ -51,7 +66,7 @@ def roll_and_crop(x_BHWC: Tensor, hw_shape: tuple[int, int], shift: Shift | None
 def _roll_and_crop(x_BHWC: Tensor, shift: Shift, size: tuple[int, int]) -> Tensor:
     if not is_open(*size):
         x_BHWC = x_BHWC.roll(shift, dims=(1, 2)) if any(shift) else x_BHWC
-        return x_BHWC[:, :size[0], :size[1]]
+        return x_BHWC[:, : size[0], : size[1]]
     for dim, (distance, length) in enumerate(zip(shift, size), 1):
         position = torch.arange(length, device=x_BHWC.device)
         x_BHWC = x_BHWC.index_select(dim, (position - distance) % operand(x_BHWC.shape[dim]))
@@ -63,9 +78,11 @@ def _shift_regions(length: int, window: int, shift: int | Tensor, device: torch.
     return (position >= length - window).int() + (position >= length - shift).int()
 
 
-def shifted_window_mask(map_size: tuple[int, int], window_size: tuple[int, int], shift: Shift,
-                        device: torch.device) -> Tensor:
-    """Mask of the keys that each query of a rolled map may attend to: its neighbours before the roll.
+def shifted_window_mask(
+    map_size: tuple[int, int], window_size: tuple[int, int], shift: Shift, device: torch.device
+) -> Tensor:
+    """Mask of the keys that each query of a rolled map may attend to: its neighbours before the
+    roll.
 
     Source: Swin Transformer, sec. 3.2, fig. 4.
 
@@ -84,13 +101,21 @@ def shifted_window_mask(map_size: tuple[int, int], window_size: tuple[int, int],
     return regions[:, :, None] == regions[:, None, :]
 
 
-def padded_window_mask(hw_shape: tuple[int, int], map_size: tuple[int, int], window_size: tuple[int, int],
-                       shift: Shift, device: torch.device) -> Tensor:
-    """Mask of the keys of each window that are not padding, on a map padded to `map_size` and rolled.
+def padded_window_mask(
+    hw_shape: tuple[int, int],
+    map_size: tuple[int, int],
+    window_size: tuple[int, int],
+    shift: Shift,
+    device: torch.device,
+) -> Tensor:
+    """Mask of the keys of each window that are not padding, on a map padded to `map_size` and
+    rolled.
 
     Returns:
         Boolean `(nW, 1, h * w)`, False for padding.
     """
-    rows, cols = ((torch.arange(length, device=device) + distance) % operand(length) < real
-                  for length, distance, real in zip(map_size, shift, hw_shape))
+    rows, cols = (
+        (torch.arange(length, device=device) + distance) % operand(length) < real
+        for length, distance, real in zip(map_size, shift, hw_shape)
+    )
     return window_partition((rows[:, None] & cols)[None], window_size)[:, None]

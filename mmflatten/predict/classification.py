@@ -1,4 +1,5 @@
 """Predicted classes as a CSV file."""
+
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ TOP = 5  # classes listed for each image
 
 
 class Writer(results.Writer):
-    """`classes.csv`, one line per image: file, then class and score of the five most probable classes."""
+    """`classes.csv`, one line per image: file, then class and score of the five most probable
+    classes.
+    """
 
     table = 'classes.csv'
     rows_file = 'classes.part.csv'

@@ -1,4 +1,5 @@
 """Predicted boxes and masks as COCO JSON."""
+
 import json
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from mmflatten.predict.inputs import Input
 class Writer(results.Writer):
     """`predictions.json`, a COCO data set: `images`, `categories`, `annotations`.
 
-    Annotations have `bbox` (x, y, width, height in pixels), `score` and, for masks, run-length `segmentation`. A row of
-    `predictions.part.jsonl` is one image with its annotations.
+    Annotations have `bbox` (x, y, width, height in pixels), `score` and, for masks, run-length
+    `segmentation`. A row of `predictions.part.jsonl` is one image with its annotations.
     """
 
     table = 'predictions.json'
@@ -24,14 +25,17 @@ class Writer(results.Writer):
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         instances = sample.pred_instances.cpu()
         instances = instances[instances.scores >= self.score]
-        columns = zip(instances.bboxes.tolist(), instances.scores.tolist(), instances.labels.tolist())
+        columns = zip(
+            instances.bboxes.tolist(), instances.scores.tolist(), instances.labels.tolist()
+        )
         records = [
             dict(category_id=label, bbox=[x1, y1, x2 - x1, y2 - y1], score=score)
             for (x1, y1, x2, y2), score, label in columns
         ]
         if 'masks' in instances:
             for record, mask in zip(records, run_lengths(instances.masks)):
-                record['segmentation'] = {**mask, 'counts': mask['counts'].decode()}  # JSON has no bytes
+                # JSON has no bytes
+                record['segmentation'] = {**mask, 'counts': mask['counts'].decode()}
         height, width = pixels.shape[:2]
         image = dict(id=self.rows.count, file_name=item.source, height=height, width=width)
         if item.video:

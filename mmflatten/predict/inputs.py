@@ -1,4 +1,7 @@
-"""Inputs of a prediction: images, folders, globs, videos, streams and lists of them, or pairs for stereo."""
+"""Inputs of a prediction: images, folders, globs, videos, streams and lists of them, or pairs for
+stereo.
+"""
+
 import glob
 import os
 import re
@@ -43,26 +46,33 @@ class Input:
 class Inputs:
     """Inputs of a command line, in order. Videos are read during iteration.
 
-    `failures` has an error for each word that names nothing to predict, and later for each video that has fewer frames
-    than its header states.
+    `failures` has an error for each word that names nothing to predict, and later for each video
+    that has fewer frames than its header states.
 
     Args:
-        words: files, folders (images directly inside, sorted by name, without hidden files), globs, videos, addresses
-            of streams and numbers of cameras. `-` reads one input per line from the standard input.
-        pairs: stereo pairs from two images, or from two folders. Images of two folders are paired by name if any
-            names match, otherwise by order.
+        words: files, folders (images directly inside, sorted by name, without hidden files), globs,
+            videos, addresses of streams and numbers of cameras. `-` reads one input per line from
+            the standard input.
+        pairs: stereo pairs from two images, or from two folders. Images of two folders are paired
+            by name if any names match, otherwise by order.
         frames: maximum number of frames of each video, stream or camera.
 
     Raises:
         FileNotFoundError: none of the inputs exists.
-        ValueError: no input can be used. The error is that of the first one: a folder has no images, a file type is
-            unknown, a video has no frames. Or images are not paired.
+        ValueError: no input can be used. The error is that of the first one: a folder has no
+            images, a file type is unknown, a video has no frames. Or images are not paired.
     """
 
-    def __init__(self, words: Iterable[str], pairs: bool = False, frames: int | None = None) -> None:
+    def __init__(
+        self, words: Iterable[str], pairs: bool = False, frames: int | None = None
+    ) -> None:
         self._limit = frames
         self.failures: list[Exception] = []
-        lines = (line for word in words for line in (map(str.strip, sys.stdin) if word == '-' else [word]))
+        lines = (
+            line
+            for word in words
+            for line in (map(str.strip, sys.stdin) if word == '-' else [word])
+        )
         words = [line for line in lines if line]
         if not words:
             raise ValueError('INPUT: expected an image, a folder, a glob or a video, got nothing.')
@@ -107,15 +117,22 @@ class Inputs:
             for number, (frame, rate) in enumerate(islice(_read_frames(file), self._limit), 1):
                 yield Input(_unique(f'{name}_{number - 1:06d}', used), source, frame, (name, rate))
             if number < min(frames, self._limit or frames):
-                self.failures.append(ValueError(f'{source}: video ends after frame {number} of {frames}. The file may '
-                                                'be damaged.'))
+                self.failures.append(
+                    ValueError(
+                        f'{source}: video ends after frame {number} of {frames}. The file may '
+                        'be damaged.'
+                    )
+                )
 
     def require_outside(self, folders: Iterable[Path]) -> None:
         """Raise ValueError if an input is in a folder whose files will be replaced."""
         written = [folder.resolve() for folder in folders]
         for path in chain.from_iterable(self._items):
-            if Path(os.path.realpath(path)).parent in written:  # `resolve` fails for a link to itself
-                raise ValueError(f'INPUT: must not be in a folder of results, got {path}. Use another --out.')
+            # `resolve` fails for a link to itself
+            if Path(os.path.realpath(path)).parent in written:
+                raise ValueError(
+                    f'INPUT: must not be in a folder of results, got {path}. Use another --out.'
+                )
 
 
 def _expand(word: str) -> list[str]:
@@ -126,16 +143,26 @@ def _expand(word: str) -> list[str]:
     if path.is_dir():
         files = list(map(str, images_in(path, IMAGE_SUFFIXES)))
         if others := images_in(path, OTHER_IMAGES):
-            print_progress(f'INPUT {word}: left out {len(others)} images of other types '
-                           f'({shorten([*map(str, others)], 3)}). Convert them, or rename .jfif and .jpe to .jpg.')
+            print_progress(
+                f'INPUT {word}: left out {len(others)} images of other types'
+                f' ({shorten([*map(str, others)], 3)}). Convert them, or rename .jfif and .jpe to'
+                ' .jpg.'
+            )
         if not files:
-            raise ValueError(f'INPUT: the folder has no images, got {word}. Expected {", ".join(IMAGE_SUFFIXES)}.')
+            raise ValueError(
+                f'INPUT: the folder has no images, got {word}. Expected'
+                f' {", ".join(IMAGE_SUFFIXES)}.'
+            )
         return files
     if path.is_file():
         if path.suffix.lower() not in SUFFIXES:
-            raise ValueError(f'INPUT: unknown file type, got {word}. Expected {", ".join(SUFFIXES)}.')
+            raise ValueError(
+                f'INPUT: unknown file type, got {word}. Expected {", ".join(SUFFIXES)}.'
+            )
         return [word]
-    files = sorted(name for name in glob.glob(word, recursive=True) if Path(name).suffix.lower() in SUFFIXES)
+    files = sorted(
+        name for name in glob.glob(word, recursive=True) if Path(name).suffix.lower() in SUFFIXES
+    )
     if not files:
         problem = 'matches no image or video' if glob.has_magic(word) else 'does not exist'
         raise FileNotFoundError(f'INPUT: {problem}, got {word}. Check the path.')
@@ -144,22 +171,34 @@ def _expand(word: str) -> list[str]:
 
 def _pairs(words: list[str]) -> list[tuple[str, str]]:
     if len(words) != 2:
-        raise ValueError(f'INPUT: expected a left and a right input for stereo, got {len(words)} ({", ".join(words)}).')
+        raise ValueError(
+            f'INPUT: expected a left and a right input for stereo, got {len(words)}'
+            f' ({", ".join(words)}).'
+        )
     left, right = map(_expand, words)
     videos = [path for path in (*left, *right) if _is_video(path)]
     if videos:
-        raise ValueError(f'INPUT: expected images for stereo, got videos ({shorten(videos, 3)}). '
-                         'Save the frames as images.')
+        raise ValueError(
+            f'INPUT: expected images for stereo, got videos ({shorten(videos, 3)}). '
+            'Save the frames as images.'
+        )
     lefts, rights = (Counter(Path(path).stem for path in side) for side in (left, right))
     if lefts & rights:
         left, right = (sorted(side, key=lambda path: Path(path).stem) for side in (left, right))
-        unpaired = [f'{word} lacks {shorten(sorted(missing), 3)}' for word, missing in (
-            (words[0], rights - lefts), (words[1], lefts - rights)) if missing]
+        unpaired = [
+            f'{word} lacks {shorten(sorted(missing), 3)}'
+            for word, missing in ((words[0], rights - lefts), (words[1], lefts - rights))
+            if missing
+        ]
         if unpaired:
-            raise ValueError(f'INPUT: left and right images must have the same names, got {"; ".join(unpaired)}.')
+            raise ValueError(
+                f'INPUT: left and right images must have the same names, got {"; ".join(unpaired)}.'
+            )
     if len(left) != len(right):
-        raise ValueError(f'INPUT: expected as many left as right images, got {len(left)} in {words[0]} and '
-                         f'{len(right)} in {words[1]}.')
+        raise ValueError(
+            f'INPUT: expected as many left as right images, got {len(left)} in {words[0]} and '
+            f'{len(right)} in {words[1]}.'
+        )
     return list(zip(left, right))
 
 
@@ -168,7 +207,9 @@ def _is_video(path: str) -> bool:
 
 
 def is_stream(word: str) -> bool:
-    """Return True for an address of a stream, such as `rtsp://...`, and for the number of a camera."""
+    """Return True for an address of a stream, such as `rtsp://...`, and for the number of a
+    camera.
+    """
     return word.partition('://')[0].lower() in STREAMS if '://' in word else _is_camera(word)
 
 
@@ -179,7 +220,11 @@ def _is_camera(word: str) -> bool:
 def _stem(path: str) -> str:
     if _is_camera(path):
         return f'camera_{path}'
-    return Path(urlsplit(path).path).stem or urlsplit(path).hostname or 'stream' if is_stream(path) else Path(path).stem
+    return (
+        Path(urlsplit(path).path).stem or urlsplit(path).hostname or 'stream'
+        if is_stream(path)
+        else Path(path).stem
+    )
 
 
 def _without_password(path: str) -> str:
@@ -201,8 +246,10 @@ def _count_frames(path: str) -> int:
             readable = video.read()[0]
             video.release()
         if not readable:
-            raise ValueError(f'stream: no frame can be read, got {_without_password(path)}. Check the address or the '
-                             'number of the camera.')
+            raise ValueError(
+                f'stream: no frame can be read, got {_without_password(path)}. Check the address or'
+                ' the number of the camera.'
+            )
         return 1
     if (problem := problem_of(path, sys.maxsize)) is not None:
         raise ValueError(f'video: {path} {problem}.')
@@ -210,12 +257,17 @@ def _count_frames(path: str) -> int:
     count, readable = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.read()[0]
     video.release()
     if not readable:
-        raise ValueError(f'video: no frame can be read, got {path}. The file may be damaged or use an unknown codec.')
+        raise ValueError(
+            f'video: no frame can be read, got {path}. The file may be damaged or use an unknown'
+            ' codec.'
+        )
     return max(count, 1)
 
 
 def _unique(stem: str, used: dict[str, int]) -> str:
-    """Return the stem, with a number if it is in use. `used` counts the uses of each name, 0 for a reserved stem."""
+    """Return the stem, with a number if it is in use. `used` counts the uses of each name, 0 for a
+    reserved stem.
+    """
     used[stem] = used.get(stem, 0) + 1
     if used[stem] == 1:
         return stem
@@ -228,7 +280,7 @@ def _unique(stem: str, used: dict[str, int]) -> str:
 def _read_frames(path: str) -> Iterator[tuple[np.ndarray, float]]:
     """Yield the RGB pixels of each frame with the frames per second."""
     video = _open(path)
-    rate = video.get(cv2.CAP_PROP_FPS) or 25.
+    rate = video.get(cv2.CAP_PROP_FPS) or 25.0
     try:
         while (read := video.read())[0]:
             yield np.ascontiguousarray(read[1][..., ::-1]), rate

@@ -1,4 +1,5 @@
 """Models by the name of their config, for the configs included in the package."""
+
 import fnmatch
 from pathlib import Path
 
@@ -15,12 +16,16 @@ def list_models(pattern: str = '*', task: str | None = None) -> list[str]:
 
     Args:
         pattern: a glob, such as `*swin-t*`.
-        task: classification, detection, segmentation or stereo. Others raise ValueError; None means all.
+        task: classification, detection, segmentation or stereo. Others raise ValueError; None means
+            all.
     """
     if task is not None and task not in tasks():
         raise ValueError(f'task: expected one of {", ".join(tasks())}, got {task}.')
-    return sorted(name for name, entry in library().items()
-                  if fnmatch.fnmatch(name, pattern) and task in (None, entry['Metadata']['Task']))
+    return sorted(
+        name
+        for name, entry in library().items()
+        if fnmatch.fnmatch(name, pattern) and task in (None, entry['Metadata']['Task'])
+    )
 
 
 def get_model(name: str, pretrained: str | Path | None = None, **options: object) -> nn.Module:
@@ -28,7 +33,8 @@ def get_model(name: str, pretrained: str | Path | None = None, **options: object
 
     Args:
         pretrained: checkpoint, whose keys must all match. None means random weights.
-        options: fields of the config's `model` to replace, with dots for nested ones: `{'backbone.drop_path_rate': 0}`.
+        options: fields of the config's `model` to replace, with dots for nested ones:
+            `{'backbone.drop_path_rate': 0}`.
 
     Raises:
         FileNotFoundError: the model is unknown.

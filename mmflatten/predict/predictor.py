@@ -1,4 +1,5 @@
 """Predictions of a trained model for any image."""
+
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -30,10 +31,11 @@ class PredictionError(ValueError):
 
 
 class Predictor:
-    """OpenMMLab's inferencer of the task with strict, safe loading. Predictions equal those of `mmflatten test`.
+    """OpenMMLab's inferencer of the task with strict, safe loading. Predictions equal those of
+    `mmflatten test`.
 
-        predictor = Predictor('configs/digits/retinanet_flatten-swin-nano_fpn_digits.py', 'epoch_15.pth')
-        predictor('scene.png').pred_instances.bboxes
+        predictor = Predictor('configs/digits/retinanet_flatten-swin-nano_fpn_digits.py',
+        'epoch_15.pth') predictor('scene.png').pred_instances.bboxes
 
     Args:
         config: a file or a loaded config.
@@ -51,15 +53,22 @@ class Predictor:
         ValueError: the classes of the checkpoint differ from those of the config.
     """
 
-    def __init__(self, config: str | Path | Config, checkpoint: str | Path, device: str | None = None) -> None:
+    def __init__(
+        self, config: str | Path | Config, checkpoint: str | Path, device: str | None = None
+    ) -> None:
         self.cfg = copy.deepcopy(config) if isinstance(config, Config) else load_config(str(config))
         require_parts(self.cfg, 'model', 'test_dataloader')
         self.spec, self.device = task_of(self.cfg), check_device(device)
         self.task, self.scope = self.spec.name, self.spec.scope
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
-        require_same(trained_classes(content), metainfo.get('classes'), f'checkpoint {checkpoint}', 'the config',
-                     'Use the config of the training.')
+        require_same(
+            trained_classes(content),
+            metainfo.get('classes'),
+            f'checkpoint {checkpoint}',
+            'the config',
+            'Use the config of the training.',
+        )
         # Otherwise the scope of an earlier predictor for another library remains.
         with quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), None, self.device)
@@ -69,23 +78,28 @@ class Predictor:
         self.model.dataset_meta = self.metainfo = metainfo
 
     def __call__(self, image: Image) -> BaseDataElement:
-        """Predict one image, as `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity` of a data sample.
+        """Predict one image, as `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity`
+        of a data sample.
 
         Raises PredictionError if the image cannot be read or used.
         """
-        sample, = self._predict_batch([image])
+        (sample,) = self._predict_batch([image])
         if isinstance(sample, PredictionError):
             raise sample
         return sample
 
-    def predict(self, images: Iterable[Image], batch_size: int = 1) -> Iterator[BaseDataElement | PredictionError]:
+    def predict(
+        self, images: Iterable[Image], batch_size: int = 1
+    ) -> Iterator[BaseDataElement | PredictionError]:
         """Predict images in order. A failed image yields its error in place of a data sample."""
         images = iter(images)
         while batch := list(islice(images, batch_size)):
             yield from self._predict_batch(batch)
 
     def prepare(self, image: Image) -> dict:
-        """Return the arguments of the model's `forward`: normalised, padded `inputs`, and `data_samples`."""
+        """Return the arguments of the model's `forward`: normalised, padded `inputs`, and
+        `data_samples`.
+        """
         try:
             return self.model.data_preprocessor(self._preprocess([image]), False)
         except Exception as error:
@@ -109,7 +123,9 @@ class Predictor:
             return [_failure(images[0], error)]
 
     def _preprocess(self, images: Sequence[Image]) -> Any:
-        """Run the pipeline on paths as `str` and pixels in BGR, as the inferencers of the libraries expect."""
+        """Run the pipeline on paths as `str` and pixels in BGR, as the inferencers of the libraries
+        expect.
+        """
         if self.spec.pairs:
             images = [(_readable(left), _readable(right)) for left, right in images]
         else:
@@ -119,13 +135,17 @@ class Predictor:
 
 
 def check_device(device: str | None) -> str:
-    """Return the name of the device, by default a GPU if available. Raises ValueError if PyTorch cannot use it."""
+    """Return the name of the device, by default a GPU if available. Raises ValueError if PyTorch
+    cannot use it.
+    """
     default = 'cuda' if torch.cuda.is_available() else 'cpu'
     try:
         torch.empty(0, device=device or default)
     except (RuntimeError, AssertionError) as error:
         problem = str(error).splitlines()[0]
-        raise ValueError(f'device: not available ({problem}), got {device}. Use {default}.') from error
+        raise ValueError(
+            f'device: not available ({problem}), got {device}. Use {default}.'
+        ) from error
     return device or default
 
 
@@ -137,8 +157,10 @@ def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
             raise PredictionError(f'{image} {problem}. Check the path.')
         return absolute_name(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise PredictionError('image: expected an RGB array of shape (height, width, 3) and dtype uint8, got shape '
-                              f'{image.shape} and dtype {image.dtype}.')
+        raise PredictionError(
+            'image: expected an RGB array of shape (height, width, 3) and dtype uint8, got shape '
+            f'{image.shape} and dtype {image.dtype}.'
+        )
     return np.ascontiguousarray(image[..., ::-1])
 
 
@@ -147,7 +169,9 @@ def _failure(image: Image, error: Exception) -> PredictionError:
     if isinstance(error, PredictionError):
         return error
     parts = image if isinstance(image, (list, tuple)) else [image]
-    names = [f'image of {part.shape}' if isinstance(part, np.ndarray) else str(part) for part in parts]
+    names = [
+        f'image of {part.shape}' if isinstance(part, np.ndarray) else str(part) for part in parts
+    ]
     text = error_text(error)
     reason = text if is_ours(error) else f'{type(error).__name__}: {text}'
     if isinstance(image, (str, Path)) and '://' not in str(image):

@@ -1,4 +1,5 @@
 """Result files: drawings, and the files of the task."""
+
 import os
 import tempfile
 from collections.abc import Sequence
@@ -25,10 +26,12 @@ DRAWN_PIXELS = 40_000_000  # matplotlib takes more than 100 bytes for each
 
 
 class ResultFolder:
-    """Folder of predictions: `drawings/NAME.png` or, for a video, `drawings/NAME.mp4`, and the files of the `Writer`.
+    """Folder of predictions: `drawings/NAME.png` or, for a video, `drawings/NAME.mp4`, and the
+    files of the `Writer`.
 
-    Use it as a context manager, which one process at a time can enter for a folder. The table of an earlier run is
-    replaced on exit, also after an error. Instances with a score below `score` are skipped in drawings and data.
+    Use it as a context manager, which one process at a time can enter for a folder. The table of an
+    earlier run is replaced on exit, also after an error. Instances with a score below `score` are
+    skipped in drawings and data.
 
     Attributes:
         failures: after the exit, a line for each table or video that could not be written.
@@ -66,14 +69,17 @@ class ResultFolder:
 
     @staticmethod
     def replaced(folder: Path, task: Task) -> list[Path]:
-        """Return the subfolders for files of single images, in which earlier files of the same name are replaced."""
+        """Return the subfolders for files of single images, in which earlier files of the same name
+        are replaced.
+        """
         return [folder / name for name in ('drawings', *task.part('predict').Writer.folders)]
 
     def add(self, item: Input, sample: BaseDataElement) -> dict:
         """Save and draw one prediction. Returns it as plain numbers, with maps as file names.
 
-        Raises PredictionError if a file of the image cannot be written, the image has more than `DRAWN_PIXELS`, or the
-        task's visualizer cannot draw the prediction. The other files of the image are written nevertheless.
+        Raises PredictionError if a file of the image cannot be written, the image has more than
+        `DRAWN_PIXELS`, or the task's visualizer cannot draw the prediction. The other files of the
+        image are written nevertheless.
         """
         left = item.image[0] if isinstance(item.image, tuple) else item.image
         record: dict = {}
@@ -101,7 +107,9 @@ class ResultFolder:
     def _draw(self, item: Input, pixels: np.ndarray, sample: BaseDataElement) -> None:
         height, width = pixels.shape[:2]
         if height * width > DRAWN_PIXELS:
-            raise ValueError(f'expected at most {DRAWN_PIXELS // 10**6} million pixels, got {width} x {height}')
+            raise ValueError(
+                f'expected at most {DRAWN_PIXELS // 10**6} million pixels, got {width} x {height}'
+            )
         draw = partial(draw_sample, self._visualizer, pixels, sample, score=self.score, truth=False)
         if item.video is None:
             with whole_file(self._drawings / f'{item.name}.png') as file:
@@ -148,7 +156,8 @@ class Writer:
         self.rows = Rows(folder / self.rows_file)
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
-        """Add the prediction for `pixels` (H, W, 3) and return it as plain numbers, with maps as file names.
+        """Add the prediction for `pixels` (H, W, 3) and return it as plain numbers, with maps as
+        file names.
 
         Raises OSError if a file cannot be written.
         """
@@ -158,7 +167,8 @@ class Writer:
         """Replace the table of an earlier run by the rows.
 
         Args:
-            complete: the run did not end early. Otherwise, an earlier table is replaced only if there are rows.
+            complete: the run did not end early. Otherwise, an earlier table is replaced only if
+                there are rows.
 
         Raises:
             OSError: the table cannot be written. The file of the rows and the earlier table remain.
@@ -179,8 +189,13 @@ class Writer:
         return self.classes[label] if self.classes else str(label)
 
     def file(self, folder: str, item: Input, suffix: str) -> Path:
-        """Return the path of a file of one image in a subfolder, which is created and must be one of `folders`."""
+        """Return the path of a file of one image in a subfolder, which is created and must be one
+        of `folders`.
+        """
         if folder not in self.folders:
-            raise ValueError(f'folder: expected one of {type(self).__name__}.folders {self.folders}, got {folder!r}.')
+            raise ValueError(
+                f'folder: expected one of {type(self).__name__}.folders {self.folders}, got'
+                f' {folder!r}.'
+            )
         (self.folder / folder).mkdir(exist_ok=True)
         return self.folder / folder / f'{item.name}{suffix}'

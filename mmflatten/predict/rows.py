@@ -1,13 +1,16 @@
 """Rows of a table that are on the disk as soon as they are added."""
+
 import os
 from pathlib import Path
 from typing import BinaryIO
 
 
 class Rows:
-    """Lines of a file that other processes can read at once, and that the end of this process does not lose.
+    """Lines of a file that other processes can read at once, and that the end of this process does
+    not lose.
 
-    A line that cannot be written whole leaves nothing in the file, so that a full disk costs this line only.
+    A line that cannot be written whole leaves nothing in the file, so that a full disk costs this
+    line only.
 
     Attributes:
         path: the file, which begins with the first line.

@@ -1,4 +1,5 @@
 """Predicted label maps as PNG files."""
+
 from typing import Any
 
 import cv2
@@ -10,17 +11,22 @@ from mmflatten.predict.inputs import Input
 
 
 class Writer(results.Writer):
-    """`label_maps/NAME.png`: grey values are labels, in 16 bits if there are more than 256 classes."""
+    """`label_maps/NAME.png`: grey values are labels, in 16 bits if there are more than 256
+    classes.
+    """
 
-    folders = ('label_maps', )
+    folders = ('label_maps',)
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         labels = sample.pred_sem_seg.data[0].cpu().numpy()
         file = self.file('label_maps', item, '.png')
         grey = labels.astype(np.uint8 if len(self.classes) <= 256 else np.uint16)
         with whole_file(file) as partial:
-            partial.write_bytes(cv2.imencode('.png', grey)[1])  # OpenCV's own writing does not report a full disk
+            # OpenCV's own writing does not report a full disk
+            partial.write_bytes(cv2.imencode('.png', grey)[1])
         values, counts = np.unique(labels, return_counts=True)
-        fractions = [dict(label=label, name=self.name_of(label), share=count / labels.size)
-                     for label, count in zip(values.tolist(), counts.tolist())]
+        fractions = [
+            dict(label=label, name=self.name_of(label), share=count / labels.size)
+            for label, count in zip(values.tolist(), counts.tolist())
+        ]
         return dict(label_map=str(file), shares=fractions)

@@ -1,4 +1,5 @@
 """Predicted disparities as PFM files."""
+
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,19 @@ from mmflatten.predict.inputs import Input
 class Writer(results.Writer):
     """`disparity/NAME.pfm`: disparities of the left image, in pixels."""
 
-    folders = ('disparity', )
+    folders = ('disparity',)
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         height, width = pixels.shape[:2]
         disparity = sample.pred_disparity.data[0].cpu().numpy()
-        disparity = disparity[disparity.shape[0] - height:, :width]  # crop the border of `StereoPad`
+        # crop the border of `StereoPad`
+        disparity = disparity[disparity.shape[0] - height :, :width]
         file = self.file('disparity', item, '.pfm')
         with whole_file(file) as partial:
             write_pfm(partial, disparity)
-        return dict(disparity=str(file), mean=float(disparity.mean()), min=float(disparity.min()),
-                    max=float(disparity.max()))
+        return dict(
+            disparity=str(file),
+            mean=float(disparity.mean()),
+            min=float(disparity.min()),
+            max=float(disparity.max()),
+        )

@@ -1,4 +1,5 @@
 """Videos of drawings."""
+
 import os
 from pathlib import Path
 
@@ -30,14 +31,19 @@ class DrawnVideo:
         self._frames += 1
 
     def close(self) -> None:
-        """Complete the file. Raises OSError if frames are missing in it, of which OpenCV does not report the cause."""
+        """Complete the file. Raises OSError if frames are missing in it, of which OpenCV does not
+        report the cause.
+        """
         self._writer.release()
         written = cv2.VideoCapture(self._name())
         complete = written.get(cv2.CAP_PROP_FRAME_COUNT) == self._frames
         written.release()
         if not complete:
             self._partial.unlink(missing_ok=True)
-            raise OSError(f'{self.file}: cannot be written. Check the free space and the permissions of its folder.')
+            raise OSError(
+                f'{self.file}: cannot be written. Check the free space and the permissions of its'
+                ' folder.'
+            )
         os.replace(self._partial, self.file)
 
     def _name(self) -> bytes:

@@ -1,4 +1,5 @@
 """Analysis of a test: its numbers, tables and figures, and what several tasks compute alike."""
+
 from __future__ import annotations
 
 import math
@@ -47,7 +48,9 @@ class Analysis:
 
     def text(self) -> str:
         """Format summary, tables and notes for the terminal."""
-        summary = ResultTable(f'{self.task}, {self.images} images', ('measure', 'value'), list(self.summary.items()))
+        summary = ResultTable(
+            f'{self.task}, {self.images} images', ('measure', 'value'), list(self.summary.items())
+        )
         parts = [table.text() for table in (summary, *self.tables.values())]
         return '\n\n'.join(parts + [f'note: {note}' for note in self.notes])
 
@@ -66,15 +69,20 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
     for entry in results.entries:
         scores = entry.get('pred_score', entry.get('pred_instances', {}).get('scores', 0))
         if not torch.as_tensor(scores).isfinite().all():
-            raise ResultsError(f'scores: expected finite numbers, got NaN or infinity for {entry.get("img_path")} in '
-                               f'{results.path}. The model has diverged, or its number format overflows.')
+            raise ResultsError(
+                f'scores: expected finite numbers, got NaN or infinity for {entry.get("img_path")}'
+                f' in {results.path}. The model has diverged, or its number format overflows.'
+            )
     try:
         return results.task.part('results').analyze(results, worst, score)
     except (ResultsError, OSError):
         raise
-    except Exception as error:  # what NumPy, PyTorch and pycocotools raise for entries that do not fit
-        raise ResultsError(f'{results.path}: expected predictions of {results.task.name}, got entries that cannot be '
-                           f'evaluated ({type(error).__name__}: {error}).') from error
+    # what NumPy, PyTorch and pycocotools raise for entries that do not fit
+    except Exception as error:
+        raise ResultsError(
+            f'{results.path}: expected predictions of {results.task.name}, got entries that cannot'
+            f' be evaluated ({type(error).__name__}: {error}).'
+        ) from error
 
 
 def json_number(value: Any) -> Any:
@@ -101,10 +109,16 @@ def most_confused(matrix: np.ndarray, names: Sequence[str]) -> ResultTable:
     """List the pairs of confused classes, most frequent first.
 
     Args:
-        matrix: (classes, classes), which may be sparse; true classes are rows, predicted classes are columns.
+        matrix: (classes, classes), which may be sparse; true classes are rows, predicted classes
+            are columns.
     """
     totals, pairs = matrix.sum(1), [pair for pair in zip(*matrix.nonzero()) if pair[0] != pair[1]]
     pairs.sort(key=lambda pair: -matrix[pair])
-    return ResultTable('confusions, with their share of the true class', ('true', 'predicted', 'number', 'share'),
-                       [(names[row], names[column], int(matrix[row, column]), matrix[row, column] / totals[row])
-                        for row, column in pairs])
+    return ResultTable(
+        'confusions, with their share of the true class',
+        ('true', 'predicted', 'number', 'share'),
+        [
+            (names[row], names[column], int(matrix[row, column]), matrix[row, column] / totals[row])
+            for row, column in pairs
+        ],
+    )

@@ -1,4 +1,7 @@
-"""Checks of stored predictions: pycocotools and NumPy would crash or fill the memory with wrong ones."""
+"""Checks of stored predictions: pycocotools and NumPy would crash or fill the memory with wrong
+ones.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,8 +15,14 @@ from mmflatten.datasets.masks import can_be_drawn
 
 FAR = 1e9  # pixels from the origin
 TYPES: dict[str, tuple[type, ...]] = dict(
-    img_path=(str,), right_path=(str,), img_id=(int, float, str), ori_shape=(tuple, list, torch.Size),
-    pred_score=(Tensor,), pred_label=(Tensor,), gt_label=(Tensor,))
+    img_path=(str,),
+    right_path=(str,),
+    img_id=(int, float, str),
+    ori_shape=(tuple, list, torch.Size),
+    pred_score=(Tensor,),
+    pred_label=(Tensor,),
+    gt_label=(Tensor,),
+)
 
 
 class ResultsError(ValueError):
@@ -21,19 +30,25 @@ class ResultsError(ValueError):
 
 
 def check_entries(entries: Any, path: Path) -> None:
-    """Raise ResultsError unless these are entries as `DumpPredictions` writes them, as far as their fields are known.
+    """Raise ResultsError unless these are entries as `DumpPredictions` writes them, as far as their
+    fields are known.
 
     No value is formatted for the message: that of a nested one would never end.
     """
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ResultsError(f'results: expected a list with a dictionary for each image in {path}, got a '
-                           f'{type(entries).__name__}.')
+        raise ResultsError(
+            f'results: expected a list with a dictionary for each image in {path}, got a '
+            f'{type(entries).__name__}.'
+        )
     for number, entry in enumerate(entries):
         for name, value in entry.items():
             try:
                 problem = _problem(entry, name, value)
             except (LookupError, RuntimeError, TypeError) as error:  # a missing part, or no number
-                problem = f'{name}: expected the fields of a prediction, got {type(error).__name__}: {error}'
+                problem = (
+                    f'{name}: expected the fields of a prediction, got {type(error).__name__}:'
+                    f' {error}'
+                )
             if problem:
                 raise ResultsError(f'results: {path}, entry {number}: {problem}. Test again.')
 
@@ -47,7 +62,9 @@ def _problem(entry: dict, name: Any, value: Any) -> str:
         return f'{name}: expected a {known[0].__name__}, got a {type(value).__name__}'
     if isinstance(value, Tensor) and not _has_numbers(value):
         return f'{name}: expected a dense tensor of real numbers, got {value.dtype}, {value.layout}'
-    if name == 'ori_shape' and not (len(value) >= 2 and all(type(side) is int and side > 0 for side in value)):
+    if name == 'ori_shape' and not (
+        len(value) >= 2 and all(type(side) is int and side > 0 for side in value)
+    ):
         return 'ori_shape: expected height and width above 0, got others'
     if known != (dict,):
         return ''
@@ -56,7 +73,10 @@ def _problem(entry: dict, name: Any, value: Any) -> str:
         if not isinstance(part, kind):
             return f'{name}.{key}: expected a {kind.__name__}, got a {type(part).__name__}'
         if isinstance(part, Tensor) and not _has_numbers(part):
-            return f'{name}.{key}: expected a dense tensor of real numbers, got {part.dtype}, {part.layout}'
+            return (
+                f'{name}.{key}: expected a dense tensor of real numbers, got {part.dtype},'
+                f' {part.layout}'
+            )
     if name.endswith('_instances'):
         return value and _problem_of_instances(value, entry.get('ori_shape'), name)
     if name.endswith('_sem_seg') and value['data'].numel() and value['data'].min() < 0:
@@ -65,12 +85,16 @@ def _problem(entry: dict, name: Any, value: Any) -> str:
 
 
 def _has_numbers(values: Tensor) -> bool:
-    return values.layout == torch.strided and not (values.is_quantized or values.is_complex() or values.is_meta)
+    return values.layout == torch.strided and not (
+        values.is_quantized or values.is_complex() or values.is_meta
+    )
 
 
 def _problem_of_instances(instances: dict, shape: Sequence[int] | None, name: str) -> str:
     boxes, labels, masks = instances['bboxes'], instances['labels'], instances.get('masks', ())
-    if boxes.shape != (len(labels), 4) or any(len(part) != len(labels) for part in instances.values()):
+    if boxes.shape != (len(labels), 4) or any(
+        len(part) != len(labels) for part in instances.values()
+    ):
         return f'{name}: expected as many labels, scores and masks as boxes, got others'
     if not (boxes.abs() < FAR).all():  # NaN, too
         return f'{name}.bboxes: expected finite numbers below {FAR:g}, got others'
@@ -83,6 +107,10 @@ def _problem_of_instances(instances: dict, shape: Sequence[int] | None, name: st
 
 def _is_mask(mask: Any, shape: Sequence[int] | None) -> bool:
     """Return True for the compressed run lengths of a mask (H, W)."""
-    if shape is None or not isinstance(mask, dict) or not isinstance(mask.get('counts'), (bytes, str)):
+    if (
+        shape is None
+        or not isinstance(mask, dict)
+        or not isinstance(mask.get('counts'), (bytes, str))
+    ):
         return False
     return can_be_drawn(mask, dict(height=shape[0], width=shape[1]))

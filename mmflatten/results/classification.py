@@ -1,4 +1,5 @@
 """Analysis of classifiers: accuracy of each class, confusions, and the most confident errors."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -17,21 +18,37 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     confidence, correct = scores.max(1), predicted == true
     summary = {'top-1 accuracy': correct.mean(), 'mean confidence': confidence.mean()}
     if len(names) > 5:
-        summary['top-5 accuracy'] = (np.argsort(-scores, 1, kind='stable')[:, :5] == true[:, None]).any(1).mean()
+        summary['top-5 accuracy'] = (
+            (np.argsort(-scores, 1, kind='stable')[:, :5] == true[:, None]).any(1).mean()
+        )
     precision, recall, f1, number = precision_recall_fscore_support(
-        true, predicted, labels=range(len(names)), zero_division=np.nan)
-    classes = sorted(zip(names, number, recall, precision, f1), key=lambda row: np.nan_to_num(row[2], nan=2))
-    matrix = csr_array((np.ones(len(true), np.int64), (true, predicted)), shape=(len(names), len(names)))
+        true, predicted, labels=range(len(names)), zero_division=np.nan
+    )
+    classes = sorted(
+        zip(names, number, recall, precision, f1), key=lambda row: np.nan_to_num(row[2], nan=2)
+    )
+    matrix = csr_array(
+        (np.ones(len(true), np.int64), (true, predicted)), shape=(len(names), len(names))
+    )
     drawn = len(names) <= MAX_SQUARE
     errors = sorted(np.flatnonzero(~correct), key=lambda index: -confidence[index])
     return Analysis(
-        'classification', len(true), summary, 'confidence in a wrong class',
+        'classification',
+        len(true),
+        summary,
+        'confidence in a wrong class',
         [(int(index), float(confidence[index])) for index in errors[:worst]],
-        dict(classes=ResultTable('classes, the least accurate first',
-                                 ('class', 'images', 'accuracy', 'precision', 'F1'), classes),
-             confusions=most_confused(matrix, names)),
+        dict(
+            classes=ResultTable(
+                'classes, the least accurate first',
+                ('class', 'images', 'accuracy', 'precision', 'F1'),
+                classes,
+            ),
+            confusions=most_confused(matrix, names),
+        ),
         dict(confusion=Confusion(matrix.toarray(), names)) if drawn else {},
-        [] if drawn else [f'no matrix of {len(names)} classes: at most {MAX_SQUARE}'])
+        [] if drawn else [f'no matrix of {len(names)} classes: at most {MAX_SQUARE}'],
+    )
 
 
 def read(results: Results) -> tuple[np.ndarray, np.ndarray]:
@@ -42,11 +59,17 @@ def read(results: Results) -> tuple[np.ndarray, np.ndarray]:
     for entry, vector, label in zip(results.entries, scores, labels):
         image = f'{entry.get("img_path")} in {results.path}'
         if vector.shape != scores[0].shape:
-            raise ResultsError(f'pred_score: expected {scores[0].size} scores as in the first image, got {vector.size} '
-                               f'for {image}. Test again.')
+            raise ResultsError(
+                f'pred_score: expected {scores[0].size} scores as in the first image, got'
+                f' {vector.size} for {image}. Test again.'
+            )
         if len(label) != 1:
-            raise ResultsError(f'gt_label: expected one label for each image, got {len(label)} labels for {image}.')
+            raise ResultsError(
+                f'gt_label: expected one label for each image, got {len(label)} labels for {image}.'
+            )
         if not 0 <= label[0] < len(vector):
-            raise ResultsError(f'gt_label: expected a label below {len(vector)}, got {label[0]} for {image}. Test '
-                               'with annotations of these classes.')
+            raise ResultsError(
+                f'gt_label: expected a label below {len(vector)}, got {label[0]} for {image}. Test '
+                'with annotations of these classes.'
+            )
     return np.stack(scores), np.concatenate(labels)

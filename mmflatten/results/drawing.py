@@ -1,4 +1,5 @@
 """Renderer of all figures: PNG files for the commands, SVG for the report page."""
+
 from __future__ import annotations
 
 import io
@@ -18,9 +19,17 @@ from mmflatten.text import figure_text
 
 COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
 DASHES = ('-', '--', ':', '-.')
-HEAT = LinearSegmentedColormap.from_list('heat', [f'{COLOURS[0]}00', f'{COLOURS[0]}ff'])  # transparent to opaque
-STYLE = {'axes.axisbelow': True, 'axes.spines.top': False, 'axes.spines.right': False, 'grid.alpha': .3,
-         'legend.fontsize': 'small', 'legend.frameon': False, 'svg.fonttype': 'none'}
+# transparent to opaque
+HEAT = LinearSegmentedColormap.from_list('heat', [f'{COLOURS[0]}00', f'{COLOURS[0]}ff'])
+STYLE = {
+    'axes.axisbelow': True,
+    'axes.spines.top': False,
+    'axes.spines.right': False,
+    'grid.alpha': 0.3,
+    'legend.fontsize': 'small',
+    'legend.frameon': False,
+    'svg.fonttype': 'none',
+}
 MAX_NAMES = 40  # names along an axis that stay readable
 MAX_NUMBERS = 15  # classes of a matrix whose cells hold a number
 MAX_LEGEND, MAX_LEGEND_BESIDE = 12, 20  # lines, in and beside the axes
@@ -28,21 +37,32 @@ MAX_LEGEND, MAX_LEGEND_BESIDE = 12, 20  # lines, in and beside the axes
 
 def save_png(path: str | Path, panels: Mapping[str, Plot], columns: int = 3) -> None:
     """Draw titled panels, at most `columns` in a row, into a PNG file."""
-    names = [name for plot in panels.values() for name in (plot.names if isinstance(plot, Confusion) else plot.lines)]
+    names = [
+        name
+        for plot in panels.values()
+        for name in (plot.names if isinstance(plot, Confusion) else plot.lines)
+    ]
     with rc_context({**STYLE, **fonts_for(''.join(names))}):
         _figure(panels, columns).savefig(path, dpi=100)
 
 
 def svg(plot: Plot) -> str:
-    """Draw a figure as inline SVG; black becomes `currentColor`, so that the page's theme applies."""
+    """Draw a figure as inline SVG; black becomes `currentColor`, so that the page's theme
+    applies.
+    """
     file = io.StringIO()
     with rc_context(STYLE):
-        _figure({'': plot}).savefig(file, format='svg', transparent=True,
-                                    metadata=dict.fromkeys(('Creator', 'Date', 'Format', 'Type')))
+        _figure({'': plot}).savefig(
+            file,
+            format='svg',
+            transparent=True,
+            metadata=dict.fromkeys(('Creator', 'Date', 'Format', 'Type')),
+        )
     text = file.getvalue()
     # Ids such as "axes_1" are not referenced and would repeat on a page.
-    text = re.sub(r' id="[\w.]+_\d+"', '', text[text.index('<svg'):])
-    text = re.sub(r'<defs>\s*<style.*?</defs>', '', text, count=1, flags=re.DOTALL)  # would apply to the whole page
+    text = re.sub(r' id="[\w.]+_\d+"', '', text[text.index('<svg') :])
+    # would apply to the whole page
+    text = re.sub(r'<defs>\s*<style.*?</defs>', '', text, count=1, flags=re.DOTALL)
     return text.replace('#000000', 'currentColor')
 
 
@@ -51,7 +71,9 @@ def _figure(panels: Mapping[str, Plot], columns: int = 1) -> Figure:
     rows = -(-len(panels) // columns)
     width, height = np.max([_size(plot) for plot in panels.values()], axis=0)
     figure = Figure(figsize=(columns * width, rows * height), layout='constrained')
-    for (title, plot), part in zip(panels.items(), figure.subfigures(rows, columns, squeeze=False).flatten()):
+    for (title, plot), part in zip(
+        panels.items(), figure.subfigures(rows, columns, squeeze=False).flatten()
+    ):
         if title:
             part.suptitle(figure_text(title))
         _draw(plot, part)
@@ -77,8 +99,14 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
         if name == plot.mean:
             style = dict(color='black', linewidth=2.5)
         if len(x):
-            axes.plot(x, np.asarray(y, dtype=float), label=figure_text(name), markersize=4,
-                      marker='o' if plot.markers or len(x) == 1 else '', **style)
+            axes.plot(
+                x,
+                np.asarray(y, dtype=float),
+                label=figure_text(name),
+                markersize=4,
+                marker='o' if plot.markers or len(x) == 1 else '',
+                **style,
+            )
     if plot.log:
         axes.set(xscale='log', yscale='log')
     else:
@@ -86,7 +114,7 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
     axes.grid()
     if plot.log or plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
-        axes.legend(loc='center left', bbox_to_anchor=(1, .5))
+        axes.legend(loc='center left', bbox_to_anchor=(1, 0.5))
     elif 1 < len(plot.lines) <= MAX_LEGEND:
         axes.legend()
 
@@ -96,7 +124,7 @@ def _(plot: Confusion, figure: FigureBase) -> None:
     axes = figure.subplots()
     fractions = plot.matrix / np.maximum(plot.matrix.sum(1, keepdims=True), 1)
     image = axes.imshow(fractions, cmap=HEAT, vmin=0, vmax=1, interpolation='none')
-    figure.colorbar(image, ax=axes, label='fraction of the true class', shrink=.8)
+    figure.colorbar(image, ax=axes, label='fraction of the true class', shrink=0.8)
     axes.set(xlabel='predicted', ylabel='true', xticks=[], yticks=[])
     if len(plot.names) <= MAX_NAMES:
         names = [figure_text(name) for name in plot.names]
@@ -104,5 +132,12 @@ def _(plot: Confusion, figure: FigureBase) -> None:
         axes.set_yticks(range(len(names)), names, fontsize='small')
     if len(plot.names) <= MAX_NUMBERS:
         for row, column in np.argwhere(fractions >= 0.005):
-            axes.text(column, row, f'{fractions[row, column]:.2f}', ha='center', va='center', fontsize='x-small',
-                      color='white' if fractions[row, column] > 0.5 else 'black')
+            axes.text(
+                column,
+                row,
+                f'{fractions[row, column]:.2f}',
+                ha='center',
+                va='center',
+                fontsize='x-small',
+                color='white' if fractions[row, column] > 0.5 else 'black',
+            )

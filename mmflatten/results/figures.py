@@ -1,4 +1,5 @@
 """Numbers of the figures; `results.drawing` draws them."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,10 @@ class Confusion:
     @property
     def description(self) -> str:
         correct = float(np.trace(self.matrix) / max(self.matrix.sum(), 1))
-        return f'Confusion matrix of {len(self.names)} classes; {correct:.1%} of the entries lie on the diagonal'
+        return (
+            f'Confusion matrix of {len(self.names)} classes; {correct:.1%} of the entries lie on'
+            ' the diagonal'
+        )
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class Lines:
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # name -> x and y
     x_label: str
     y_label: str = ''
-    limits: tuple[float | None, float | None] = (None, None)  # of the vertical axis; None is automatic
+    # of the vertical axis; None is automatic
+    limits: tuple[float | None, float | None] = (None, None)
     markers: bool = False
     mean: str = ''  # name of the mean of the other lines, drawn in black
     log: bool = False  # logarithmic axes
@@ -35,7 +40,11 @@ class Lines:
     @property
     def description(self) -> str:
         axes = f'{self.y_label} over {self.x_label}' if self.y_label else f'By {self.x_label}'
-        ends = [f'{name} from {y[0]:.4g} to {y[-1]:.4g}' for name, (_, y) in self.lines.items() if len(y)]
+        ends = [
+            f'{name} from {y[0]:.4g} to {y[-1]:.4g}'
+            for name, (_, y) in self.lines.items()
+            if len(y)
+        ]
         return f'{axes}: {", ".join(ends)}'
 
 

@@ -1,4 +1,5 @@
 """Iterations and seconds of a training, from its logs and the name of its last checkpoint."""
+
 from __future__ import annotations
 
 import re
@@ -31,8 +32,9 @@ class _Line:
 def trained_iterations(work_dir: Path, records: Sequence[dict]) -> int | None:
     """Return the number of iterations that a training finished; None without a record of one.
 
-    MMEngine logs every 50 iterations by default and leaves out the rest of an epoch, so the last record is no count.
-    The last checkpoint is named by its epoch, whose length is in the text log, or by its iteration.
+    MMEngine logs every 50 iterations by default and leaves out the rest of an epoch, so the last
+    record is no count. The last checkpoint is named by its epoch, whose length is in the text log,
+    or by its iteration.
 
     Args:
         work_dir: folder of the training.
@@ -49,10 +51,11 @@ def trained_iterations(work_dir: Path, records: Sequence[dict]) -> int | None:
 
 
 def training_seconds(work_dir: Path) -> float:
-    """Return the wall-clock seconds of the training that led to the last record, with start-up and validations.
+    """Return the wall-clock seconds of the training that led to the last record, with start-up and
+    validations.
 
-    A resumed run repeats the iterations after its checkpoint: the run before it counts up to the last line that is not
-    repeated. A run that a new training replaced does not count.
+    A resumed run repeats the iterations after its checkpoint: the run before it counts up to the
+    last line that is not repeated. A run that a new training replaced does not count.
     """
     kept: list[list[_Line]] = []
     for scalars in sorted(work_dir.glob(LOGS)):
@@ -63,7 +66,7 @@ def training_seconds(work_dir: Path) -> float:
                 continue
             kept = [[line for line in run if line.iteration < first] for run in kept]
             kept.append(lines)
-    seconds = 0.
+    seconds = 0.0
     for run in kept:
         if run and run[-1].iteration:
             seconds += (run[-1].time - run[0].time).total_seconds()

@@ -1,4 +1,7 @@
-"""Reader of the predictions of `mmflatten test --out NAME.pkl` and of their origin in `NAME.json`."""
+"""Reader of the predictions of `mmflatten test --out NAME.pkl` and of their origin in
+`NAME.json`.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -26,8 +29,8 @@ class Results:
 
     Attributes:
         entries: a dictionary for each image, see `mmflatten.engine.predictions.DumpPredictions`.
-        origin: `config`, `checkpoint`, `folder` (where the command ran), `metrics`, `classes`, `palette` and
-            `evaluator` (list of settings), if known.
+        origin: `config`, `checkpoint`, `folder` (where the command ran), `metrics`, `classes`,
+            `palette` and `evaluator` (list of settings), if known.
     """
 
     path: Path
@@ -36,64 +39,88 @@ class Results:
     origin: dict[str, Any]
 
     def names(self, number: int, most: int = MAX_SQUARE) -> list[str]:
-        """Return the class names, of which there must be `number`, or numbers if the names are unknown."""
+        """Return the class names, of which there must be `number`, or numbers if the names are
+        unknown.
+        """
         if number > most:
-            raise ResultsError(f'classes: expected at most {most} classes to analyze, got {number} in {self.path}.')
+            raise ResultsError(
+                f'classes: expected at most {most} classes to analyze, got {number} in {self.path}.'
+            )
         names = list(self.origin.get('classes') or map(str, range(number)))
         if len(names) != number:
-            raise ResultsError(f'classes: got {len(names)} names, but the predictions of {self.path} have {number} '
-                               'classes. Pass the config of the tested model with --config.')
+            raise ResultsError(
+                f'classes: got {len(names)} names, but the predictions of {self.path} have {number}'
+                ' classes. Pass the config of the tested model with --config.'
+            )
         return names
 
     def file(self, name: str) -> str:
-        """Return the path of a file of the test, which may be relative to the folder of its command."""
+        """Return the path of a file of the test, which may be relative to the folder of its
+        command.
+        """
         if '://' in name or Path(name).is_file():
             return name
         return str(Path(self.origin.get('folder') or '', name))
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting of the first metric that has it."""
-        return next((item[name] for item in self.origin.get('evaluator') or () if name in item), default)
+        return next(
+            (item[name] for item in self.origin.get('evaluator') or () if name in item), default
+        )
 
 
 def read_results(path: str | Path, config: str | None = None) -> Results:
-    """Read predictions without running code from the file, and their origin from the JSON file of the same name.
+    """Read predictions without running code from the file, and their origin from the JSON file of
+    the same name.
 
     Args:
         config: config of the tested model, which replaces the origin in the JSON file.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ResultsError: the path is a folder, the file has no predictions, the JSON file is damaged, or the config is of
-            another task.
+        ResultsError: the path is a folder, the file has no predictions, the JSON file is damaged,
+            or the config is of another task.
     """
     path = Path(path)
     if path.is_dir():
-        raise ResultsError(f'results: expected the NAME.pkl of mmflatten test --out NAME.pkl, but {path} is a folder.')
+        raise ResultsError(
+            f'results: expected the NAME.pkl of mmflatten test --out NAME.pkl, but {path} is a'
+            ' folder.'
+        )
     if not path.exists():
-        raise FileNotFoundError(f'results: {path} does not exist. Run mmflatten test CONFIG CHECKPOINT --out {path}.')
+        raise FileNotFoundError(
+            f'results: {path} does not exist. Run mmflatten test CONFIG CHECKPOINT --out {path}.'
+        )
     try:
         entries, foreign = read_torch(path)
     except ValueError as error:
-        raise ResultsError(f'results: {error} Run mmflatten test CONFIG CHECKPOINT --out NAME.pkl, or write a pickle '
-                           'with protocol=2.') from error
+        raise ResultsError(
+            f'results: {error} Run mmflatten test CONFIG CHECKPOINT --out NAME.pkl, or write a'
+            ' pickle with protocol=2.'
+        ) from error
     if foreign:
-        raise ResultsError(f'results: {path}: expected numbers, text and tensors, got {shorten(foreign, 3)}.')
+        raise ResultsError(
+            f'results: {path}: expected numbers, text and tensors, got {shorten(foreign, 3)}.'
+        )
     check_entries(entries, path)
     if not entries:
         raise ResultsError(f'results: {path} is empty because the test had no images.')
     task = task_of_predictions(entries)
     if task is None:
         known = ', '.join(task.prediction for task in tasks().values())
-        raise ResultsError(f'results: expected one of {known} in each entry of {path}, got '
-                           f'{", ".join(sorted(entries[0]))}.')
+        raise ResultsError(
+            f'results: expected one of {known} in each entry of {path}, got '
+            f'{", ".join(sorted(entries[0]))}.'
+        )
     origin = read_origin(path.with_suffix('.json'))
     if config:
         cfg = load_config(config)
         require_parts(cfg, 'test_dataloader', 'test_evaluator')
         if task_of(cfg) is not task:
-            raise ResultsError(f'--config: expected a config of {task.name}, as the predictions, got {config} of '
-                               f'{task_of(cfg).name}. Give the config of the tested model.')
+            raise ResultsError(
+                f'--config: expected a config of {task.name}, as the predictions, got {config} of '
+                f'{task_of(cfg).name}. Give the config of the tested model.'
+            )
         origin.update(origin_of(cfg, read_metainfo(cfg)))
     return Results(path, entries, task, origin)
 
@@ -102,8 +129,10 @@ def require_truth(entries: Sequence[dict], key: str) -> None:
     """Raise `ResultsError` unless every entry has the annotation `key`."""
     missing = [entry for entry in entries if key not in entry]
     if missing:
-        raise ResultsError(f'{len(missing)} of {len(entries)} entries have no annotation {key}, first '
-                           f'{missing[0].get("img_path")}. Load annotations in test_pipeline and test again.')
+        raise ResultsError(
+            f'{len(missing)} of {len(entries)} entries have no annotation {key}, first '
+            f'{missing[0].get("img_path")}. Load annotations in test_pipeline and test again.'
+        )
 
 
 class Origin(TypedDict, total=False):
@@ -119,11 +148,15 @@ class Origin(TypedDict, total=False):
 
 
 def read_origin(path: Path) -> dict[str, Any]:
-    """Read the JSON file that `mmflatten test --out` writes. Raises ResultsError if it is damaged."""
+    """Read the JSON file that `mmflatten test --out` writes. Raises ResultsError if it is
+    damaged.
+    """
     try:
         origin = read_json(path, Origin)
     except DamagedFile as error:
         raise ResultsError(f'{error} Test again, or remove it and use --config.') from error
     if len(origin.get('classes') or ()) > MAX_CLASSES:
-        raise ResultsError(f'{path}: expected at most {MAX_CLASSES} classes, got {len(origin["classes"])}.')
+        raise ResultsError(
+            f'{path}: expected at most {MAX_CLASSES} classes, got {len(origin["classes"])}.'
+        )
     return origin

@@ -1,4 +1,5 @@
 """Contents of a work dir: config, log, checkpoint, predictions and their analysis."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -35,7 +36,8 @@ class TrainedRun:
     results: Results | None = None
     analysis: Analysis | None = None
     cost: ModelCost | None = None
-    missing: dict[str, str] = field(default_factory=dict)  # name of a part -> command that creates it, or error
+    # name of a part -> command that creates it, or error
+    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def task(self) -> Task | None:
@@ -70,9 +72,15 @@ def read_work_dirs(work_dirs: Sequence[str | Path], score: float) -> list[Traine
     for path in (run.work_dir for run in runs):
         if not path.is_dir():
             raise FileNotFoundError(f'work dir: {path} does not exist.')
-        if find_config_file(path) is None and not any(path.glob(LOGS)) and not (path / RESULTS).exists():
-            raise ValueError(f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the '
-                             'work_dir of a training.')
+        if (
+            find_config_file(path) is None
+            and not any(path.glob(LOGS))
+            and not (path / RESULTS).exists()
+        ):
+            raise ValueError(
+                f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the'
+                ' work_dir of a training.'
+            )
     for run in runs:
         _read(run, score)
     return runs
@@ -84,8 +92,12 @@ def _read(run: TrainedRun, score: float) -> None:
     run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
     train = f'mmflatten train {file or "CONFIG"} --work-dir {folder}'
     test = f'mmflatten test {file or "CONFIG"} {run.checkpoint or "CHECKPOINT"} --out {results}'
-    for part, found, fix in (('config', file, train), ('log', logged, train), ('checkpoint', run.checkpoint, train),
-                             ('predictions', tested, test)):
+    for part, found, fix in (
+        ('config', file, train),
+        ('log', logged, train),
+        ('checkpoint', run.checkpoint, train),
+        ('predictions', tested, test),
+    ):
         if not found:
             run.missing.setdefault(part, fix)
     if file is not None:
@@ -104,12 +116,16 @@ def _read(run: TrainedRun, score: float) -> None:
 def model_name(config: Config) -> str:
     """Return the types of a config's model and its backbone."""
     model = config.get('model') or {}
-    parts = [model, *(model[name] for name in ('backbone', 'features') if isinstance(model.get(name), dict))]
+    parts = [
+        model,
+        *(model[name] for name in ('backbone', 'features') if isinstance(model.get(name), dict)),
+    ]
     return ' with '.join(str(part.get('type')).rpartition('.')[2] for part in parts)
 
 
 def find_config_file(work_dir: Path) -> Path | None:
     """Return the newest config file of a work dir."""
     files = [*work_dir.glob('*.py')] or [*work_dir.glob('*/vis_data/config.py')]
-    files = [path for path in files if path.stat().st_size]  # mmpretrain's vis_scheduler.py leaves an empty one
+    # mmpretrain's vis_scheduler.py leaves an empty one
+    files = [path for path in files if path.stat().st_size]
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)

@@ -1,4 +1,5 @@
 """Files of an analysis: tables, figures, drawings of the worst images, and `analysis.json`."""
+
 from __future__ import annotations
 
 import json
@@ -17,7 +18,9 @@ from mmflatten.text import shorten
 FORMAT = 1  # of analysis.json, see docs/analysis_tools.md
 
 
-def write_analysis(analysis: Analysis, out_dir: str | Path, source: dict[str, Any], worst: list[dict]) -> Path:
+def write_analysis(
+    analysis: Analysis, out_dir: str | Path, source: dict[str, Any], worst: list[dict]
+) -> Path:
     """Write tables, figures and `analysis.json`; return the path of the JSON file.
 
     Args:
@@ -34,16 +37,25 @@ def write_analysis(analysis: Analysis, out_dir: str | Path, source: dict[str, An
     for name, figure in analysis.figures.items():
         save_png(out_dir / f'{name}.png', {'': figure})
     content = dict(
-        format=FORMAT, task=analysis.task, images=analysis.images, source=source,
-        summary={name: json_number(value) for name, value in analysis.summary.items()}, tables=tables,
-        figures={name: f'{name}.png' for name in analysis.figures}, worst_by=analysis.worst_by, worst=worst,
-        notes=analysis.notes)
+        format=FORMAT,
+        task=analysis.task,
+        images=analysis.images,
+        source=source,
+        summary={name: json_number(value) for name, value in analysis.summary.items()},
+        tables=tables,
+        figures={name: f'{name}.png' for name in analysis.figures},
+        worst_by=analysis.worst_by,
+        worst=worst,
+        notes=analysis.notes,
+    )
     path = out_dir / 'analysis.json'
     path.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
     return path
 
 
-def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score: float) -> tuple[list[dict], list[str]]:
+def draw_worst(
+    results: Results, analysis: Analysis, out_dir: str | Path, score: float
+) -> tuple[list[dict], list[str]]:
     """Draw the worst images into `worst/`, `<number>_<name of the image>.png` each.
 
     Args:
@@ -51,12 +63,14 @@ def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score:
         score: minimum score of instances.
 
     Returns:
-        A dictionary with `image`, `value` and `file` (None if not drawn) for each image, and the errors of images that
-        exist but cannot be drawn.
+        A dictionary with `image`, `value` and `file` (None if not drawn) for each image, and the
+        errors of images that exist but cannot be drawn.
     """
     missing, broken, files = [], [], []
-    worst = [dict(image=results.entries[index].get('img_path'), value=value, file=None)
-             for index, value in analysis.worst]
+    worst = [
+        dict(image=results.entries[index].get('img_path'), value=value, file=None)
+        for index, value in analysis.worst
+    ]
     try:
         visualizer = results.task.visualizer(metainfo_of(results))
         for number, (index, _) in enumerate(analysis.worst):
@@ -75,8 +89,10 @@ def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score:
     except ResultsError as error:
         missing.append(str(error))
     if missing or broken:
-        analysis.notes.append(f'{len(worst) - len(files)} of {len(worst)} worst images are not drawn: '
-                              f'{shorten(broken + missing, 2)}')
+        analysis.notes.append(
+            f'{len(worst) - len(files)} of {len(worst)} worst images are not drawn: '
+            f'{shorten(broken + missing, 2)}'
+        )
     return worst, broken
 
 
@@ -86,9 +102,13 @@ def metainfo_of(results: Results) -> dict:
     Raises:
         ResultsError: the task requires them, and the origin of the results lacks them.
     """
-    metainfo = {name: results.origin[name] for name in ('classes', 'palette') if results.origin.get(name)}
+    metainfo = {
+        name: results.origin[name] for name in ('classes', 'palette') if results.origin.get(name)
+    }
     if results.task.needs_classes and len(metainfo) < 2:
-        raise ResultsError('classes, palette: missing in the results. Pass the config of the test with --config.')
+        raise ResultsError(
+            'classes, palette: missing in the results. Pass the config of the test with --config.'
+        )
     if isinstance(metainfo.get('palette'), list):  # mmdet requires tuples, which JSON does not have
         metainfo['palette'] = [tuple(colour) for colour in metainfo['palette']]
     return metainfo

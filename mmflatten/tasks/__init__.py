@@ -1,8 +1,9 @@
 """Tasks: classification, detection, segmentation, stereo matching, and those of other packages.
 
-A new task is a subclass of `Task` with the decorator `register_task`, in a file of this folder or in a package that a
-config names in `custom_imports`.
+A new task is a subclass of `Task` with the decorator `register_task`, in a file of this folder or
+in a package that a config names in `custom_imports`.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -24,11 +25,13 @@ _TASKS: dict[str, Task] = {}
 
 
 class Task:
-    """A task. Subclasses state its facts as class attributes and override the behaviour that differs.
+    """A task. Subclasses state its facts as class attributes and override the behaviour that
+    differs.
 
-    Behaviour that belongs to one folder of the package stands in the module `<package>.<folder>.<name>`, for example
-    `mmflatten.export.segmentation`. A task without it does not offer what the folder does. docs/architecture.md
-    lists the folders and the names that they take from the module.
+    Behaviour that belongs to one folder of the package stands in the module
+    `<package>.<folder>.<name>`, for example `mmflatten.export.segmentation`. A task without it does
+    not offer what the folder does. docs/architecture.md lists the folders and the names that they
+    take from the module.
     """
 
     name: str  # such as `detection`
@@ -41,7 +44,8 @@ class Task:
     prediction: str  # key of a stored prediction by which the task is recognised
     hub_tag: str = 'other'  # name of the task on the Hugging Face hub
     visualizer_type: str = 'Visualizer'  # draws predictions, as registered in the scope
-    tta_model: Mapping[str, Any] | None = None  # config of the default model for test-time augmentation
+    # config of the default model for test-time augmentation
+    tta_model: Mapping[str, Any] | None = None
     tta_scales: bool = False  # test-time augmentation also varies the scale
     has_instances: bool = False  # predictions are instances with scores
     has_label_maps: bool = False  # predictions are maps of class labels
@@ -64,36 +68,52 @@ class Task:
         """
         module = f'{self.package}.{folder}.{self.name}'
         if not self.offers(folder):
-            raise ValueError(f'{folder}: not available for {self.name}. It needs the module {module}.')
+            raise ValueError(
+                f'{folder}: not available for {self.name}. It needs the module {module}.'
+            )
         return importlib.import_module(module)
 
     def offers(self, folder: str) -> bool:
         """Return True if the task has a module of the folder."""
-        return (importlib.util.find_spec(f'{self.package}.{folder}') is not None
-                and importlib.util.find_spec(f'{self.package}.{folder}.{self.name}') is not None)
+        return (
+            importlib.util.find_spec(f'{self.package}.{folder}') is not None
+            and importlib.util.find_spec(f'{self.package}.{folder}.{self.name}') is not None
+        )
 
     def visualizer(self, metainfo: dict, type: str | None = None) -> Any:
-        """Build the visualizer, with classes and palette of `metainfo`; `type` replaces `visualizer_type`."""
+        """Build the visualizer, with classes and palette of `metainfo`; `type` replaces
+        `visualizer_type`.
+        """
         from mmengine.registry import VISUALIZERS, DefaultScope
+
         with DefaultScope.overwrite_default_scope(self.scope):
-            visualizer = VISUALIZERS.build(dict(type=type or self.visualizer_type, name=f'{self.name} drawings'))
-        classes = [clip(printable(name)) for name in metainfo.get('classes') or ()]  # long ones take minutes
+            visualizer = VISUALIZERS.build(
+                dict(type=type or self.visualizer_type, name=f'{self.name} drawings')
+            )
+        # long ones take minutes
+        classes = [clip(printable(name)) for name in metainfo.get('classes') or ()]
         visualizer.dataset_meta = {**metainfo, 'classes': classes} if classes else metainfo
         return visualizer
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         """Build MMEngine's inferencer for a config and a checkpoint; None for random weights."""
-        raise NotImplementedError(f'{type(self).__name__}.inferencer: not implemented. Predictions require it.')
+        raise NotImplementedError(
+            f'{type(self).__name__}.inferencer: not implemented. Predictions require it.'
+        )
 
     def preprocess(self, inferencer: Any, images: list) -> dict:
-        """Return `inputs` and `data_samples` of one batch, as the inferencer's pipeline prepares the images."""
-        batch, = inferencer.preprocess(images, batch_size=len(images))
+        """Return `inputs` and `data_samples` of one batch, as the inferencer's pipeline prepares
+        the images.
+        """
+        (batch,) = inferencer.preprocess(images, batch_size=len(images))
         return batch
 
     def restore(self, entry: dict) -> BaseDataElement:
         """Return the data sample of a stored prediction, with what the visualizer draws of it."""
-        raise NotImplementedError(f'{type(self).__name__}.restore: not implemented. Drawings of stored predictions '
-                                  'require it.')
+        raise NotImplementedError(
+            f'{type(self).__name__}.restore: not implemented. Drawings of stored predictions '
+            'require it.'
+        )
 
     def forward(self, model: nn.Module, image: Tensor) -> Any:
         """Compute raw outputs without data-dependent steps; works on the meta device."""
@@ -115,13 +135,13 @@ class Task:
 def with_own_collate(inferencer: type) -> type:
     """Return an inferencer class of MMEngine that looks up its `collate_fn` in MMEngine's registry.
 
-    The original asks for the scope of its task. mmdet and mmseg have no registry of functions, so it would warn.
+    The original asks for the scope of its task. mmdet and mmseg have no registry of functions, so
+    it would warn.
     """
     from mmengine.dataset import pseudo_collate
     from mmengine.registry import FUNCTIONS
 
     class Inferencer(inferencer):  # type: ignore[misc, valid-type]
-
         def _init_collate(self, cfg: Config) -> Any:
             name = cfg.test_dataloader.get('collate_fn')
             return pseudo_collate if name is None else FUNCTIONS.get(name)
@@ -153,7 +173,9 @@ def task_of(cfg: Mapping[str, Any]) -> Task:
     task = find_task(scope)
     if task is None:
         scopes = ', '.join(task.scope for task in tasks().values())
-        raise ValueError(f'default_scope: no task has this scope, got {scope!r}. Use one of {scopes}.')
+        raise ValueError(
+            f'default_scope: no task has this scope, got {scope!r}. Use one of {scopes}.'
+        )
     return task
 
 
@@ -165,9 +187,11 @@ def find_task(scope: str | None) -> Task | None:
 def task_of_model(model: nn.Module) -> Task | None:
     """Return the task of a whole model, None for a plain module such as a backbone.
 
-    It is recognised by the library of its base class: a detector of this project derived from mmdet's is mmdet's.
+    It is recognised by the library of its base class: a detector of this project derived from
+    mmdet's is mmdet's.
     """
     from mmengine.model import BaseModel
+
     if not isinstance(model, BaseModel):
         return None
     found = (find_task(cls.__module__.split('.')[0]) for cls in reversed(type(model).__mro__))
@@ -177,4 +201,7 @@ def task_of_model(model: nn.Module) -> Task | None:
 def task_of_predictions(entries: Iterable[Mapping[str, Any]]) -> Task | None:
     """Return the task whose predictions all entries hold."""
     entries = list(entries)
-    return next((task for task in tasks().values() if all(task.prediction in entry for entry in entries)), None)
+    return next(
+        (task for task in tasks().values() if all(task.prediction in entry for entry in entries)),
+        None,
+    )

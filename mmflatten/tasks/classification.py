@@ -1,4 +1,5 @@
 """Image classification, on mmpretrain."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,12 @@ class Classification(Task):
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmpretrain import ImageClassificationInferencer
+
         return ImageClassificationInferencer(cfg, pretrained=checkpoint, device=device)
 
     def restore(self, entry: dict) -> BaseDataElement:
         import torch
         from mmpretrain.structures import DataSample
+
         sample = DataSample().set_pred_score(torch.as_tensor(entry['pred_score']))
         return sample.set_pred_label(entry['pred_label']).set_gt_label(entry['gt_label'])

@@ -1,4 +1,5 @@
 """Object detection and instance segmentation, on mmdet."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -29,15 +30,20 @@ class Detection(Task):
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmdet.apis import DetInferencer
+
         return with_own_collate(DetInferencer)(cfg, checkpoint, device=device, show_progress=False)
 
     def preprocess(self, inferencer: Any, images: list) -> dict:
-        return super().preprocess(inferencer, images)[1]  # mmdet's inferencer returns the images too
+        # mmdet's inferencer returns the images too
+        return super().preprocess(inferencer, images)[1]
 
     def restore(self, entry: dict) -> BaseDataElement:
         from mmdet.structures import DetDataSample
+
         names = [name for name in ('gt_instances', 'pred_instances') if name in entry]
-        return DetDataSample(**{name: _instances(entry[name], entry['ori_shape']) for name in names})
+        return DetDataSample(
+            **{name: _instances(entry[name], entry['ori_shape']) for name in names}
+        )
 
     def forward(self, model: nn.Module, image: Tensor) -> Any:
         if not getattr(model, 'with_roi_head', False):
@@ -60,8 +66,15 @@ class Detection(Task):
 def _samples(image: Tensor) -> list:
     """Return data samples of a batch that is neither resized nor padded."""
     from mmdet.structures import DetDataSample
+
     size = tuple(image.shape[-2:])
-    meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size, scale_factor=(1., 1.))
+    meta = dict(
+        img_shape=size,
+        batch_input_shape=size,
+        pad_shape=size,
+        ori_shape=size,
+        scale_factor=(1.0, 1.0),
+    )
     return [DetDataSample(metainfo=meta) for _ in image]
 
 
@@ -70,18 +83,25 @@ def _instances(stored: dict, hw_shape: tuple[int, int]) -> InstanceData:
     import torch
     from mmengine.structures import InstanceData
     from pycocotools import mask as coco_mask
-    fields = {name: torch.as_tensor(stored[name]) for name in ('bboxes', 'labels', 'scores') if name in stored}
+
+    fields = {
+        name: torch.as_tensor(stored[name])
+        for name in ('bboxes', 'labels', 'scores')
+        if name in stored
+    }
     if 'masks' in stored:
         masks = np.array([coco_mask.decode(mask) for mask in stored['masks']], dtype=bool)
         fields['masks'] = torch.from_numpy(masks.reshape(-1, *hw_shape[:2]))
     return InstanceData(**fields)
 
 
-def _forward_two_stages(model: nn.Module, image: Tensor, proposals: int = NUM_PROPOSALS,
-                        masks: int = NUM_MASKS) -> None:
-    # The heads get regions of the finest map only: extractors sort those of several maps by a size that is unknown on
-    # the meta device.
+def _forward_two_stages(
+    model: nn.Module, image: Tensor, proposals: int = NUM_PROPOSALS, masks: int = NUM_MASKS
+) -> None:
+    # The heads get regions of the finest map only: extractors sort those of several maps by a size
+    # that is unknown on the meta device.
     from mmdet.models import roi_heads
+
     head, features = model.roi_head, model.extract_feat(image)
     if isinstance(head, roi_heads.SparseRoIHead):
         # A learned number of proposals, whose features pass from stage to stage.
@@ -100,19 +120,24 @@ def _forward_two_stages(model: nn.Module, image: Tensor, proposals: int = NUM_PR
         for stage in range(head.num_stages):
             head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
         if head.with_mask:
-            head._mask_forward(-1, features[:1], rois[:masks], semantic_feat=semantic, training=False)
+            head._mask_forward(
+                -1, features[:1], rois[:masks], semantic_feat=semantic, training=False
+            )
     elif isinstance(head, roi_heads.CascadeRoIHead):
         for stage in range(head.num_stages):
             _boxes_and_masks(head, features, rois, masks, stage)
     elif isinstance(head, roi_heads.StandardRoIHead):
         _boxes_and_masks(head, features, rois, masks)
     else:
-        raise ValueError(f'roi_head: expected a class derived from the standard, cascade, HTC or Sparse R-CNN head of '
-                         f'mmdet, got {type(head).__name__}. Other heads cannot be counted.')
+        raise ValueError(
+            'roi_head: expected a class derived from the standard, cascade, HTC or Sparse R-CNN'
+            f' head of mmdet, got {type(head).__name__}. Other heads cannot be counted.'
+        )
 
 
-def _boxes_and_masks(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor, masks: int,
-                     *stage: int) -> None:
+def _boxes_and_masks(
+    head: nn.Module, features: tuple[Tensor, ...], rois: Tensor, masks: int, *stage: int
+) -> None:
     head._bbox_forward(*stage, features[:1], rois)
     if head.with_mask:
         head._mask_forward(*stage, features[:1], rois[:masks])

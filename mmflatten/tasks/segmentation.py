@@ -1,4 +1,5 @@
 """Semantic segmentation, on mmseg."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -28,12 +29,16 @@ class Segmentation(Task):
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmseg.apis import MMSegInferencer
-        return with_own_collate(MMSegInferencer)(cfg, checkpoint, device=device, show_progress=False)
+
+        return with_own_collate(MMSegInferencer)(
+            cfg, checkpoint, device=device, show_progress=False
+        )
 
     def restore(self, entry: dict) -> BaseDataElement:
         import torch
         from mmengine.structures import PixelData
         from mmseg.structures import SegDataSample
+
         sample = SegDataSample()
         for name in ('gt_sem_seg', 'pred_sem_seg'):
             sample.set_data({name: PixelData(data=torch.as_tensor(entry[name]['data']).long())})

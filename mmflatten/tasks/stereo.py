@@ -1,4 +1,5 @@
 """Stereo matching, with models of this project."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -25,12 +26,16 @@ class Stereo(Task):
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:
         from mmflatten.datasets.stereo.inferencer import StereoInferencer
-        return StereoInferencer(cfg, checkpoint, device=device, scope='mmflatten', show_progress=False)
+
+        return StereoInferencer(
+            cfg, checkpoint, device=device, scope='mmflatten', show_progress=False
+        )
 
     def restore(self, entry: dict) -> BaseDataElement:
         from mmengine.structures import PixelData
 
         from mmflatten.structures import StereoDataSample
+
         sample = StereoDataSample(metainfo=dict(ori_shape=entry.get('ori_shape', ())))
         for name in ('gt_disparity', 'pred_disparity'):
             sample.set_data({name: PixelData(**entry[name])})

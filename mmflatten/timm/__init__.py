@@ -2,6 +2,7 @@
 
 The import only registers the models. It requires timm, but neither mmcv nor a task library.
 """
+
 from mmflatten.timm import entrypoints
 from mmflatten.timm.classifier import Classifier
 

@@ -1,4 +1,7 @@
-"""Run a timm script with the backbones registered: `python -m mmflatten.timm train.py DIR --model NAME`."""
+"""Run a timm script with the backbones registered: `python -m mmflatten.timm train.py DIR --model
+NAME`.
+"""
+
 import runpy
 import sys
 

@@ -1,4 +1,5 @@
 """The classifier that timm builds from a backbone."""
+
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -14,37 +15,68 @@ from mmflatten.models.backbones.base import Backbone
 from mmflatten.models.backbones.plain import PlainBackbone
 
 TOKEN = 'token'
-# The papers train parameters with these name parts without weight decay; timm adds biases and norms.
-_NO_DECAY = ('embed.cls_token', 'embed.position.', 'relative_position_bias.', 'neighbor_bias.', 'pooled_bias.')
+# The papers train parameters with these name parts without weight decay; timm adds biases and
+# norms.
+_NO_DECAY = (
+    'embed.cls_token',
+    'embed.position.',
+    'relative_position_bias.',
+    'neighbor_bias.',
+    'pooled_bias.',
+)
 
 
 class Classifier(nn.Module):
-    """A backbone, global pooling of its last map, and a linear layer, with the methods that timm expects of a model.
+    """A backbone, global pooling of its last map, and a linear layer, with the methods that timm
+    expects of a model.
 
-    Weights have the same names as in mmpretrain's classifier with this backbone, `backbone.*` and `head.fc.*`, so the
-    two share checkpoints.
+    Weights have the same names as in mmpretrain's classifier with this backbone, `backbone.*` and
+    `head.fc.*`, so the two share checkpoints.
 
     Args:
         backbone: backbone class.
         last: index of the stage (or block of a plain backbone) whose output is classified.
         num_classes: 0 for no linear layer.
         in_chans: channels of the image.
-        global_pool: 'token' for the class token (DeiT only), a pooling of the map ('avg', 'max', 'avgmax' or
-            'catavgmax'), or '' for the map itself. None selects 'token' for DeiT and 'avg' for other backbones.
+        global_pool: 'token' for the class token (DeiT only), a pooling of the map ('avg', 'max',
+            'avgmax' or 'catavgmax'), or '' for the map itself. None selects 'token' for DeiT and
+            'avg' for other backbones.
         drop_rate: dropout before the linear layer.
         kwargs: arguments of the backbone.
     """
 
-    def __init__(self, backbone: type[Backbone], last: int, num_classes: int = 1000, in_chans: int = 3,
-                 global_pool: str | None = None, drop_rate: float = 0., **kwargs) -> None:
+    def __init__(
+        self,
+        backbone: type[Backbone],
+        last: int,
+        num_classes: int = 1000,
+        in_chans: int = 3,
+        global_pool: str | None = None,
+        drop_rate: float = 0.0,
+        **kwargs,
+    ) -> None:
         super().__init__()
         self._construct = partial(backbone, out_indices=(last,), **kwargs)
         self.backbone = self._construct()
-        name, conv = next((name, part) for name, part in self.backbone.named_modules() if isinstance(part, nn.Conv2d))
+        name, conv = next(
+            (name, part)
+            for name, part in self.backbone.named_modules()
+            if isinstance(part, nn.Conv2d)
+        )
         if in_chans != conv.in_channels:
             parent, _, leaf = name.rpartition('.')
-            setattr(self.backbone.get_submodule(parent), leaf, nn.Conv2d(
-                in_chans, conv.out_channels, conv.kernel_size, conv.stride, conv.padding, bias=conv.bias is not None))
+            setattr(
+                self.backbone.get_submodule(parent),
+                leaf,
+                nn.Conv2d(
+                    in_chans,
+                    conv.out_channels,
+                    conv.kernel_size,
+                    conv.stride,
+                    conv.padding,
+                    bias=conv.bias is not None,
+                ),
+            )
         if not next(self.parameters()).is_meta:
             with quiet_libraries():  # MMEngine logs the initialisation of every parameter
                 self.backbone.init_weights()
@@ -55,10 +87,14 @@ class Classifier(nn.Module):
 
     def no_weight_decay(self) -> set[str]:
         """Return the names of parameters that are trained without weight decay."""
-        return {name for name, _ in self.named_parameters() if any(part in name for part in _NO_DECAY)}
+        return {
+            name for name, _ in self.named_parameters() if any(part in name for part in _NO_DECAY)
+        }
 
     def group_matcher(self, coarse: bool = False) -> Callable[[str], int]:
-        """Return a function from parameter name to layer number, for layer-wise learning rate decay."""
+        """Return a function from parameter name to layer number, for layer-wise learning rate
+        decay.
+        """
         return lambda name: self.backbone.get_layer_depth(name, prefix='backbone.')[0]
 
     def set_grad_checkpointing(self, enable: bool = True) -> None:
@@ -68,7 +104,9 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def init_non_persistent_buffers(self) -> None:
-        """Recompute buffers that checkpoints omit, such as indices, for models that Hugging Face builds on `meta`."""
+        """Recompute buffers that checkpoints omit, such as indices, for models that Hugging Face
+        builds on `meta`.
+        """
         buffers, saved = dict(self.backbone.named_buffers()), self.backbone.state_dict()
         for name, buffer in self._construct().named_buffers():
             if name not in saved:
@@ -87,25 +125,36 @@ class Classifier(nn.Module):
         """Replace the linear layer, and the pooling if `global_pool` is given.
 
         Raises:
-            ValueError: `global_pool='token'` for a backbone without class token, or classes without pooling.
+            ValueError: `global_pool='token'` for a backbone without class token, or classes without
+                pooling.
         """
         pool = self.global_pool if global_pool is None else global_pool
         plain = isinstance(self.backbone, PlainBackbone)
         if pool == TOKEN and not plain:
-            raise ValueError(f'global_pool: {type(self.backbone).__name__} has no class token, got {pool!r}. Use '
-                             "'avg'.")
+            raise ValueError(
+                f'global_pool: {type(self.backbone).__name__} has no class token, got {pool!r}. Use'
+                " 'avg'."
+            )
         if not pool and num_classes:
-            raise ValueError(f"num_classes: expected 0 with global_pool='', got {num_classes}. Choose a pooling, such "
-                             "as 'avg', or no classes.")
+            raise ValueError(
+                f"num_classes: expected 0 with global_pool='', got {num_classes}. Choose a pooling,"
+                " such as 'avg', or no classes."
+            )
         self.global_pool, self.num_classes = pool, num_classes
         if plain:
             self.backbone.out_type = 'cls_token' if pool == TOKEN else 'featmap'
         fc = nn.Linear(self.head_hidden_size, num_classes) if num_classes else nn.Identity()
         if num_classes:
-            nn.init.trunc_normal_(fc.weight, std=.02)
+            nn.init.trunc_normal_(fc.weight, std=0.02)
             nn.init.zeros_(fc.bias)
-        pooling = nn.Identity() if pool == TOKEN else SelectAdaptivePool2d(pool_type=pool, flatten=bool(pool))
-        head = nn.Sequential(OrderedDict(global_pool=pooling, drop=nn.Dropout(self.drop_rate), fc=fc))
+        pooling = (
+            nn.Identity()
+            if pool == TOKEN
+            else SelectAdaptivePool2d(pool_type=pool, flatten=bool(pool))
+        )
+        head = nn.Sequential(
+            OrderedDict(global_pool=pooling, drop=nn.Dropout(self.drop_rate), fc=fc)
+        )
         self.head = head.to(next(self.backbone.parameters())).train(self.training)
 
     def forward_features(self, image: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-"""The content of a file of PyTorch after it has been read: records become values, and all tensors are checked."""
+"""The content of a file of PyTorch after it has been read: records become values, and all tensors
+are checked.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,16 @@ MAX_DEPTH = 100  # containers in each other
 def restore(content: Any, size: int) -> Any:
     """Return a copy of nested containers in which each record is the value that it describes.
 
-    Only the items of containers are copied, so that attributes which the file gave them are gone, except for
-    `_metadata`, with which PyTorch's state dicts carry versions.
+    Only the items of containers are copied, so that attributes which the file gave them are gone,
+    except for `_metadata`, with which PyTorch's state dicts carry versions.
 
     Args:
-        size: bytes of the file. Tensors that need more are refused: their memory would not come from the file.
+        size: bytes of the file. Tensors that need more are refused: their memory would not come
+            from the file.
 
     Raises:
-        ValueError: a record does not describe a value, a tensor has attributes or hooks, or containers are too deep.
+        ValueError: a record does not describe a value, a tensor has attributes or hooks, or
+            containers are too deep.
     """
     copier = _Copier()
     copied = copier.copy(content, depth=0)
@@ -90,7 +94,9 @@ def _require_plain(tensor: Tensor) -> None:
 
 
 def _require_own_memory(tensors: list[Tensor], size: int) -> None:
-    """Raise ValueError if tensors have more bytes than the file: memory of this process, or one value repeated."""
+    """Raise ValueError if tensors have more bytes than the file: memory of this process, or one
+    value repeated.
+    """
     storages = {}
     for tensor in tensors:
         if tensor.device.type == 'meta' or tensor.layout != strided:

@@ -1,15 +1,17 @@
 """Numbers that the model of a published config may hold: the bounds of each argument.
 
-The arguments are those of our configs and of the sizes of our backbones, with room above what they use.
-`tests/test_configs/test_published_configs.py` compares the table with all of them: nothing is missing or left over.
+The arguments are those of our configs and of the sizes of our backbones, with room above what they
+use. `tests/test_configs/test_published_configs.py` compares the table with all of them: nothing is
+missing or left over.
 """
+
 MAX_ITEMS = 128  # of a list; our configs have at most 40, a letter for each block
 
 _CHANNELS = (1, 8192)
 _LAYERS = (0, 128)
 _SIDE = (1, 128)  # of a kernel, a window or a region, in tokens
 _PIXELS = (1, 2048)
-_STRIDE = (.5, 256)  # of a map, in pixels
+_STRIDE = (0.5, 256)  # of a map, in pixels
 _RATE = (0, 1)
 _WEIGHT = (-100, 100)  # of a loss, which predictions do not use
 
@@ -31,8 +33,8 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'groups': _CHANNELS,
     'in_channels': _CHANNELS,
     'last_projection': _CHANNELS,
-    'mlp_ratio': (.25, 16),
-    'mlp_ratios': (.25, 16),
+    'mlp_ratio': (0.25, 16),
+    'mlp_ratios': (0.25, 16),
     'num_classes': (1, 2**16),
     'num_cls_fcs': _LAYERS,
     'num_convs': _LAYERS,
@@ -85,10 +87,10 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'point_strides': _STRIDE,
     'pool_scales': (1, 64),
     'pool_sizes': (1, 256),
-    'ratios': (.01, 100),
-    'scales': (.01, 64),
+    'ratios': (0.01, 100),
+    'scales': (0.01, 64),
     'scales_per_octave': (1, 16),
-    'seg_scale_factor': (.01, 1),
+    'seg_scale_factor': (0.01, 1),
     'stride': _PIXELS,
     'strides': _STRIDE,
     # Regions and predictions of a detector
@@ -103,7 +105,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'output_size': (1, 32),
     'roi_feat_size': (1, 32),
     'sampling_ratio': (0, 8),
-    'score_thr': (.001, 1),  # below it, every place of a map is a candidate
+    'score_thr': (0.001, 1),  # below it, every place of a map is a candidate
     'target_means': _WEIGHT,
     'target_stds': (1e-4, 100),
     # Training: stored, and not used by a prediction

@@ -1,4 +1,5 @@
 """The JSON files of a published model: the type and the bounds of each field that is used."""
+
 from __future__ import annotations
 
 import re
@@ -19,7 +20,8 @@ _FIELD = re.compile(r'[A-Za-z_]\w*', re.ASCII)
 
 Switch = Annotated[bool, Strict()]
 Side = Annotated[int, Strict(), Field(ge=1, le=4096)]  # pixels; our configs resize to at most 2560
-Divisor = Annotated[int, Strict(), Field(ge=1, le=256)]  # pixels; our configs pad to multiples of at most 32
+# pixels; our configs pad to multiples of at most 32
+Divisor = Annotated[int, Strict(), Field(ge=1, le=256)]
 Level = Annotated[float, Strict(), Field(ge=-1000, le=1000)]  # of a channel, where 255 is white
 Spread = Annotated[float, Strict(), Field(gt=0, le=1000)]
 Colour = Annotated[int, Strict(), Field(ge=0, le=255)]
@@ -69,7 +71,9 @@ class Facts(_File):
     def _check_sizes(self) -> Facts:
         for name, limit in LIMITS.items():
             if name in self.files and self.files[name].bytes > limit:
-                raise ValueError(f'files.{name}.bytes: expected at most {limit}, got {self.files[name].bytes}')
+                raise ValueError(
+                    f'files.{name}.bytes: expected at most {limit}, got {self.files[name].bytes}'
+                )
         return self
 
 
@@ -119,7 +123,9 @@ class Preprocessor(_Part):
 
 
 class Input(_Part):
-    """How an image becomes the input of the model: transforms in this order, and the data preprocessor."""
+    """How an image becomes the input of the model: transforms in this order, and the data
+    preprocessor.
+    """
 
     resize: Resize | None = None
     resize_edge: ResizeEdge | None = None
@@ -145,7 +151,8 @@ def checked(kind: type[_Model], content: Any, where: str) -> _Model:
         where: name of the file, or of the field, for messages.
 
     Raises:
-        HubError: a field is missing, unknown, of another type or out of its bounds. The message names one.
+        HubError: a field is missing, unknown, of another type or out of its bounds. The message
+            names one.
     """
     try:
         return kind.model_validate(content)
@@ -153,19 +160,23 @@ def checked(kind: type[_Model], content: Any, where: str) -> _Model:
         errors = error.errors(include_url=False)
         unknown = [entry for entry in errors if entry['type'] == 'extra_forbidden']
         problem = _problem((unknown or errors)[0])  # an unknown field may explain a missing one
-        raise HubError(f'{where}: {problem}. Publish the model again with this version of mmflatten, or update '
-                       'mmflatten.') from error
+        raise HubError(
+            f'{where}: {problem}. Publish the model again with this version of mmflatten, or update'
+            ' mmflatten.'
+        ) from error
 
 
 def arguments(part: BaseModel) -> dict[str, Any]:
-    """Return the fields that a file gives, by name: absent ones have the default of the class that gets them."""
+    """Return the fields that a file gives, by name: absent ones have the default of the class that
+    gets them.
+    """
     return part.model_dump(exclude_unset=True, exclude_none=True)
 
 
 def _problem(error: ErrorDetails) -> str:
     if error['type'] == 'value_error':  # of a validator above, which names the field
         return error['msg'].removeprefix('Value error, ')
-    *outer, last = error['loc'] or ('content', )
+    *outer, last = error['loc'] or ('content',)
     # Between the fields stand names of alternatives, such as `constrained-int`.
     names = [str(part) for part in outer if isinstance(part, int) or _FIELD.fullmatch(part)]
     if error['type'] == 'extra_forbidden' or isinstance(last, int) or _FIELD.fullmatch(last):

@@ -1,7 +1,9 @@
-"""What a file of PyTorch says of objects of other libraries, kept as inert data while the file is read.
+"""What a file of PyTorch says of objects of other libraries, kept as inert data while the file is
+read.
 
-PyTorch's reader calls these classes where the file names others. They compute nothing and share no memory: a record
-keeps its arguments and its state, and becomes a value once, after the whole file has been read.
+PyTorch's reader calls these classes where the file names others. They compute nothing and share no
+memory: a record keeps its arguments and its state, and becomes a value once, after the whole file
+    has been read.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ NUMBERS = 'biufc'  # kinds of NumPy's types: booleans, integers, floats and comp
 
 
 class Placeholder:
-    """Stands for an object of another library. Accepts any arguments and any state, and ignores them."""
+    """Stands for an object of another library. Accepts any arguments and any state, and ignores
+    them.
+    """
 
     def __new__(cls, *_: Any) -> Any:
         return object.__new__(cls)
@@ -30,7 +34,8 @@ class Placeholder:
 class DictPlaceholder(Placeholder):
     """Stands for a dictionary of another library, whose items are kept.
 
-    PyTorch fills three types of dictionaries only, so the file gets one of those. An item tells it from its own ones.
+    PyTorch fills three types of dictionaries only, so the file gets one of those. An item tells it
+    from its own ones.
     """
 
     def __new__(cls, *_: Any) -> Any:
@@ -64,7 +69,9 @@ class Record:
 
     @staticmethod
     def restored(arguments: tuple, state: Any) -> Any:
-        """Make the value, from arguments and a state without records. Raises ValueError if they do not fit."""
+        """Make the value, from arguments and a state without records. Raises ValueError if they do
+        not fit.
+        """
         raise NotImplementedError
 
 
@@ -84,7 +91,9 @@ class DTypeRecord(Record):
 
 
 class ArrayRecord(Record):
-    """An array of numbers: `numpy.core.multiarray._reconstruct(...)`, with shape, type and bytes as a state."""
+    """An array of numbers: `numpy.core.multiarray._reconstruct(...)`, with shape, type and bytes as
+    a state.
+    """
 
     @staticmethod
     def restored(arguments: tuple, state: Any) -> Any:
@@ -129,7 +138,9 @@ def as_list(*_: Any) -> list:
 
 
 def empty_bytes() -> bytes:
-    """Make the bytes of an empty array, which a pickle of protocol 2 writes as a call without arguments."""
+    """Make the bytes of an empty array, which a pickle of protocol 2 writes as a call without
+    arguments.
+    """
     return b''
 
 

@@ -1,11 +1,13 @@
-"""The one reader of PyTorch's files: weights, states of trainings and results of tests. No code of a file runs.
+"""The one reader of PyTorch's files: weights, states of trainings and results of tests. No code of
+a file runs.
 
-`torch.load(weights_only=True)` calls what PyTorch needs to rebuild its objects, and what `add_safe_globals` has been
-told. Both lists are too long for files of others. Libraries add to the second one: MMEngine 0.10 lists
-`builtins.getattr`, with which a file reaches any function. The first one has functions that share memory with an array,
-make tensors without values or set attributes. So a file may name what stands in `ALLOWED` and nothing else of PyTorch;
-objects of other libraries, such as a yacs or argparse configuration, become inert placeholders, so that the weights can
-be read; and arrays of NumPy are records that are copied after loading.
+`torch.load(weights_only=True)` calls what PyTorch needs to rebuild its objects, and what
+`add_safe_globals` has been told. Both lists are too long for files of others. Libraries add to the
+second one: MMEngine 0.10 lists `builtins.getattr`, with which a file reaches any function. The
+first one has functions that share memory with an array, make tensors without values or set
+attributes. So a file may name what stands in `ALLOWED` and nothing else of PyTorch; objects of
+other libraries, such as a yacs or argparse configuration, become inert placeholders, so that the
+weights can be read; and arrays of NumPy are records that are copied after loading.
 
 A file that asks for much memory ends with an error of memory, as in PyTorch.
 """
@@ -25,7 +27,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
-from torch._weights_only_unpickler import (  # no public function lists what PyTorch allows by itself
+
+# no public function lists what PyTorch allows by itself
+from torch._weights_only_unpickler import (
     _get_allowed_globals,
     get_globals_in_pkl,
 )
@@ -39,7 +43,8 @@ from mmflatten.untrusted.records import NUMPY, DictPlaceholder, Placeholder, as_
 MAX_BYTES = 2**42
 MAX_NAMES = 100  # of classes and functions; checkpoints of official code have up to 20
 ZIP = b'PK\x03\x04'  # the format of PyTorch since 1.6
-_LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'  # the format before: a pickle of PyTorch's magic number
+# the format before: a pickle of PyTorch's magic number
+_LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'
 _LEGACY_PICKLES = (
     5  # that number, version, machine, content, and the names of the storages that follow
 )
@@ -53,8 +58,9 @@ _STORAGES = (
     *('BFloat16', 'Bool', 'ComplexDouble', 'ComplexFloat', 'Double', 'Float', 'Half'),
     *('Byte', 'Char', 'Int', 'Long', 'Short'),
 )
-# Names that PyTorch knows and a file may use: what the checkpoints of PyTorch, MMEngine, timm, Meta and the official
-# repositories hold. Tensors with attributes, quantised and sparse ones, and bare storages are not among them.
+# Names that PyTorch knows and a file may use: what the checkpoints of PyTorch, MMEngine, timm, Meta
+# and the official repositories hold. Tensors with attributes, quantised and sparse ones, and bare
+# storages are not among them.
 ALLOWED = frozenset(
     {
         '_codecs.encode',  # bytes, in protocol 2
@@ -77,18 +83,21 @@ def read_torch(
     map_location: Any = 'cpu',
     known: Mapping[str, Any] | None = None,
 ) -> tuple[Any, list[str]]:
-    """Read a file of `torch.save`, in either format, or a pickle with tensors, without running code from it.
+    """Read a file of `torch.save`, in either format, or a pickle with tensors, without running code
+    from it.
 
     Args:
         map_location: see `torch.load`.
-        known: full names of classes in files, and a `Record` or `Placeholder` that takes the place of each.
+        known: full names of classes in files, and a `Record` or `Placeholder` that takes the place
+            of each.
 
     Returns:
-        The content, and the names of classes and functions whose objects were replaced by placeholders.
+        The content, and the names of classes and functions whose objects were replaced by
+        placeholders.
 
     Raises:
-        ValueError: the file is of another kind, is damaged, or names something of PyTorch that is not in `ALLOWED`.
-            The message begins with the path.
+        ValueError: the file is of another kind, is damaged, or names something of PyTorch that is
+            not in `ALLOWED`. The message begins with the path.
     """
     if (problem := problem_of(path, MAX_BYTES)) is not None:
         raise ValueError(f'{path}: {problem}.')
@@ -108,7 +117,9 @@ def read_torch(
 
 
 def _reason(error: Exception) -> str:
-    """Return the first sentence of an error, without PyTorch's advice to read the file in an unsafe way."""
+    """Return the first sentence of an error, without PyTorch's advice to read the file in an unsafe
+    way.
+    """
     if isinstance(error, pickle.UnpicklingError) and error.__context__ is not None:
         text = str(error.__context__)
     else:
@@ -146,7 +157,9 @@ def _read(file: BinaryIO, map_location: Any, stand_ins: Mapping[str, Any]) -> tu
 
 
 def _names_in(pickled: BinaryIO) -> set[str]:
-    """Return the names of classes and functions in a pickle. Raises ValueError for one that is not allowed."""
+    """Return the names of classes and functions in a pickle. Raises ValueError for one that is not
+    allowed.
+    """
     names = get_globals_in_pkl(pickled)
     if len(names) > MAX_NAMES:
         raise ValueError(
@@ -155,7 +168,8 @@ def _names_in(pickled: BinaryIO) -> set[str]:
     refused = sorted((names & _get_allowed_globals().keys()) - ALLOWED)
     if refused:
         raise ValueError(
-            f'it names {shorten(refused, 2)}, and a file may hold plain tensors, arrays, numbers and text only'
+            f'it names {shorten(refused, 2)}, and a file may hold plain tensors, arrays, numbers'
+            ' and text only'
         )
     return names
 
@@ -163,8 +177,8 @@ def _names_in(pickled: BinaryIO) -> set[str]:
 def _require_whole_storages(pickled: BinaryIO) -> None:
     """Raise ValueError if a pickle of the older format refers to a part of a storage.
 
-    PyTorch would give the part a pointer into the whole one, whose memory moves if a tensor makes it larger. In files
-    of `torch.save`, the last item of a reference is None.
+    PyTorch would give the part a pointer into the whole one, whose memory moves if a tensor makes
+    it larger. In files of `torch.save`, the last item of a reference is None.
     """
     before: list[str] = []
     for opcode, _, _ in pickletools.genops(pickled):
@@ -212,7 +226,9 @@ def _only_allowing(stand_ins: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _read_storage(data: Any) -> Any:
-    """Read the values of a tensor in a plain pickle, which PyTorch writes as a file of the older format."""
+    """Read the values of a tensor in a plain pickle, which PyTorch writes as a file of the older
+    format.
+    """
     if not isinstance(data, bytes) or not data.startswith(_LEGACY):
         raise ValueError('expected a tensor in the older format of PyTorch')
     storage, _ = _read(io.BytesIO(data), map_location='cpu', stand_ins={})
@@ -234,10 +250,12 @@ def _zipped(pickled: bytes) -> BinaryIO:
 
 @contextlib.contextmanager
 def whole_archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
-    """Open an archive of PyTorch after a check of its checksums, which PyTorch itself does not compare.
+    """Open an archive of PyTorch after a check of its checksums, which PyTorch itself does not
+    compare.
 
     Raises:
-        ValueError: the archive is truncated or damaged, or has compressed parts, which PyTorch does not write.
+        ValueError: the archive is truncated or damaged, or has compressed parts, which PyTorch does
+            not write.
     """
     size = file.seek(0, io.SEEK_END)
     try:

@@ -1,4 +1,5 @@
 """A Chromium of the system, and pages in it that may neither fail nor leave the machine."""
+
 import shutil
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
@@ -32,8 +33,8 @@ def wrong() -> list[str]:
 def visit(browser, wrong) -> Iterator[Callable]:
     """Open an address: `visit(url, width, theme)` gives Playwright's page.
 
-    Whatever is asked of another place than the address's own server is refused. The test fails at its end if a page
-    asked for such, wrote an error to its console or left one uncaught.
+    Whatever is asked of another place than the address's own server is refused. The test fails at
+    its end if a page asked for such, wrote an error to its console or left one uncaught.
     """
     contexts = []
 
@@ -46,10 +47,15 @@ def visit(browser, wrong) -> Iterator[Callable]:
             wrong.append(f'request: {route.request.url}')
             route.abort()
 
-        contexts.append(browser.new_context(viewport=dict(width=width, height=900), color_scheme=theme))
+        contexts.append(
+            browser.new_context(viewport=dict(width=width, height=900), color_scheme=theme)
+        )
         contexts[-1].route(outside, refuse)
         page = contexts[-1].new_page()
-        page.on('console', lambda message: wrong.append(message.text) if message.type == 'error' else None)
+        page.on(
+            'console',
+            lambda message: wrong.append(message.text) if message.type == 'error' else None,
+        )
         page.on('pageerror', lambda error: wrong.append(str(error)))
         page.goto(url)
         return page

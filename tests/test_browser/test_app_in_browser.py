@@ -1,4 +1,7 @@
-"""`mmflatten app` in a browser: a picture goes up, a click moves the query, a wrong file has a message."""
+"""`mmflatten app` in a browser: a picture goes up, a click moves the query, a wrong file has a
+message.
+"""
+
 import functools
 import http.server
 import os
@@ -25,11 +28,14 @@ def url(tmp_path_factory):
     from mmflatten.engine.setup import load_config
     from mmflatten_lab.app.server import serve
     from mmflatten_lab.app.trial import TriedModel
+
     folder, models = tmp_path_factory.mktemp('app'), []
     for name in NAMES:
         config = str(CONFIGS / f'{name}.py')
         torch.manual_seed(0)
-        torch.save(dict(state_dict=build_model(load_config(config)).state_dict()), folder / f'{name}.pth')
+        torch.save(
+            dict(state_dict=build_model(load_config(config)).state_dict()), folder / f'{name}.pth'
+        )
         models.append(TriedModel(config, str(folder / f'{name}.pth'), 'cpu'))
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
@@ -56,8 +62,10 @@ def pixels(page, address: str) -> np.ndarray:
 def maps_when(page, what: str, changed_from: list[str]) -> list[str]:
     """Addresses of the maps, named by what is in them, once none is as before."""
     page.wait_for_function(
-        '([what, before]) => { const shown = [...document.querySelectorAll(what)].map(image => image.src);'
-        'return shown.length > 1 && shown.every(source => !before.includes(source)) }', arg=[what, changed_from])
+        '([what, before]) => { const shown = [...document.querySelectorAll(what)].map(image =>'
+        ' image.src);return shown.length > 1 && shown.every(source => !before.includes(source)) }',
+        arg=[what, changed_from],
+    )
     return [image.get_attribute('src') for image in page.locator(what).all()]
 
 
@@ -79,7 +87,9 @@ def test_a_picture_is_predicted_and_a_click_moves_the_query(visit, url, photo, w
     assert float(page.get_by_label('y', exact=True).input_value()) == pytest.approx(120, abs=1)
     page.get_by_label('Layer').first.click()
     page.get_by_role('option').nth(2).click()
-    page.wait_for_function('before => document.querySelector(".map img").src !== before', arg=clicked[0])
+    page.wait_for_function(
+        'before => document.querySelector(".map img").src !== before', arg=clicked[0]
+    )
 
 
 def test_a_wrong_file_has_a_message_and_a_right_one_helps(visit, url, photo, tmp_path):
@@ -119,7 +129,11 @@ def foreign(url, tmp_path):
 
 
 def uploads() -> list[Path]:
-    return [path for path in Path(os.environ['GRADIO_TEMP_DIR']).rglob('*') if path.name in ('a.png', 'x')]
+    return [
+        path
+        for path in Path(os.environ['GRADIO_TEMP_DIR']).rglob('*')
+        if path.name in ('a.png', 'x')
+    ]
 
 
 def test_page_of_another_origin_reads_and_uploads_nothing(browser, url, foreign):
@@ -137,9 +151,13 @@ def test_page_of_another_origin_reads_and_uploads_nothing(browser, url, foreign)
 
 
 def test_rebound_name_is_refused(browser, url):
-    """A foreign site's name that now points to this computer: its pages count as one origin with the app."""
-    rebound = browser.browser_type.launch(executable_path=shutil.which('chromium'), args=[
-        '--no-sandbox', '--host-resolver-rules=MAP evil.example 127.0.0.1'])
+    """A foreign site's name that now points to this computer: its pages count as one origin with
+    the app.
+    """
+    rebound = browser.browser_type.launch(
+        executable_path=shutil.which('chromium'),
+        args=['--no-sandbox', '--host-resolver-rules=MAP evil.example 127.0.0.1'],
+    )
     page = rebound.new_page()
     answer = page.goto(url.replace('127.0.0.1', 'evil.example'))
     assert answer.status == 400 and 'mmflatten' not in page.content()

@@ -1,4 +1,5 @@
 """The report page in a browser: clicks, keys, print, widths and themes."""
+
 import shutil
 from pathlib import Path
 
@@ -54,22 +55,27 @@ def test_page_prints_all_sections(visit, report):
     page = visit(report)
     shown = page.locator('main h2, .sample img, table')
     page.emulate_media(media='print')
-    assert shown.count() > 20 and all(shown.evaluate_all('all => all.map(one => one.checkVisibility())'))
+    assert shown.count() > 20 and all(
+        shown.evaluate_all('all => all.map(one => one.checkVisibility())')
+    )
     pdf = page.pdf()
     assert pdf.startswith(b'%PDF') and b'/ToUnicode' in pdf and pdf.count(b'/Type /Page\n') > 2
 
 
 def test_tab_reaches_every_control_with_visible_focus(visit, report):
     page = visit(report)
-    number = page.evaluate('''selector => { window.controls = [...document.querySelectorAll(selector)].filter(
-        one => one.checkVisibility() && !one.disabled); return window.controls.length; }''', FOCUSABLE)
+    number = page.evaluate(
+        """selector => { window.controls = [...document.querySelectorAll(selector)].filter(
+        one => one.checkVisibility() && !one.disabled); return window.controls.length; }""",
+        FOCUSABLE,
+    )
     reached, faint = set(), []
     for _ in range(number + 20):  # a browser may stop at more, such as at what scrolls
         page.keyboard.press('Tab')
-        index, name, visible = page.evaluate('''() => {
+        index, name, visible = page.evaluate("""() => {
             const one = document.activeElement, style = getComputedStyle(one);
             return [window.controls.indexOf(one), one.outerHTML.slice(0, 99),
-                    style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0]; }''')
+                    style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0]; }""")
         reached.add(index)
         faint += [] if visible or index < 0 else [name]
     assert faint == [] and set(range(number)) <= reached
@@ -78,9 +84,17 @@ def test_tab_reaches_every_control_with_visible_focus(visit, report):
 def test_controls_and_pictures_have_names(visit, report):
     page = visit(report)
     nodes = page.context.new_cdp_session(page).send('Accessibility.getFullAXTree')['nodes']
-    found = [(node['role']['value'], node.get('name', {}).get('value')) for node in nodes if not node['ignored']]
+    found = [
+        (node['role']['value'], node.get('name', {}).get('value'))
+        for node in nodes
+        if not node['ignored']
+    ]
     named = [(role, name) for role, name in found if role in CONTROLS]
     assert {'link', 'region'} <= {role for role, _ in named}
     assert [role for role, name in named if not name] == []
     pictures = page.locator('img, [role=img]')
-    assert all(pictures.evaluate_all('all => all.map(one => (one.alt || one.ariaLabel || "").trim() !== "")'))
+    assert all(
+        pictures.evaluate_all(
+            'all => all.map(one => (one.alt || one.ariaLabel || "").trim() !== "")'
+        )
+    )

@@ -1,4 +1,7 @@
-"""The documentation's site, opened as a file: search, languages, and the model zoo's filters and sorting."""
+"""The documentation's site, opened as a file: search, languages, and the model zoo's filters and
+sorting.
+"""
+
 import os
 import subprocess
 import sys
@@ -13,15 +16,22 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope='module')
 def site(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp('site')
-    subprocess.run([sys.executable, '-m', 'mkdocs', 'build', '--strict', '-q', '-d', folder], cwd=ROOT, check=True,
-                   env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_MKDOCS_2_WARNING': '1'})
+    subprocess.run(
+        [sys.executable, '-m', 'mkdocs', 'build', '--strict', '-q', '-d', folder],
+        cwd=ROOT,
+        check=True,
+        env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_MKDOCS_2_WARNING': '1'},
+    )
     return folder.as_uri()
 
 
-@pytest.mark.parametrize(('page', 'query', 'found'), [
-    ('index.html', 'hydra', 'api/attention.html'),
-    ('vi/index.html', 'cửa sổ dịch chuyển', 'vi/overview.html'),
-])
+@pytest.mark.parametrize(
+    ('page', 'query', 'found'),
+    [
+        ('index.html', 'hydra', 'api/attention.html'),
+        ('vi/index.html', 'cửa sổ dịch chuyển', 'vi/overview.html'),
+    ],
+)
 def test_the_search_finds_words_of_both_languages(visit, site, page, query, found):
     opened = visit(f'{site}/{page}')
     opened.click('.md-search__input')
@@ -44,10 +54,14 @@ def test_filters_and_sorting_of_the_zoo_work_with_the_keyboard(visit, site, widt
     page.locator('select[name=attention]').select_option('Factorized')
     kept = rows.count()
     assert 0 < kept < total and status.inner_text() == f'{kept} of {total} rows'
-    assert set(page.locator('.zoo tbody tr:visible td:nth-child(4)').all_inner_texts()) == {'Factorized'}
+    assert set(page.locator('.zoo tbody tr:visible td:nth-child(4)').all_inner_texts()) == {
+        'Factorized'
+    }
 
     page.get_by_role('button', name='Show all').press('Enter')
-    page.wait_for_function(f'document.querySelector(".zoo [role=status]").textContent.startsWith("{total} of")')
+    page.wait_for_function(
+        f'document.querySelector(".zoo [role=status]").textContent.startsWith("{total} of")'
+    )
     header = page.get_by_role('columnheader', name='params (M)')
     sizes = page.locator('.zoo tbody td:nth-child(7)')
     for direction, reverse in (('ascending', False), ('descending', True)):

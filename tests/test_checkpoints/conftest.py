@@ -1,4 +1,5 @@
 """Official state dicts of the golden cases."""
+
 import functools
 import importlib.util
 from pathlib import Path
@@ -21,7 +22,10 @@ class Golden:
         self.expected = self.case['expected']
         self.image = synth.synth_input(self.case)
         self.state = synth.synth_state_dict(self.case)
-        self.buffers = {key: torch.zeros(shape, dtype=torch.int64) for key, shape in self.case['buffers'].items()}
+        self.buffers = {
+            key: torch.zeros(shape, dtype=torch.int64)
+            for key, shape in self.case['buffers'].items()
+        }
 
     @property
     def names(self) -> dict[str, torch.Tensor]:

@@ -1,4 +1,5 @@
 """Checkpoint files and folders: atomic writing, damage, and the newest one."""
+
 import errno
 import multiprocessing
 import os
@@ -43,7 +44,9 @@ def test_atomic_write_on_a_full_disk_keeps_the_old_file_and_states_free_space(tm
     path = tmp_path / 'a.pth'
     path.write_bytes(b'old')
     # A real ENOSPC without a full disk: the partial file is a device that is always full.
-    with pytest.raises(CheckpointWriteError, match=r'a\.pth: No space left .* MiB are free') as raised:
+    with pytest.raises(
+        CheckpointWriteError, match=r'a\.pth: No space left .* MiB are free'
+    ) as raised:
         with atomic_write(path) as aside:
             aside.symlink_to('/dev/full')
             aside.write_bytes(bytes(2**20))
@@ -59,14 +62,17 @@ def test_other_write_errors_do_not_mention_free_space(tmp_path):
     assert 'free' not in str(raised.value)
 
 
-@pytest.mark.parametrize('damage, problem', [
-    (lambda data: data, None),
-    (lambda data: data[:-1], 'truncated'),
-    (lambda data: data[:len(data) // 2], 'truncated'),
-    (lambda data: data[:2000] + bytes([data[2000] ^ 1]) + data[2001:], 'is damaged'),
-    (lambda data: b'', 'empty'),
-    (lambda data: b'<html>not found</html>', 'not a PyTorch checkpoint'),
-])
+@pytest.mark.parametrize(
+    'damage, problem',
+    [
+        (lambda data: data, None),
+        (lambda data: data[:-1], 'truncated'),
+        (lambda data: data[: len(data) // 2], 'truncated'),
+        (lambda data: data[:2000] + bytes([data[2000] ^ 1]) + data[2001:], 'is damaged'),
+        (lambda data: b'', 'empty'),
+        (lambda data: b'<html>not found</html>', 'not a PyTorch checkpoint'),
+    ],
+)
 def test_damage_is_detected(tmp_path, damage, problem):
     path = tmp_path / 'a.pth'
     save(path)
@@ -76,11 +82,14 @@ def test_damage_is_detected(tmp_path, damage, problem):
 
 
 def test_newest_checkpoint_skips_damaged_and_other_files(tmp_path):
-    for i, name in enumerate(['epoch_9.pth', 'epoch_10.pth', 'best_acc_epoch_11.pth', '.epoch_12.pth.part']):
+    for i, name in enumerate(
+        ['epoch_9.pth', 'epoch_10.pth', 'best_acc_epoch_11.pth', '.epoch_12.pth.part']
+    ):
         save(tmp_path / name)
         os.utime(tmp_path / name, (i, i))
     assert newest_checkpoint(tmp_path).name == 'epoch_10.pth'
-    # A second training in the same folder: its first checkpoint is newer than the last one of the first training.
+    # A second training in the same folder: its first checkpoint is newer than the last one of the
+    # first training.
     save(tmp_path / 'epoch_1.pth')
     assert newest_checkpoint(tmp_path).name == 'epoch_1.pth'
     (tmp_path / 'epoch_1.pth').write_bytes(b'PK')
@@ -95,7 +104,8 @@ def test_newest_checkpoint_skips_damaged_and_other_files(tmp_path):
 def test_last_checkpoint_wins_over_times_of_files(tmp_path):
     for number in (2, 4, 6):
         save(tmp_path / f'epoch_{number}.pth')
-        os.utime(tmp_path / f'epoch_{number}.pth', (10 - number, 10 - number))  # a clock that was set back
+        # a clock that was set back
+        os.utime(tmp_path / f'epoch_{number}.pth', (10 - number, 10 - number))
     (tmp_path / 'last_checkpoint').write_text('/moved/from/here/epoch_6.pth')
     assert newest_checkpoint(tmp_path).name == 'epoch_6.pth'
     (tmp_path / 'epoch_6.pth').write_bytes(b'PK')
@@ -124,7 +134,9 @@ def test_several_processes_replace_one_file_without_damage(tmp_path):
     context = multiprocessing.get_context('fork')
     path, faults = tmp_path / 'a.pth', context.SimpleQueue()
     write(b'c' * 100_000, path)
-    writers = [context.Process(target=_write_often, args=(path, letter, faults)) for letter in (b'a', b'b')]
+    writers = [
+        context.Process(target=_write_often, args=(path, letter, faults)) for letter in (b'a', b'b')
+    ]
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):
@@ -172,16 +184,25 @@ def in_use(folder: Path, activity: str = 'training') -> AbstractContextManager:
 
 
 def test_one_process_works_in_a_folder(tmp_path):
-    holder = subprocess.Popen([sys.executable, '-c', HOLDER, str(tmp_path)], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, '-c', HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert holder.stdout.readline() == 'holds\n'
-    with pytest.raises(FolderInUseError, match=rf'{tmp_path}: .*process {holder.pid} of .* --work-dir'):
+    with pytest.raises(
+        FolderInUseError, match=rf'{tmp_path}: .*process {holder.pid} of .* --work-dir'
+    ):
         with in_use(tmp_path):
             pass
-    with in_use(tmp_path, 'prediction'):  # the files of another activity do not mix with those of a training
+    # the files of another activity do not mix with those of a training
+    with in_use(tmp_path, 'prediction'):
         pass
     holder.kill()
     holder.communicate()
     with in_use(tmp_path), in_use(tmp_path / 'other'):
         assert (tmp_path / '.training').exists()
-    assert [path.name for path in tmp_path.iterdir()] == ['other'] and not list((tmp_path / 'other').iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ['other'] and not list(
+        (tmp_path / 'other').iterdir()
+    )

@@ -1,4 +1,5 @@
 """Conversion of state dicts in both directions, and messages for invalid ones."""
+
 import itertools
 
 import pytest
@@ -7,8 +8,15 @@ import torch
 from mmflatten.checkpoints import FAMILIES, convert_state_dict, revert_state_dict
 from mmflatten.checkpoints.convert import unwrapped
 
-CLASSIFIERS = ['flatten_swin_t_224', 'flatten_pvt_t_224', 'flatten_pvt_v2_b0_224', 'flatten_cswin_t_224', 'l2vit_t_224',
-               'deit_t_224', 'focal_t_224']
+CLASSIFIERS = [
+    'flatten_swin_t_224',
+    'flatten_pvt_t_224',
+    'flatten_pvt_v2_b0_224',
+    'flatten_cswin_t_224',
+    'l2vit_t_224',
+    'deit_t_224',
+    'focal_t_224',
+]
 CASES = [*CLASSIFIERS, 'psmnet_256']
 
 UNUSED = {'flatten_pvt': {'norm.weight', 'norm.bias'}}  # in the official forward pass
@@ -39,19 +47,26 @@ def test_revert_restores_converted_state_dict(golden, name):
 @pytest.mark.parametrize('name', CASES)
 def test_convert_drops_index_buffers_without_changing_input(golden, name):
     case = golden(name)
-    buffers = {key: value for key, value in case.buffers.items() if not key.endswith('num_batches_tracked')}
+    buffers = {
+        key: value for key, value in case.buffers.items() if not key.endswith('num_batches_tracked')
+    }
     given = {**case.names, **buffers}
     before = dict(given)
-    assert convert_state_dict(given, case.family).keys() == convert_state_dict(case.names, case.family).keys()
+    assert (
+        convert_state_dict(given, case.family).keys()
+        == convert_state_dict(case.names, case.family).keys()
+    )
     assert list(given) == list(before) and all(given[key] is before[key] for key in given)
 
 
 @pytest.mark.parametrize('name', CASES)
 def test_convert_names_missing_keys(golden, name):
     case = golden(name)
-    for function, names in ((convert_state_dict, case.names),
-                            (revert_state_dict, convert_state_dict(case.names, case.family))):
-        for key in [*list(names)[::max(1, len(names) // 24)], list(names)[-1]]:
+    for function, names in (
+        (convert_state_dict, case.names),
+        (revert_state_dict, convert_state_dict(case.names, case.family)),
+    ):
+        for key in [*list(names)[:: max(1, len(names) // 24)], list(names)[-1]]:
             assert key in message(function, without(names, key), case.family)
 
 
@@ -61,11 +76,28 @@ def test_convert_names_unknown_keys(golden, name):
     names = case.names
     block = next(key.rsplit('norm1', 1)[0] for key in names if 'norm1' in key)
     last = list(names)[-3]
-    for key in ('surplus.weight', 'head', 'head.scale', 'head_dist.weight', f'{block}norm9.weight', f'{block}norm1',
-                f'{last}.weight', f'module.{last}', last.replace('.', '.0', 1), 'norm0.weight', 'norms.weight'):
+    for key in (
+        'surplus.weight',
+        'head',
+        'head.scale',
+        'head_dist.weight',
+        f'{block}norm9.weight',
+        f'{block}norm1',
+        f'{last}.weight',
+        f'module.{last}',
+        last.replace('.', '.0', 1),
+        'norm0.weight',
+        'norms.weight',
+    ):
         assert key in message(convert_state_dict, {**names, key: torch.zeros(1)}, case.family), key
     ours = convert_state_dict(names, case.family)
-    for key in ('backbone.norms.7.weight', 'backbone.surplus', 'neck.weight', 'head.fc', 'head.weight'):
+    for key in (
+        'backbone.norms.7.weight',
+        'backbone.surplus',
+        'neck.weight',
+        'head.fc',
+        'head.weight',
+    ):
         assert key in message(revert_state_dict, {**ours, key: torch.zeros(1)}, case.family), key
 
 
@@ -91,39 +123,58 @@ def test_convert_detects_missing_blocks_and_stages(golden):
     def cut(*beginnings: str) -> dict:
         return {key: value for key, value in names.items() if not key.startswith(beginnings)}
 
-    assert 'layers.2.blocks.3.norm1.weight' in message(convert_state_dict, cut('layers.2.blocks.3.'), 'flatten_swin')
-    assert 'layers.1.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.1.blocks.'), 'flatten_swin')
-    assert 'layers.2.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.2.'), 'flatten_swin')
-    assert 'layers.3.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.3.'), 'flatten_swin')
-    # Without its last stage and downsampling, a checkpoint has the names of a model with three stages.
+    assert 'layers.2.blocks.3.norm1.weight' in message(
+        convert_state_dict, cut('layers.2.blocks.3.'), 'flatten_swin'
+    )
+    assert 'layers.1.blocks.0.norm1.weight' in message(
+        convert_state_dict, cut('layers.1.blocks.'), 'flatten_swin'
+    )
+    assert 'layers.2.blocks.0.norm1.weight' in message(
+        convert_state_dict, cut('layers.2.'), 'flatten_swin'
+    )
+    assert 'layers.3.blocks.0.norm1.weight' in message(
+        convert_state_dict, cut('layers.3.'), 'flatten_swin'
+    )
+    # Without its last stage and downsampling, a checkpoint has the names of a model with three
+    # stages.
     text = message(convert_state_dict, cut('layers.3.', 'layers.2.downsample'), 'flatten_swin')
     assert 'head.fc.weight' in text and '768' in text
 
 
 def test_convert_names_unexpected_indices(golden):
     names = golden('flatten_swin_t_224').names
-    for key in ('layers.999999999999.blocks.0.norm1.weight', 'layers.0.blocks.999999999999.attn_mask',
-                'layers.3.downsample.norm.weight', 'layers.2.blocks.6.norm1.weight'):
+    for key in (
+        'layers.999999999999.blocks.0.norm1.weight',
+        'layers.0.blocks.999999999999.attn_mask',
+        'layers.3.downsample.norm.weight',
+        'layers.2.blocks.6.norm1.weight',
+    ):
         assert key in message(convert_state_dict, {**names, key: torch.zeros(1)}, 'flatten_swin')
 
 
 def test_convert_rejects_block_of_two_kinds(golden):
     names = golden('flatten_swin_t_224').names
-    for key in ('layers.0.blocks.0.attn.relative_position_bias_table', 'layers.3.blocks.0.attn.scale'):
+    for key in (
+        'layers.0.blocks.0.attn.relative_position_bias_table',
+        'layers.3.blocks.0.attn.scale',
+    ):
         assert key in message(convert_state_dict, {**names, key: torch.zeros(1)}, 'flatten_swin')
 
 
 def test_convert_requires_qkv_bias_in_all_blocks_or_none(golden):
     names = golden('flatten_swin_t_224').names
     biases = [key for key in names if key.endswith('qkv.bias')]
-    assert len(convert_state_dict(without(names, *biases), 'flatten_swin')) == len(names) - len(biases)
+    assert len(convert_state_dict(without(names, *biases), 'flatten_swin')) == len(names) - len(
+        biases
+    )
     assert biases[5] in message(convert_state_dict, without(names, biases[5]), 'flatten_swin')
 
 
 def test_convert_requires_focal_neighbours_in_whole_stage(golden):
     names = golden('focal_t_224').names
     tables = [key for key in names if key.endswith('_to_neighbors')]
-    assert {key.split('.')[1] for key in tables} == {'0', '1', '2'}  # the last stage fits into one window
+    # the last stage fits into one window
+    assert {key.split('.')[1] for key in tables} == {'0', '1', '2'}
     last = [key for key in tables if key.startswith('layers.2.')]
     assert len(convert_state_dict(without(names, *last), 'focal')) == len(names) - len(last)
     assert last[3] in message(convert_state_dict, without(names, last[3]), 'focal')
@@ -134,7 +185,9 @@ def test_convert_requires_focal_neighbours_in_whole_stage(golden):
 def test_convert_concatenates_query_and_key_value(golden):
     case = golden('flatten_pvt_t_224')
     query, key_value = (case.state[f'block3.1.attn.{name}.weight'] for name in ('q', 'kv'))
-    joined = convert_state_dict(case.state, 'flatten_pvt')['backbone.stages.2.blocks.1.attn.fn.qkv.weight']
+    joined = convert_state_dict(case.state, 'flatten_pvt')[
+        'backbone.stages.2.blocks.1.attn.fn.qkv.weight'
+    ]
     assert torch.equal(joined, torch.cat((query, key_value)))
     wrong = {**case.state, 'block3.1.attn.kv.weight': key_value[:-1]}
     assert 'block3.1.attn.kv.weight' in message(convert_state_dict, wrong, 'flatten_pvt')
@@ -143,7 +196,9 @@ def test_convert_concatenates_query_and_key_value(golden):
     assert name in message(revert_state_dict, {**ours, name: ours[name][:-1]}, 'flatten_pvt')
 
 
-@pytest.mark.parametrize('state', [{}, None, [], {'model': {}}, {'norm.weight': 3.}, {1: torch.zeros(1)}])
+@pytest.mark.parametrize(
+    'state', [{}, None, [], {'model': {}}, {'norm.weight': 3.0}, {1: torch.zeros(1)}]
+)
 def test_convert_rejects_invalid_state_dict(state):
     assert 'state_dict' in message(convert_state_dict, state, 'flatten_swin')
 
@@ -157,21 +212,34 @@ def test_convert_rejects_unknown_family():
 @pytest.mark.parametrize('side', ['official', 'ours'])
 def test_families_have_distinct_kinds(family, side):
     for part in family.parts:
-        assert part.ours is None or all((index in part.official) == (index in part.ours) for index in ('{i', '{j'))
-        kinds = [frozenset(name for key in keys if key.option is None for name in key.names(side))
-                 for keys in part.kinds.values()]
+        assert part.ours is None or all(
+            (index in part.official) == (index in part.ours) for index in ('{i', '{j')
+        )
+        kinds = [
+            frozenset(name for key in keys if key.option is None for name in key.names(side))
+            for keys in part.kinds.values()
+        ]
         assert len(set(kinds)) == len(kinds)
         for keys in part.kinds.values():
             names = [name for key in keys for name in key.names(side)]
             assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize('name, expected, bare', [
-    ('module.model._orig_mod.a', '', 'a'), ('stages._orig_mod.0.a', '', 'stages.0.a'), ('a.module.b', '', 'a.module.b'),
-    ('module', '', 'module'), ('_orig_mod.backbone.a', 'backbone.', 'backbone.a'),
-    ('module.head.a', 'backbone.', 'module.head.a'), ('module.model.a', ['model.a'], 'model.a'),
-    ('module.model.a', ['a'], 'a'), ('model._orig_mod.a', ['model._orig_mod.a'], 'model._orig_mod.a'),
-    ('module.a', ['b'], 'module.a')])
+@pytest.mark.parametrize(
+    'name, expected, bare',
+    [
+        ('module.model._orig_mod.a', '', 'a'),
+        ('stages._orig_mod.0.a', '', 'stages.0.a'),
+        ('a.module.b', '', 'a.module.b'),
+        ('module', '', 'module'),
+        ('_orig_mod.backbone.a', 'backbone.', 'backbone.a'),
+        ('module.head.a', 'backbone.', 'module.head.a'),
+        ('module.model.a', ['model.a'], 'model.a'),
+        ('module.model.a', ['a'], 'a'),
+        ('model._orig_mod.a', ['model._orig_mod.a'], 'model._orig_mod.a'),
+        ('module.a', ['b'], 'module.a'),
+    ],
+)
 def test_wrappers_are_removed_as_far_as_the_model_has_none(name, expected, bare):
     found, removed = unwrapped({name: 1}, expected)
     assert found == {bare: 1}
@@ -180,4 +248,8 @@ def test_wrappers_are_removed_as_far_as_the_model_has_none(name, expected, bare)
 
 def test_wrapped_weight_does_not_replace_another():
     assert unwrapped({'module.a': 1, 'a': 2})[0] == {'module.a': 1, 'a': 2}
-    assert unwrapped({'module.a': 1, 'model.a': 2, 'b': 3}, ['a', 'b'])[0] == {'a': 1, 'model.a': 2, 'b': 3}
+    assert unwrapped({'module.a': 1, 'model.a': 2, 'b': 3}, ['a', 'b'])[0] == {
+        'a': 1,
+        'model.a': 2,
+        'b': 3,
+    }

@@ -1,4 +1,5 @@
 """The family that `convert --family auto` finds for the state dicts of many models."""
+
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,8 @@ from mmflatten.engine.setup import load_config
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / 'tests' / 'data'
 CASES = sorted([*DATA.glob('golden/*.json'), *DATA.glob('golden_frontier/*.json')])
-# Golden cases whose family in the file is the name of the model, or whose blocks are all softmax blocks.
+# Golden cases whose family in the file is the name of the model, or whose blocks are all softmax
+# blocks.
 OTHER_NAMES = {'deit': 'vit', 'mavit': 'mala', 'ravlt': 'rala'}
 SAME_NAMES = {'mala', 'rala'}  # their authors' codes use the same names for all weights
 
@@ -84,7 +86,9 @@ def test_models_of_configs_have_their_own_family(family, config):
 
 @pytest.mark.parametrize('family', [name for name, family in FAMILIES.items() if family.base])
 def test_softmax_models_belong_to_the_base(family):
-    """A model without a block of the family's own attention has the names of the base, and converts the same."""
+    """A model without a block of the family's own attention has the names of the base, and converts
+    the same.
+    """
     base = FAMILIES[family].base
     official = revert_state_dict(state_of(SOFTMAX_MODELS[base]), family)
     assert find_family(official) == base

@@ -1,4 +1,5 @@
 """Names in a checkpoint are bounded before they are compared."""
+
 import time
 
 import pytest
@@ -14,10 +15,17 @@ from mmflatten.cli.convert import main
 ONE = torch.ones(1)
 
 
-@pytest.mark.parametrize('weights', [
-    {'.' * 200_000: ONE}, {'module.' * 30_000 + 'x': ONE}, {'a' * (MAX_LENGTH + 1): ONE},
-    {'a.' * MAX_PARTS + 'a': ONE}, {str(number): ONE for number in range(MAX_KEYS + 1)}],
-    ids=['dots', 'wrappers', 'length', 'parts', 'number'])
+@pytest.mark.parametrize(
+    'weights',
+    [
+        {'.' * 200_000: ONE},
+        {'module.' * 30_000 + 'x': ONE},
+        {'a' * (MAX_LENGTH + 1): ONE},
+        {'a.' * MAX_PARTS + 'a': ONE},
+        {str(number): ONE for number in range(MAX_KEYS + 1)},
+    ],
+    ids=['dots', 'wrappers', 'length', 'parts', 'number'],
+)
 @pytest.mark.parametrize('entry', [None, 'model'])
 def test_long_names_are_refused_at_once(weights, entry, tmp_path, capsys):
     file = tmp_path / 'hostile.pth'
@@ -38,8 +46,10 @@ def test_names_of_safetensors_are_bounded_too(tmp_path):
 
 
 def test_as_many_names_as_are_allowed_are_compared_in_seconds():
-    names = [f'layers.{number // 200}.blocks.{number % 200}.' + 'a.' * (MAX_PARTS - 5) + 'a'
-             for number in range(MAX_KEYS)]
+    names = [
+        f'layers.{number // 200}.blocks.{number % 200}.' + 'a.' * (MAX_PARTS - 5) + 'a'
+        for number in range(MAX_KEYS)
+    ]
     start = time.monotonic()
     with pytest.raises(ValueError, match='family'):
         find_family(dict.fromkeys(names, ONE))
@@ -49,6 +59,7 @@ def test_as_many_names_as_are_allowed_are_compared_in_seconds():
 @pytest.mark.parametrize('metadata', [5, [1], {'': 5}, {5: {}}])
 def test_versions_of_modules_are_checked(metadata, tmp_path):
     from mmflatten.checkpoints.loading import weights_of
+
     state = torch.nn.Linear(2, 2).state_dict()
     state._metadata = metadata
     with pytest.raises(CheckpointError, match='_metadata'):

@@ -1,4 +1,5 @@
 """tools/convert_checkpoint.py: file layouts, output files, errors."""
+
 import hashlib
 import importlib.util
 import os
@@ -26,24 +27,38 @@ def tool():
 
 
 def model():
-    return MODELS.build(dict(
-        type='mmpretrain.ImageClassifier', _scope_='mmpretrain',
-        backbone=dict(type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1), num_heads=(2, 4)),
-                      img_size=32, attn_types='LS', out_indices=(1,)),
-        neck=dict(type='GlobalAveragePooling'), head=dict(type='LinearClsHead', num_classes=5, in_channels=16)))
+    return MODELS.build(
+        dict(
+            type='mmpretrain.ImageClassifier',
+            _scope_='mmpretrain',
+            backbone=dict(
+                type='mmflatten.FLattenSwin',
+                arch=dict(embed_dims=8, depths=(1, 1), num_heads=(2, 4)),
+                img_size=32,
+                attn_types='LS',
+                out_indices=(1,),
+            ),
+            neck=dict(type='GlobalAveragePooling'),
+            head=dict(type='LinearClsHead', num_classes=5, in_channels=16),
+        )
+    )
 
 
 @pytest.fixture
 def official():
     """Random weights of the model with the names of the official FLatten-Swin."""
     generator = torch.Generator().manual_seed(0)
-    return {key: torch.randn(value.shape, generator=generator)
-            for key, value in revert_state_dict(model().state_dict(), 'flatten_swin').items()}
+    return {
+        key: torch.randn(value.shape, generator=generator)
+        for key, value in revert_state_dict(model().state_dict(), 'flatten_swin').items()
+    }
 
 
 @pytest.fixture
 def run(tool, tmp_path, monkeypatch, capsys):
-    """Function that saves and converts a file; returns exit status, output, last error line and destination."""
+    """Function that saves and converts a file; returns exit status, output, last error line and
+    destination.
+    """
     monkeypatch.chdir(tmp_path)
 
     def call(content, *options, source='official.pth', destination='converted.pth'):
@@ -62,19 +77,42 @@ def test_convert_file_loads_strictly_and_records_source(run, official):
     content = torch.load(path, weights_only=True)
     source = path.with_name('official.pth')
     assert content['meta'] == dict(
-        family='flatten_swin', source='official.pth', source_entry='model', mmflatten_version=content['meta'][
-            'mmflatten_version'], source_sha256=hashlib.sha256(source.read_bytes()).hexdigest())
+        family='flatten_swin',
+        source='official.pth',
+        source_entry='model',
+        mmflatten_version=content['meta']['mmflatten_version'],
+        source_sha256=hashlib.sha256(source.read_bytes()).hexdigest(),
+    )
     classifier = model()
     load_checkpoint(classifier, str(path), strict=True)
     assert torch.equal(classifier.head.fc.weight, official['head.weight'])
     assert sorted(os.listdir(path.parent)) == ['converted.pth', 'official.pth']
 
 
-@pytest.mark.parametrize('layout', ['bare', 'model', 'state_dict', 'model_ema', 'state_dict_ema', 'module.', 'model.',
-                                    '_orig_mod.', 'module._orig_mod.', 'model._orig_mod.module.'])
+@pytest.mark.parametrize(
+    'layout',
+    [
+        'bare',
+        'model',
+        'state_dict',
+        'model_ema',
+        'state_dict_ema',
+        'module.',
+        'model.',
+        '_orig_mod.',
+        'module._orig_mod.',
+        'model._orig_mod.module.',
+    ],
+)
 def test_convert_file_reads_common_layouts(run, official, layout):
     wrapped = {f'{layout}{key}': value for key, value in official.items()}
-    content = official if layout == 'bare' else wrapped if layout.endswith('.') else {layout: official, 'optimizer': {}}
+    content = (
+        official
+        if layout == 'bare'
+        else wrapped
+        if layout.endswith('.')
+        else {layout: official, 'optimizer': {}}
+    )
     status, out, _, path = run(content)
     assert status == 0
     for part in layout.split('.')[:-1] if layout.endswith('.') else [layout]:
@@ -103,8 +141,10 @@ def test_convert_file_reverts_trained_model(run):
     status, _, _, path = run({'state_dict': classifier.state_dict(), 'meta': {}}, '--revert')
     assert status == 0
     content = torch.load(path)
-    assert torch.equal(content['model']['layers.1.blocks.0.attn.qkv.weight'],
-                       classifier.backbone.stages[1].blocks[0].attn.fn.mixer.qkv.weight)
+    assert torch.equal(
+        content['model']['layers.1.blocks.0.attn.qkv.weight'],
+        classifier.backbone.stages[1].blocks[0].attn.fn.mixer.qkv.weight,
+    )
     again = convert_state_dict(content['model'], 'flatten_swin')
     assert all(torch.equal(again[key], value) for key, value in classifier.state_dict().items())
 
@@ -131,9 +171,17 @@ def test_convert_file_overwrites_only_with_force(run, official):
     assert run(official, '--force', '--head-map', path)[0] == 1 and path.read_text() == '0\n'
 
 
-@pytest.mark.parametrize('content, word', [
-    ({'epoch': 1}, 'epoch'), ({'model': 3}, 'model'), ([1, 2], 'list'), ({}, 'nothing'), (torch.ones(1), 'Tensor'),
-    ({'model': {'foreign.weight': torch.ones(1)}}, 'foreign.weight')])
+@pytest.mark.parametrize(
+    'content, word',
+    [
+        ({'epoch': 1}, 'epoch'),
+        ({'model': 3}, 'model'),
+        ([1, 2], 'list'),
+        ({}, 'nothing'),
+        (torch.ones(1), 'Tensor'),
+        ({'model': {'foreign.weight': torch.ones(1)}}, 'foreign.weight'),
+    ],
+)
 def test_convert_file_rejects_files_without_weights(run, content, word):
     status, out, last, path = run(content)
     assert status == 1 and word in last[0] and out == ''
@@ -143,8 +191,11 @@ def test_convert_file_rejects_files_without_weights(run, content, word):
 def test_convert_file_names_wrong_paths_and_entries(run, official, tmp_path):
     (tmp_path / 'folder').mkdir()
     for content, options, destination, word in (
-            (None, (), 'converted.pth', 'official.pth'), (official, ('--force',), 'official.pth', 'official.pth'),
-            ({'model': official}, ('--key', 'ema'), 'converted.pth', "'ema'"), (official, (), 'folder', 'folder')):
+        (None, (), 'converted.pth', 'official.pth'),
+        (official, ('--force',), 'official.pth', 'official.pth'),
+        ({'model': official}, ('--key', 'ema'), 'converted.pth', "'ema'"),
+        (official, (), 'folder', 'folder'),
+    ):
         status, _, last, _ = run(content, *options, destination=destination)
         assert status == 1 and word in last[0]
 
@@ -158,28 +209,43 @@ def test_convert_file_writes_safetensors_with_metadata(run, official):
     assert all(torch.equal(written[key], value) for key, value in expected.items())
     with safetensors.safe_open(path, 'pt') as file:
         meta = file.metadata()
-    assert meta['format'] == 'pt' and (meta['family'], meta['source_entry']) == ('flatten_swin', 'model')
-    status, *_, back = run(None, '--revert', source='converted.safetensors', destination='back.safetensors')
+    assert meta['format'] == 'pt' and (meta['family'], meta['source_entry']) == (
+        'flatten_swin',
+        'model',
+    )
+    status, *_, back = run(
+        None, '--revert', source='converted.safetensors', destination='back.safetensors'
+    )
     assert status == 0
     assert all(torch.equal(value, official[key]) for key, value in load_file(back).items())
 
 
 def test_convert_file_writes_shared_and_strided_tensors(run, official):
     whole = torch.stack([official['layers.0.blocks.0.mlp.fc1.weight'].T] * 2)
-    shared = {**official, 'layers.0.blocks.0.mlp.fc1.weight': whole[0].T, 'head.bias': official['head.bias'].expand(5)}
+    shared = {
+        **official,
+        'layers.0.blocks.0.mlp.fc1.weight': whole[0].T,
+        'head.bias': official['head.bias'].expand(5),
+    }
     status, _, _, path = run(shared, destination='converted.safetensors')
     assert status == 0
-    assert torch.equal(load_file(path)['backbone.stages.0.blocks.0.ffn.fn.fc1.weight'],
-                       official['layers.0.blocks.0.mlp.fc1.weight'])
+    assert torch.equal(
+        load_file(path)['backbone.stages.0.blocks.0.ffn.fn.fc1.weight'],
+        official['layers.0.blocks.0.mlp.fc1.weight'],
+    )
 
 
-@pytest.mark.parametrize('change', [lambda data: data[:-10], lambda data: b'PK' + data, lambda data: b''])
+@pytest.mark.parametrize(
+    'change', [lambda data: data[:-10], lambda data: b'PK' + data, lambda data: b'']
+)
 def test_convert_file_rejects_damaged_safetensors(run, official, tmp_path, change):
     source = tmp_path / 'official.safetensors'
     save_file(official, source)
     assert run(None, source='official.safetensors')[0] == 0
     source.write_bytes(change(source.read_bytes()))
-    status, _, last, path = run(None, '--force', source='official.safetensors', destination='other.pth')
+    status, _, last, path = run(
+        None, '--force', source='official.safetensors', destination='other.pth'
+    )
     assert status == 1 and source.name in last[0] and not path.exists()
 
 

@@ -1,4 +1,5 @@
 """Checkpoints with random weights."""
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,9 @@ DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 
 @pytest.fixture(scope='session')
 def model_of(tmp_path_factory) -> Callable[[str | Path], list[str]]:
-    """Return config and checkpoint of a digit config or a file. Dense heads have zero bias, so they find boxes."""
+    """Return config and checkpoint of a digit config or a file. Dense heads have zero bias, so they
+    find boxes.
+    """
     folder = tmp_path_factory.mktemp('weights')
 
     def build(config: str | Path) -> list[str]:

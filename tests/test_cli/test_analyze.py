@@ -1,4 +1,5 @@
 """`mmflatten analyze` on results of `mmflatten test`: metrics, files and errors."""
+
 import json
 import os
 import pickle
@@ -14,11 +15,15 @@ from mmflatten.cli import analyze
 from mmflatten.cli.main import main
 
 METRICS = dict(  # metric of the test, metric of the analysis, ratio of their units
-    classification=('accuracy/top1', 'top-1 accuracy', 100), segmentation=('mIoU', 'mIoU', 100),
-    detection=('coco/bbox_mAP', 'bbox_mAP', 1))
+    classification=('accuracy/top1', 'top-1 accuracy', 100),
+    segmentation=('mIoU', 'mIoU', 100),
+    detection=('coco/bbox_mAP', 'bbox_mAP', 1),
+)
 CONFIGS = dict(
-    classification='flatten-swin-nano_digits', segmentation='semantic-fpn_flatten-swin-nano_digits',
-    detection='mask-rcnn_flatten-swin-nano_fpn_digits')
+    classification='flatten-swin-nano_digits',
+    segmentation='semantic-fpn_flatten-swin-nano_digits',
+    detection='mask-rcnn_flatten-swin-nano_fpn_digits',
+)
 
 
 @pytest.mark.parametrize('task', CONFIGS)
@@ -29,11 +34,16 @@ def test_analysis_agrees_with_the_test_and_draws_the_worst(train_on, tmp_path, c
     tested, analyzed, ratio = METRICS[task]
     measured = json.loads(Path(run.results).with_suffix('.json').read_text())
     content = json.loads((out / 'analysis.json').read_text())
-    assert content['summary'][analyzed] == pytest.approx(measured['metrics'][tested] / ratio, abs=6e-4)
+    assert content['summary'][analyzed] == pytest.approx(
+        measured['metrics'][tested] / ratio, abs=6e-4
+    )
     assert content['task'] == task and content['source']['config'] == run.config
     assert f'{content["images"]} images' in capsys.readouterr().out
-    files = [*(table['file'] for table in content['tables'].values()), *content['figures'].values(),
-             *(item['file'] for item in content['worst'])]
+    files = [
+        *(table['file'] for table in content['tables'].values()),
+        *content['figures'].values(),
+        *(item['file'] for item in content['worst']),
+    ]
     assert files and all((out / file).stat().st_size for file in files)
     assert 0 < len(content['worst']) <= 3 and Path(content['worst'][0]['image']).is_file()
     values = [item['value'] for item in content['worst']]
@@ -45,7 +55,9 @@ def test_config_that_the_results_name_is_never_executed(train_on, tmp_path):
     (tmp_path / 'evil.py').write_text(f"open({str(ran)!r}, 'w')\n")
     results = Path(shutil.copy(run.results, tmp_path / 'results.pkl'))
     origin = json.loads(Path(run.results).with_suffix('.json').read_text())
-    results.with_suffix('.json').write_text(json.dumps({**origin, 'config': str(tmp_path / 'evil.py')}))
+    results.with_suffix('.json').write_text(
+        json.dumps({**origin, 'config': str(tmp_path / 'evil.py')})
+    )
     assert analyze.main([str(results), '--out', str(tmp_path / 'out')]) == 0 and not ran.exists()
 
 
@@ -53,9 +65,16 @@ def test_config_that_the_results_name_is_never_executed(train_on, tmp_path):
 def disparities(tmp_path) -> Path:
     """Predictions of two pairs, one wrong by 6 px."""
     cv2.imwrite(str(tmp_path / 'left.png'), np.full((20, 30, 3), 90, np.uint8))
-    true = dict(data=torch.full((1, 20, 30), 8.), valid=torch.ones(1, 20, 30, dtype=torch.bool))
-    entries = [dict(img_path=str(tmp_path / 'left.png'), ori_shape=(20, 30), gt_disparity=true,
-                    pred_disparity=dict(data=true['data'] + error)) for error in (0., 6.)]
+    true = dict(data=torch.full((1, 20, 30), 8.0), valid=torch.ones(1, 20, 30, dtype=torch.bool))
+    entries = [
+        dict(
+            img_path=str(tmp_path / 'left.png'),
+            ori_shape=(20, 30),
+            gt_disparity=true,
+            pred_disparity=dict(data=true['data'] + error),
+        )
+        for error in (0.0, 6.0)
+    ]
     (tmp_path / 'pairs.pkl').write_bytes(pickle.dumps(entries, 2))
     return tmp_path
 
@@ -65,7 +84,9 @@ def test_stereo_results_are_analyzed_without_a_config(disparities):
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
     assert content['summary']['epe'] == 3 and content['summary']['d1'] == 50
     assert [item['value'] for item in content['worst']] == [6, 0]
-    assert cv2.imread(str(disparities / 'out' / content['worst'][0]['file'])).shape[0] == 20 * 10 + 20
+    assert (
+        cv2.imread(str(disparities / 'out' / content['worst'][0]['file'])).shape[0] == 20 * 10 + 20
+    )
 
 
 def test_missing_images_are_noted(disparities, capsys):
@@ -92,8 +113,9 @@ def test_image_with_a_name_outside_utf_8_is_drawn(disparities):
     name = os.fsdecode(b'left\xff.png')
     (disparities / 'left.png').rename(disparities / name)
     entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
-    (disparities / 'pairs.pkl').write_bytes(pickle.dumps([{**item, 'img_path': str(disparities / name)}
-                                                          for item in entries], 2))
+    (disparities / 'pairs.pkl').write_bytes(
+        pickle.dumps([{**item, 'img_path': str(disparities / name)} for item in entries], 2)
+    )
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 0
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
     assert content['worst'][0]['file'] == f'worst/000_{name}'
@@ -113,21 +135,42 @@ def test_config_option_replaces_the_recorded_config(disparities, capsys):
     config = disparities / 'stereo.py'
     name = Path(__file__).parents[2] / 'configs' / 'digits' / 'psmnet-tiny_digits-stereo.py'
     config.write_text(f"_base_ = ['{name}']\ntest_evaluator = dict(max_disp=4)\n")
-    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out'), '--config',
-                         str(config)]) == 1
+    assert (
+        analyze.main(
+            [
+                str(disparities / 'pairs.pkl'),
+                '--out',
+                str(disparities / 'out'),
+                '--config',
+                str(config),
+            ]
+        )
+        == 1
+    )
     error = capsys.readouterr().err
     assert 'max_disp' in error and ' 4' in error  # all true disparities are 8 px
 
 
 def test_config_of_another_task_is_an_error(disparities, capsys):
     name = 'retinanet_flatten-swin-nano_fpn_digits'
-    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out'), '--config', name]) == 1
+    assert (
+        analyze.main(
+            [str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out'), '--config', name]
+        )
+        == 1
+    )
     error = capsys.readouterr().err.splitlines()[-1]
     assert name in error and 'detection' in error and 'stereo' in error
 
 
-@pytest.mark.parametrize('content, word', [(b'', 'made.pkl'), (pickle.dumps([], 2), 'empty'),
-                                           (pickle.dumps([dict(img_path='a')], 2), 'img_path')])
+@pytest.mark.parametrize(
+    'content, word',
+    [
+        (b'', 'made.pkl'),
+        (pickle.dumps([], 2), 'empty'),
+        (pickle.dumps([dict(img_path='a')], 2), 'img_path'),
+    ],
+)
 def test_invalid_results_are_an_error(tmp_path, capsys, content, word):
     (tmp_path / 'made.pkl').write_bytes(content)
     assert analyze.main([str(tmp_path / 'made.pkl'), '--out', str(tmp_path / 'out')]) == 1
@@ -136,7 +179,9 @@ def test_invalid_results_are_an_error(tmp_path, capsys, content, word):
 
 def test_label_maps_without_colours_are_analyzed_but_not_drawn(tmp_path):
     maps = dict(data=torch.zeros(1, 4, 4, dtype=torch.uint8))
-    (tmp_path / 'maps.pkl').write_bytes(pickle.dumps([dict(img_path='a.png', gt_sem_seg=maps, pred_sem_seg=maps)], 2))
+    (tmp_path / 'maps.pkl').write_bytes(
+        pickle.dumps([dict(img_path='a.png', gt_sem_seg=maps, pred_sem_seg=maps)], 2)
+    )
     assert analyze.main([str(tmp_path / 'maps.pkl'), '--out', str(tmp_path / 'out')]) == 0
     content = json.loads((tmp_path / 'out' / 'analysis.json').read_text())
     assert content['summary']['mIoU'] == 1 and '--config' in content['notes'][0]

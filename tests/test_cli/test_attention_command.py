@@ -1,4 +1,5 @@
 """`mmflatten attention` in every task: table, drawings and errors."""
+
 import json
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from mmflatten.cli.attention import main as attention
 from mmflatten.explain.attention import AttentionProbe
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
-# Config, number of images, layers, and size of the network input for an image of 96 x 120. The first layers of
-# dense tasks have 1,280 tokens, whose ranks take seconds.
+# Config, number of images, layers, and size of the network input for an image of 96 x 120. The
+# first layers of dense tasks have 1,280 tokens, whose ranks take seconds.
 CASES = {
     'classification': ('flatten-swin-nano-mixed_digits', 1, [0, 1, 2, 3, 4], (64, 64)),
     'detection': ('mask-rcnn_flatten-swin-nano_fpn_digits', 1, [3, 4], (128, 160)),
@@ -49,19 +50,32 @@ def test_attention_of_every_task_writes_table_and_drawings(model_of, photo, tmp_
     config, checkpoint = model_of(name)
     out = tmp_path / 'new' / 'out'
     chosen = ['--layer', *map(str, layers)]
-    assert attention([config, checkpoint, *[photo] * images, '--queries', '8', '--out', str(out), *chosen]) == 0
+    assert (
+        attention(
+            [config, checkpoint, *[photo] * images, '--queries', '8', '--out', str(out), *chosen]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     content = json.loads((out / 'attention.json').read_text())
-    assert [layer['number'] for layer in content['layers']] == layers and content['picture'] == list(size)
+    assert [layer['number'] for layer in content['layers']] == layers and content[
+        'picture'
+    ] == list(size)
     assert content['query'] == [size[1] // 2, size[0] // 2]
     for layer in content['layers']:
         assert layer['layer'] in shown and layer['attention'] in shown
         assert len(layer['heads']) == layer['num_heads']
         assert cv2.imread(str(out / layer['file'])) is not None
     if task == 'classification':  # its windows have no padding, so softmax rows sum to 1
-        softmax = [head for layer in content['layers'] if layer['attention'].startswith('Softmax')
-                   for head in layer['heads']]
-        assert softmax and all(head['row_sum_min'] == pytest.approx(1, abs=1e-5) for head in softmax)
+        softmax = [
+            head
+            for layer in content['layers']
+            if layer['attention'].startswith('Softmax')
+            for head in layer['heads']
+        ]
+        assert softmax and all(
+            head['row_sum_min'] == pytest.approx(1, abs=1e-5) for head in softmax
+        )
 
 
 def test_statistics_equal_those_of_the_probe(classifier, photo, tmp_path, capsys):
@@ -71,7 +85,7 @@ def test_statistics_equal_those_of_the_probe(classifier, photo, tmp_path, capsys
     predictor = Predictor(*classifier)
     with AttentionProbe(predictor.model) as probe:
         predictor(photo)
-    layer, = printed['layers']
+    (layer,) = printed['layers']
     found = probe.layer(layer['layer'])
     assert layer['map'] == list(found.hw) and layer['number'] == 1
     means = found.matrix().sum(-1).mean(-1)
@@ -80,10 +94,25 @@ def test_statistics_equal_those_of_the_probe(classifier, photo, tmp_path, capsys
 
 def test_query_head_and_part_change_the_drawing(classifier, photo, tmp_path):
     drawings = {}
-    for number, options in enumerate(([], ['--query', '3,60'], ['--head', '1'], ['--part', 'local'])):
+    for number, options in enumerate(
+        ([], ['--query', '3,60'], ['--head', '1'], ['--part', 'local'])
+    ):
         out = tmp_path / str(number)
-        assert attention([*classifier, photo, '--out', str(out), '--layer', 'stages.1.blocks.0.attn.fn', *options]) == 0
-        file, = out.glob('*.png')
+        assert (
+            attention(
+                [
+                    *classifier,
+                    photo,
+                    '--out',
+                    str(out),
+                    '--layer',
+                    'stages.1.blocks.0.attn.fn',
+                    *options,
+                ]
+            )
+            == 0
+        )
+        (file,) = out.glob('*.png')
         assert file.name == '01_backbone.stages.1.blocks.0.attn.fn.png'
         drawings[tuple(options)] = file.read_bytes()
     assert len(set(drawings.values())) == 4
@@ -95,13 +124,20 @@ def test_query_of_the_class_token(model_of, photo, tmp_path, capsys):
     words = [*model_of(config), photo, '--out', str(tmp_path / 'out')]
     assert attention([*words, '--query', 'class']) == 0
     content = json.loads((tmp_path / 'out' / 'attention.json').read_text())
-    assert [layer['prefix'] for layer in content['layers']] == [1, 1] and content['query'] == 'class'
+    assert [layer['prefix'] for layer in content['layers']] == [1, 1] and content[
+        'query'
+    ] == 'class'
     assert all(head['prefix'] > 0 for layer in content['layers'] for head in layer['heads'])
 
 
-@pytest.mark.parametrize(('options', 'words'), [
-    (['--query', '64,3'], ('64,3', '63')), (['--query', 'class'], ('class', 'stages.0')),
-    (['--layer', '1', '--head', '4'], ('head', '4', '3'))])
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        (['--query', '64,3'], ('64,3', '63')),
+        (['--query', 'class'], ('class', 'stages.0')),
+        (['--layer', '1', '--head', '4'], ('head', '4', '3')),
+    ],
+)
 def test_errors_name_value_and_range(classifier, photo, tmp_path, capsys, options, words):
     assert attention([*classifier, photo, '--out', str(tmp_path / 'out'), *options]) == 1
     line = last_line(capsys)
@@ -115,7 +151,9 @@ def test_image_errors_name_the_file(classifier, photo, tmp_path, capsys):
     assert photo in last_line(capsys)
 
 
-@pytest.mark.parametrize('words', [['--query', 'middle'], ['--query', '3'], ['--query', '3,x'], ['--head', 'all']])
+@pytest.mark.parametrize(
+    'words', [['--query', 'middle'], ['--query', '3'], ['--query', '3,x'], ['--head', 'all']]
+)
 def test_invalid_options_exit_with_usage(words, capsys):
     with pytest.raises(SystemExit):
         attention(['config.py', 'weights.pth', 'photo.png', *words])

@@ -1,4 +1,5 @@
 """The `mmflatten` command: help, version and errors."""
+
 import os
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from mmflatten.version import __version__
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, '-m', 'mmflatten', *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, '-m', 'mmflatten', *arguments], capture_output=True, text=True, timeout=120
+    )
 
 
 def test_help_is_one_screen_and_needs_no_torch():
@@ -32,25 +35,39 @@ def test_every_command_has_help(name, capsys):
 
 def test_package_adds_a_command_and_cannot_replace_one(tmp_path):
     """An entry point of the group `mmflatten.commands`, as `lab/README.md` describes it."""
-    (tmp_path / 'speckle.py').write_text(dedent("""
+    (tmp_path / 'speckle.py').write_text(
+        dedent("""
         from mmflatten.cli.common import command
 
         @command('speckle', 'Count speckles.', lambda parser: parser.add_argument('number', type=int))
         def main(args):
             print(args.number + 1)
-        """))
+        """)
+    )
     info = tmp_path / 'speckle-1.0.dist-info'
     info.mkdir()
     (info / 'METADATA').write_text('Metadata-Version: 2.1\nName: speckle\nVersion: 1.0\n')
-    (info / 'entry_points.txt').write_text('[mmflatten.commands]\nspeckle = speckle:main\ntrain = speckle:main\n')
+    (info / 'entry_points.txt').write_text(
+        '[mmflatten.commands]\nspeckle = speckle:main\ntrain = speckle:main\n'
+    )
     environment = {**os.environ, 'PYTHONPATH': os.pathsep.join([str(tmp_path), *sys.path])}
 
     def output(*arguments: str) -> str:
-        return subprocess.run([sys.executable, '-m', 'mmflatten', *arguments], env=environment, text=True,
-                              capture_output=True, timeout=120, check=True).stdout
+        return subprocess.run(
+            [sys.executable, '-m', 'mmflatten', *arguments],
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=120,
+            check=True,
+        ).stdout
 
-    assert output('speckle', '6') == '7\n' and 'usage: mmflatten speckle' in output('speckle', '--help')
-    assert 'usage: mmflatten train' in output('train', '--help') and 'of speckle' in output('--help')
+    assert output('speckle', '6') == '7\n' and 'usage: mmflatten speckle' in output(
+        'speckle', '--help'
+    )
+    assert 'usage: mmflatten train' in output('train', '--help') and 'of speckle' in output(
+        '--help'
+    )
 
 
 @pytest.mark.parametrize('name', command.LAB)
@@ -90,13 +107,22 @@ def test_folder_option_rejects_the_name_of_a_file(capsys):
 
 
 def test_terminal_shows_a_line_while_libraries_load():
-    code = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'mmflatten', 'models', 'no*']) > 255)"
-    shown = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=120).stdout
+    code = (
+        "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'mmflatten', 'models', 'no*'])"
+        ' > 255)'
+    )
+    shown = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, timeout=120
+    ).stdout
     assert 'mmflatten models: loading libraries' in shown.splitlines()[0]
 
 
-@pytest.mark.parametrize('script', ['tools/train.py', 'tools/test.py', 'tools/analysis/get_flops.py'])
+@pytest.mark.parametrize(
+    'script', ['tools/train.py', 'tools/test.py', 'tools/analysis/get_flops.py']
+)
 def test_script_of_a_checkout_says_its_own_name(script):
     root = Path(__file__).parents[2]
-    result = subprocess.run([sys.executable, script, '--help'], cwd=root, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [sys.executable, script, '--help'], cwd=root, capture_output=True, text=True, timeout=60
+    )
     assert result.stdout.startswith(f'usage: {script} ')

@@ -1,4 +1,7 @@
-"""Outputs of commands that are killed or short of disk space: the old file stays, and no part of a new one."""
+"""Outputs of commands that are killed or short of disk space: the old file stays, and no part of a
+new one.
+"""
+
 import os
 import signal
 from collections.abc import Callable
@@ -33,13 +36,25 @@ def case_of(name: str, folder: Path, train_on: Callable) -> Case:
         for number in range(40):  # with long names, so that their list is larger than a config
             file = images / 'ab'[number % 2] / f'{"long" * 50}{number}.png'
             file.parent.mkdir(parents=True, exist_ok=True)
-            cv2.imwrite(str(file), np.random.default_rng(number).integers(0, 256, (16, 16, 3), np.uint8))
+            cv2.imwrite(
+                str(file), np.random.default_rng(number).integers(0, 256, (16, 16, 3), np.uint8)
+            )
     if name == 'index':
         out = folder / 'out' / 'new.index'
         return Case(data, ['index', images, '--out', out], out)
     if name == 'init':
         out = folder / 'out' / 'own.py'
-        words = ['--task', 'cls', '--images', images, '--base', f'{CLASSIFIER}', '--out', out, '--force']
+        words = [
+            '--task',
+            'cls',
+            '--images',
+            images,
+            '--base',
+            f'{CLASSIFIER}',
+            '--out',
+            out,
+            '--force',
+        ]
         return Case(init, words, out)
     run = train_on(CLASSIFIER)
     if name == 'report':
@@ -49,7 +64,9 @@ def case_of(name: str, folder: Path, train_on: Callable) -> Case:
         out = folder / 'out' / 'model.onnx'
         return Case(export, [run.config, run.checkpoint, '--out', out], out)
     out = folder / 'out' / 'results.pkl'
-    return Case(evaluate, [run.config, run.checkpoint, '--work-dir', folder / 'log', '--out', out], out)
+    return Case(
+        evaluate, [run.config, run.checkpoint, '--work-dir', folder / 'log', '--out', out], out
+    )
 
 
 def prepare(name: str, folder: Path, train_on: Callable) -> Case:
@@ -65,7 +82,9 @@ def require_old(case: Case, name: str) -> None:
 
 
 def status_after(number: int, case: Case, in_child: Callable, errors: Path) -> int:
-    """Run a command in another process, which gets a signal when its new file is complete but has no name yet."""
+    """Run a command in another process, which gets a signal when its new file is complete but has
+    no name yet.
+    """
 
     def child() -> int:
         os.replace = lambda *_, **__: signal.raise_signal(number)
@@ -95,9 +114,14 @@ def test_killed_command_leaves_the_old_output_and_hidden_files(name, tmp_path, t
 
 
 @pytest.mark.parametrize(('name', 'limit'), [('report', 10_000), ('init', 6000), ('index', 10)])
-def test_full_disk_keeps_the_old_output_and_names_the_new_one(name, limit, tmp_path, train_on, in_child):
+def test_full_disk_keeps_the_old_output_and_names_the_new_one(
+    name, limit, tmp_path, train_on, in_child
+):
     case = prepare(name, tmp_path, train_on)
-    assert in_child(lambda: case.main([str(word) for word in case.words]), tmp_path / 'errors', limit) == 1
+    assert (
+        in_child(lambda: case.main([str(word) for word in case.words]), tmp_path / 'errors', limit)
+        == 1
+    )
     require_old(case, name)
     assert [path for path in case.out.parent.iterdir() if path != case.out] == []
     text = (tmp_path / 'errors').read_text()

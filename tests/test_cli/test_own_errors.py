@@ -1,4 +1,5 @@
 """Messages of own errors, the lab's included, do not begin with the name of a Python class."""
+
 from pathlib import Path
 
 from mmflatten.console import is_ours

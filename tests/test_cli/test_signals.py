@@ -1,4 +1,5 @@
 """Signals that end a command."""
+
 import os
 import signal
 

@@ -1,4 +1,7 @@
-"""No command waits for a pipe: whichever input is one, the command ends, and its message names the file."""
+"""No command waits for a pipe: whichever input is one, the command ends, and its message names the
+file.
+"""
+
 import importlib
 import json
 import os
@@ -18,19 +21,19 @@ from mmflatten.datasets.shards import build_index
 
 CLASSIFIER, DETECTOR = 'flatten-swin-nano_digits', 'retinanet_flatten-swin-nano_fpn_digits'
 SECONDS = 60  # of a command that waits
-INDEXED = '''
+INDEXED = """
 train_dataloader = dict(dataset=dict(
     _delete_=True, type='mmflatten.IndexedImages', data_root='shards', ann_file='train.index',
     pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
 val_dataloader = val_cfg = val_evaluator = None
-'''
-STUDY = f'''
+"""
+STUDY = f"""
 base: configs/digits/{CLASSIFIER}.py
 factors: {{width: {{a: {{}}, b: {{model.backbone.drop_path_rate: 0.1}}}}}}
 budget: {{epochs: 1}}
 metrics: {{accuracy/top1: higher}}
 controls: no attention is compared in this study
-'''
+"""
 # (command, file that is a pipe); a file is below the folder of the test.
 CASES = [
     ('convert cls.pth out.pth --family flatten_swin', 'cls.pth'),
@@ -66,13 +69,15 @@ CASES = [
     ('data index shards/train.tar --out shards/other.index', 'shards/train.tar'),
     ('study study.yaml --dry-run', 'study.yaml'),
     ('study study.yaml --from table --report page.md', 'table/study.csv'),
-    ('linearize cls.py cls.pth --attention FocusedLinearAttention --out linear', 'cls.pth')]
+    ('linearize cls.py cls.pth --attention FocusedLinearAttention --out linear', 'cls.pth'),
+]
 IN_LAB = ('study', 'linearize')
 
 
 @pytest.fixture
 def limit() -> Iterator[None]:
     """End the test if a command waits."""
+
     def end(*_: object) -> None:
         pytest.fail('the command waits')
 
@@ -95,11 +100,21 @@ def files(tmp_path, monkeypatch, config_on, scenes, model_of) -> Path:
     Path('indexed.py').write_text(Path('cls.py').read_text() + INDEXED)
     image = first_image(tmp_path)
     shutil.copy(image, 'a.png')
-    torch.save([dict(img_path='a.png', ori_shape=(64, 64), pred_score=torch.rand(10), gt_label=torch.tensor([1]))],
-               'results.pkl')
+    torch.save(
+        [
+            dict(
+                img_path='a.png',
+                ori_shape=(64, 64),
+                pred_score=torch.rand(10),
+                gt_label=torch.tensor([1]),
+            )
+        ],
+        'results.pkl',
+    )
     Path('results.json').write_text(json.dumps(dict(classes=[*'0123456789'])))
     Path('head.txt').write_text('1\n')
     from safetensors.torch import save_file
+
     save_file(torch.load('cls.pth')['state_dict'], 'weights.safetensors')
     Path('list.txt').write_text('a.png 0\n')
     Path('shards').mkdir()
@@ -126,8 +141,9 @@ def test_pipe_in_place_of_an_input_is_named(files, limit, capfd, command, name):
         path.unlink(missing_ok=True)
         os.mkfifo(path)
     words = command.split()
-    module = importlib.import_module(f'mmflatten_lab.commands.{words[0]}' if words[0] in IN_LAB else
-                                     f'mmflatten.cli.{words[0]}')
+    module = importlib.import_module(
+        f'mmflatten_lab.commands.{words[0]}' if words[0] in IN_LAB else f'mmflatten.cli.{words[0]}'
+    )
     assert module.main(words[1:]) in (1, 2)
     last = capfd.readouterr().err.splitlines()[-1]
     assert replaced[0].name in last or name == 'image' and '.png' in last
@@ -140,7 +156,9 @@ def test_pipe_as_manifest_of_a_data_set_is_other_content(files, limit, capfd):
     assert 'data' in capfd.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.parametrize('name', ['results.pkl', 'last_checkpoint', 'now/vis_data/scalars.json', 'now/now.log'])
+@pytest.mark.parametrize(
+    'name', ['results.pkl', 'last_checkpoint', 'now/vis_data/scalars.json', 'now/now.log']
+)
 def test_report_is_written_without_a_part_that_is_a_pipe(files, limit, name):
     log = Path('run/now/vis_data/scalars.json')
     log.parent.mkdir(parents=True)

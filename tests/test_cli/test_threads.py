@@ -1,4 +1,5 @@
 """Threads that wait: what OpenMP is told by the commands, before PyTorch loads it."""
+
 import os
 import re
 import subprocess
@@ -9,41 +10,58 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TRAIN = {'mmflatten': ['-m', 'mmflatten', 'train'], 'tools/train.py': ['tools/train.py']}
-CONVERT = {'mmflatten': ['-m', 'mmflatten', 'convert'], 'tools/convert_checkpoint.py': ['tools/convert_checkpoint.py']}
-SCRIPTS = sorted(path.relative_to(REPOSITORY).as_posix() for folder in ('', 'analysis', 'dataset')
-                 for path in (REPOSITORY / 'tools' / folder).glob('*.py'))
+CONVERT = {
+    'mmflatten': ['-m', 'mmflatten', 'convert'],
+    'tools/convert_checkpoint.py': ['tools/convert_checkpoint.py'],
+}
+SCRIPTS = sorted(
+    path.relative_to(REPOSITORY).as_posix()
+    for folder in ('', 'analysis', 'dataset')
+    for path in (REPOSITORY / 'tools' / folder).glob('*.py')
+)
 # A config is a program. This one starts a child, then lacks everything that a training needs.
-CONFIG = '''
+CONFIG = """
 import os
 import subprocess
 subprocess.run(['sh', '-c', 'env > "$0"', '{seen}'], check=True)
 del os, subprocess
-'''
+"""
 
 
 def run(words: list[str], **settings: str) -> subprocess.CompletedProcess:
     """Run Python with `settings` as the only variables of OpenMP and MKL."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(('OMP_', 'GOMP_', 'MKL_'))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(('OMP_', 'GOMP_', 'MKL_'))
+    }
     environment |= {**settings, 'PYTHONPATH': str(REPOSITORY)}
-    return subprocess.run([sys.executable, *words], env=environment, cwd=REPOSITORY, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, *words], env=environment, cwd=REPOSITORY, capture_output=True, text=True
+    )
 
 
 @pytest.mark.parametrize('command', TRAIN)
-@pytest.mark.parametrize('settings', [
-    {}, dict(OMP_NUM_THREADS='3', OMP_WAIT_POLICY='ACTIVE', MKL_NUM_THREADS='2')])
+@pytest.mark.parametrize(
+    'settings', [{}, dict(OMP_NUM_THREADS='3', OMP_WAIT_POLICY='ACTIVE', MKL_NUM_THREADS='2')]
+)
 def test_a_child_sees_a_passive_policy_or_what_the_user_set(command, settings, tmp_path):
     config, seen = tmp_path / 'config.py', tmp_path / 'seen'
     config.write_text(CONFIG.format(seen=seen))
     assert run([*TRAIN[command], str(config)], **settings).returncode == 1
     lines = dict(line.partition('=')[::2] for line in seen.read_text().splitlines())
-    found = {name: value for name, value in lines.items() if name.startswith(('OMP_', 'GOMP_', 'MKL_'))}
+    found = {
+        name: value for name, value in lines.items() if name.startswith(('OMP_', 'GOMP_', 'MKL_'))
+    }
     assert found == (settings or dict(OMP_WAIT_POLICY='PASSIVE'))
 
 
 @pytest.mark.parametrize('command', CONVERT)
 @pytest.mark.parametrize('settings, spins', [({}, False), (dict(OMP_WAIT_POLICY='ACTIVE'), True)])
 def test_openmp_reads_the_policy_when_it_is_loaded(command, settings, spins):
-    """GNU's OpenMP prints what it has read when it is loaded. With a spin count of 0, threads sleep at once."""
+    """GNU's OpenMP prints what it has read when it is loaded. With a spin count of 0, threads sleep
+    at once.
+    """
     printed = run([*CONVERT[command], '--help'], OMP_DISPLAY_ENV='VERBOSE', **settings).stderr
     count = re.search(r"GOMP_SPINCOUNT = '(.*)'", printed)
     assert (count[1] != '0') is spins
@@ -51,10 +69,15 @@ def test_openmp_reads_the_policy_when_it_is_loaded(command, settings, spins):
 
 @pytest.mark.parametrize('script', SCRIPTS)
 def test_scripts_do_not_import_pytorch_before_they_run(script):
-    probe = f'import runpy, sys; runpy.run_path({script!r}, run_name="script"); sys.exit("torch" in sys.modules)'
+    probe = (
+        f'import runpy, sys; runpy.run_path({script!r}, run_name="script"); sys.exit("torch" in'
+        ' sys.modules)'
+    )
     assert run(['-c', probe]).returncode == 0
 
 
 def test_library_does_not_change_the_environment():
-    probe = 'import os; before = dict(os.environ); import mmflatten.models; assert os.environ == before'
+    probe = (
+        'import os; before = dict(os.environ); import mmflatten.models; assert os.environ == before'
+    )
     assert run(['-c', probe]).returncode == 0

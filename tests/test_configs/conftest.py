@@ -1,4 +1,5 @@
 """Fixtures of the config tests: configs, models, and data in the real layouts."""
+
 import gc
 import importlib
 import json
@@ -29,7 +30,9 @@ MEMORY = Path('/dev/shm')
 
 @cache
 def read(name: str) -> Config:
-    """Read `configs/<name>` once. MMEngine copies base files to a temporary folder; in memory this is twice as fast."""
+    """Read `configs/<name>` once. MMEngine copies base files to a temporary folder; in memory this
+    is twice as fast.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, 'tempdir', str(MEMORY) if MEMORY.is_dir() else None)
         return Config.fromfile(CONFIGS / name)
@@ -55,7 +58,9 @@ def load_config() -> Callable[[str], Config]:
 
 @lru_cache(maxsize=1)
 def build_meta_model(name: str) -> nn.Module:
-    """Build the model of `configs/<name>` on the meta device, once for consecutive uses in a test."""
+    """Build the model of `configs/<name>` on the meta device, once for consecutive uses in a
+    test.
+    """
     return build_on_meta(deepcopy(read(name).model), read(name).default_scope)
 
 
@@ -72,7 +77,11 @@ def decayed(load_config) -> Callable[[str], dict[str, bool]]:
         config = load_config(name)
         model = build_meta_model(name)
         groups = build_optim_wrapper(model, config.optim_wrapper).optimizer.param_groups
-        decay = {id(parameter): group['weight_decay'] for group in groups for parameter in group['params']}
+        decay = {
+            id(parameter): group['weight_decay']
+            for group in groups
+            for parameter in group['params']
+        }
         assert set(decay.values()) <= {0, config.optim_wrapper.optimizer.weight_decay}
         return {name: decay[id(parameter)] > 0 for name, parameter in model.named_parameters()}
 
@@ -80,7 +89,8 @@ def decayed(load_config) -> Callable[[str], dict[str, bool]]:
 
 
 COCO_IDS = sorted(set(range(1, 91)) - {12, 26, 29, 30, 45, 66, 68, 69, 71, 83})
-SHRUNK = {'scale', 'scales', 'img_scale', 'crop_size', 'size', 'stride'}  # sizes in pixels, for dense tasks
+# sizes in pixels, for dense tasks
+SHRUNK = {'scale', 'scales', 'img_scale', 'crop_size', 'size', 'stride'}
 FACTOR = 8
 
 
@@ -91,11 +101,17 @@ def data_root(tmp_path_factory) -> Path:
     digits = root / 'digits'
     build_scenes(digits, SceneOptions(train=2, val=2, size=96, seed=0))
     for split, folder in (('train', 'training'), ('val', 'validation')):
-        for target in (root / f'coco/{split}2017', root / f'ade/ADEChallengeData2016/images/{folder}'):
+        for target in (
+            root / f'coco/{split}2017',
+            root / f'ade/ADEChallengeData2016/images/{folder}',
+        ):
             target.mkdir(parents=True)
             for path in (digits / 'images' / folder).iterdir():
                 Image.open(path).save(target / f'{path.stem}.jpg')
-        for target in ('ade/ADEChallengeData2016/annotations/' + folder, f'coco/stuffthingmaps/{split}2017'):
+        for target in (
+            'ade/ADEChallengeData2016/annotations/' + folder,
+            f'coco/stuffthingmaps/{split}2017',
+        ):
             shutil.copytree(digits / 'annotations' / folder, root / target)
         annotations = f'annotations/instances_{split}'
         _write_coco(digits / f'{annotations}.json', root / f'coco/{annotations}2017.json')
@@ -107,8 +123,11 @@ def data_root(tmp_path_factory) -> Path:
 def _write_coco(source: Path, target: Path) -> None:
     """Write the annotations with COCO's 80 class names and ids, and JPEG file names."""
     from mmdet.datasets import CocoDataset
+
     content = json.loads(source.read_text())
-    content['categories'] = [dict(id=i, name=name) for i, name in zip(COCO_IDS, CocoDataset.METAINFO['classes'])]
+    content['categories'] = [
+        dict(id=i, name=name) for i, name in zip(COCO_IDS, CocoDataset.METAINFO['classes'])
+    ]
     for image in content['images']:
         image['file_name'] = image['file_name'].replace('.png', '.jpg')
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,15 +141,17 @@ def _write_imagenet(crops: Path, target: Path, classes: int) -> None:
         folder = target / f'n{label:08d}'
         folder.mkdir(parents=True)
         if label in pictures:
-            Image.open(pictures[label]).resize((160, 120)).save(folder / f'{folder.name}_1.JPEG', format='JPEG')
+            Image.open(pictures[label]).resize((160, 120)).save(
+                folder / f'{folder.name}_1.JPEG', format='JPEG'
+            )
 
 
 @pytest.fixture
 def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
     """`short_run(path)` loads a config for one iteration on `data_root` with a shallow backbone.
 
-    Pipelines, hooks, optimizer, metrics and heads are those of the config. For detectors and segmentors, image sizes
-    are divided by 8, and fewer proposals are sampled.
+    Pipelines, hooks, optimizer, metrics and heads are those of the config. For detectors and
+    segmentors, image sizes are divided by 8, and fewer proposals are sampled.
     """
     # Formatting the config and collecting garbage for each data set take longer than the training.
     monkeypatch.setattr(Config, 'pretty_text', property(repr))
@@ -151,7 +172,12 @@ def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
         for node in _nodes(config.model):
             if isinstance(node.get('sampler'), dict) and 'num' in node['sampler']:
                 node['sampler']['num'] = 8
-            for name, value in (('score_thr', 0.), ('nms_pre', 50), ('max_per_img', 20), ('num_proposals', 20)):
+            for name, value in (
+                ('score_thr', 0.0),
+                ('nms_pre', 50),
+                ('max_per_img', 20),
+                ('num_proposals', 20),
+            ):
                 if name in node:
                     node[name] = value
         _run_one_iteration(config)
@@ -164,13 +190,19 @@ def _nodes(node: Any) -> Iterator[dict]:
     """Yield all nested dicts."""
     if isinstance(node, dict):
         yield node
-    for child in (node.values() if isinstance(node, dict) else node if isinstance(node, (list, tuple)) else ()):
+    for child in (
+        node.values() if isinstance(node, dict) else node if isinstance(node, (list, tuple)) else ()
+    ):
         yield from _nodes(child)
 
 
 def _redirect(config: Config, data_root: Path) -> None:
-    for part in [config[f'{split}_{kind}'] for split in ('train', 'val', 'test') for kind in ('dataloader', 'evaluator')
-                 if f'{split}_{kind}' in config]:
+    for part in [
+        config[f'{split}_{kind}']
+        for split in ('train', 'val', 'test')
+        for kind in ('dataloader', 'evaluator')
+        if f'{split}_{kind}' in config
+    ]:
         for node in _nodes(part):
             for key, value in node.items():
                 if isinstance(value, str) and value.startswith('data/'):
@@ -184,11 +216,19 @@ def _shrink(node: Any) -> None:
 
 
 def _divided(size: Any) -> Any:
-    return size // FACTOR if isinstance(size, int) else type(size)(map(_divided, size)) if size else size
+    return (
+        size // FACTOR
+        if isinstance(size, int)
+        else type(size)(map(_divided, size))
+        if size
+        else size
+    )
 
 
 def _make_shallow(backbone: dict) -> None:
-    """Reduce a backbone to two blocks in the first stage, for kinds that alternate, and one in every other stage."""
+    """Reduce a backbone to two blocks in the first stage, for kinds that alternate, and one in
+    every other stage.
+    """
     with MODELS.switch_scope_and_registry(None) as registry:  # of the library in the default scope
         cls = registry.get(backbone.type)
     module = importlib.import_module(cls.__module__)
@@ -199,7 +239,7 @@ def _make_shallow(backbone: dict) -> None:
     arch = backbone.pop('arch', next(iter(archs)))
     arch = dict(archs[arch] if isinstance(arch, str) else arch)
     if 'depths' in arch:
-        arch['depths'] = (2, ) + (1, ) * (len(arch['depths']) - 1)
+        arch['depths'] = (2,) + (1,) * (len(arch['depths']) - 1)
         letters = backbone.get('attn_types')
         if isinstance(letters, list):  # a letter for each block
             backbone.attn_types = [stage[:depth] for stage, depth in zip(letters, arch['depths'])]
@@ -209,7 +249,7 @@ def _make_shallow(backbone: dict) -> None:
         if backbone.get('out_indices'):
             backbone.out_indices = tuple(range(len(out)))
         if len(backbone.get('attn_types', 'L')) > 1:
-            backbone.attn_types = backbone.attn_types[:len(out)]
+            backbone.attn_types = backbone.attn_types[: len(out)]
         if backbone.get('frozen_stages', -1) > 0:
             backbone.frozen_stages = len(out)
     backbone.arch = arch
@@ -221,4 +261,6 @@ def _run_one_iteration(config: Config) -> None:
     config.default_hooks.checkpoint = None
     config.randomness = dict(seed=0)
     for split in ('train', 'val', 'test'):
-        config[f'{split}_dataloader'].update(batch_size=2, num_workers=0, persistent_workers=False, pin_memory=False)
+        config[f'{split}_dataloader'].update(
+            batch_size=2, num_workers=0, persistent_workers=False, pin_memory=False
+        )

@@ -1,4 +1,5 @@
 """Every config: its bases, its fields, and its name."""
+
 import ast
 import re
 import sys
@@ -12,15 +13,19 @@ ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))
 PARTS = [path for path in BASES if path.parent.name in ('datasets', 'models', 'schedules')]
 CONFIGS = sorted(set(ROOT.glob('*/*.py')) - set(BASES))
-# 310: PVT and CSwin train 10 more epochs at the lowest rate; 90: residual networks; 10: a linear layer.
-EPOCHS = {'in1k': (10, 90, 300, 310), '384px': (30, ), '1x': (12, ), '3x': (36, )}
+# 310: PVT and CSwin train 10 more epochs at the lowest rate; 90: residual networks; 10: a linear
+#     layer.
+EPOCHS = {'in1k': (10, 90, 300, 310), '384px': (30,), '1x': (12,), '3x': (36,)}
 FAMILY = re.compile(
     r'(?:^|_)((?:[a-z0-9]+-)??(?:swin|pvtv2|pvt|cswin|deit)|focal|l2vit|psmnet|ravlt|mavit|nalaformer|'
-    r'polaformerpp|biformer|mila|h-vittt|vittt)')
+    r'polaformerpp|biformer|mila|h-vittt|vittt)'
+)
 
 
 def each(paths: list[Path]):
-    return pytest.mark.parametrize('path', paths, ids=[path.relative_to(ROOT).as_posix() for path in paths])
+    return pytest.mark.parametrize(
+        'path', paths, ids=[path.relative_to(ROOT).as_posix() for path in paths]
+    )
 
 
 def parents(path: Path) -> list[Path]:
@@ -28,7 +33,9 @@ def parents(path: Path) -> list[Path]:
     for node in ast.parse(path.read_text(encoding='utf-8')).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], 'id', None) == '_base_':
             bases = ast.literal_eval(node.value)
-            assert not any('::' in base for base in bases), 'MMEngine would install the named library'
+            assert not any('::' in base for base in bases), (
+                'MMEngine would install the named library'
+            )
             return [(path.parent / base).resolve() for base in bases]
     return []
 
@@ -80,11 +87,24 @@ def test_config_has_all_fields_of_a_run(path, read_config):
         assert config.default_scope == 'mmflatten' and config.model.type.startswith('mmflatten.')
     else:
         assert config.default_scope in ('mmpretrain', 'mmdet', 'mmseg')
-        assert path.parent.name == 'comparison' or config.model.backbone.type.startswith('mmflatten.')
+        assert path.parent.name == 'comparison' or config.model.backbone.type.startswith(
+            'mmflatten.'
+        )
         assert 'tta_pipeline' in config
     assert config.visualizer.name == 'visualizer'  # required by mmdet's and mmseg's inferencers
-    for key in ('optim_wrapper', 'param_scheduler', 'train_cfg', 'auto_scale_lr', 'default_hooks', 'env_cfg',
-                *(f'{split}_{part}' for split in ('val', 'test') for part in ('cfg', 'dataloader', 'evaluator'))):
+    for key in (
+        'optim_wrapper',
+        'param_scheduler',
+        'train_cfg',
+        'auto_scale_lr',
+        'default_hooks',
+        'env_cfg',
+        *(
+            f'{split}_{part}'
+            for split in ('val', 'test')
+            for part in ('cfg', 'dataloader', 'evaluator')
+        ),
+    ):
         assert key in config, key
 
 
@@ -103,7 +123,9 @@ def test_config_name_states_batch_size_and_length(path, read_config):
             assert config.train_cfg.max_epochs in epochs
     if match := re.search(r'-(\d+)k_ade20k', name):
         assert config.train_cfg.max_iters == 1000 * int(match[1])
-    assert config.param_scheduler[-1].end == (config.train_cfg.get('max_iters') or config.train_cfg.max_epochs)
+    assert config.param_scheduler[-1].end == (
+        config.train_cfg.get('max_iters') or config.train_cfg.max_epochs
+    )
 
 
 def test_custom_imports_find_modules_beside_the_config(tmp_path, monkeypatch):

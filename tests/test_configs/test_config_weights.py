@@ -1,4 +1,7 @@
-"""Initial weights of the configs: the classifier in the name of the checkpoint, and how its weights are loaded."""
+"""Initial weights of the configs: the classifier in the name of the checkpoint, and how its weights
+are loaded.
+"""
+
 import inspect
 import re
 from collections import Counter
@@ -18,17 +21,33 @@ ROOT = Path(__file__).parents[2] / 'configs'
 CONFIGS = sorted(path for path in ROOT.glob('*/*.py') if path.parent.name != '_base_')
 
 # Config -> name of the classifier in the file name of its initial checkpoint.
-STARTS = {path: match[1] for path in CONFIGS
-          if (match := re.search(r"'checkpoints/(.+_in\d+k)\.pth'", path.read_text(encoding='utf-8')))}
+STARTS = {
+    path: match[1]
+    for path in CONFIGS
+    if (match := re.search(r"'checkpoints/(.+_in\d+k)\.pth'", path.read_text(encoding='utf-8')))
+}
 SAMPLE = set({start: path for path, start in STARTS.items()}.values())
 # Arguments of the backbone that a dense task or another image size may change.
-OF_THE_TASK = {'out_indices', 'init_cfg', 'img_size', 'drop_path_rate', 'out_type', 'last_projection', 'focal_windows',
-               'expand_always', 'neighbor_boundary', 'with_cls_token', 'pooled'}
+OF_THE_TASK = {
+    'out_indices',
+    'init_cfg',
+    'img_size',
+    'drop_path_rate',
+    'out_type',
+    'last_projection',
+    'focal_windows',
+    'expand_always',
+    'neighbor_boundary',
+    'with_cls_token',
+    'pooled',
+}
 OF_THE_SIZE = {'softmax_window', 'softmax_split', 'window_size'}
 
 
 def starting_name(path: Path) -> str | None:
-    """Return the checkpoint name of a classifier: `swin-t-window-14_in1k` for `swin-t_8xb128_in1k_window-14.py`."""
+    """Return the checkpoint name of a classifier: `swin-t-window-14_in1k` for
+    `swin-t_8xb128_in1k_window-14.py`.
+    """
     match = re.fullmatch(r'(?!.*pre_)([^_]+)_\d+xb\d+_(in\d+k)(?:_(.+))?', path.stem)
     return match and '-'.join([match[1], *(match[3] or '').split('_')]).rstrip('-') + f'_{match[2]}'
 
@@ -50,40 +69,66 @@ def arguments(path: Path) -> dict:
     """Return all arguments of a config's backbone, including defaults."""
     given = read(path).model.backbone.to_dict()
     signature = inspect.signature(MODELS.get(given['type'])).parameters.values()
-    return {**{p.name: p.default for p in signature if p.default is not p.empty}, **given, **_agents_aside(given)}
+    return {
+        **{p.name: p.default for p in signature if p.default is not p.empty},
+        **given,
+        **_agents_aside(given),
+    }
 
 
 def _agents_aside(given: dict) -> dict:
-    """Return the mixers of a backbone without their numbers of agents, which dense tasks increase."""
+    """Return the mixers of a backbone without their numbers of agents, which dense tasks
+    increase.
+    """
     mixers, letters = given.get('mixers') or {}, ''.join(given.get('attn_types', ''))
-    return dict(mixers={letter: {key: value for key, value in mixer.items() if key != 'num_agents'}
-                        for letter, mixer in mixers.items() if letter in letters}) if mixers else {}
+    return (
+        dict(
+            mixers={
+                letter: {key: value for key, value in mixer.items() if key != 'num_agents'}
+                for letter, mixer in mixers.items()
+                if letter in letters
+            }
+        )
+        if mixers
+        else {}
+    )
 
 
-@pytest.mark.parametrize('path', [
-    pytest.param(path, marks=[] if path in SAMPLE else pytest.mark.full) for path in STARTS
-], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    'path',
+    [pytest.param(path, marks=[] if path in SAMPLE else pytest.mark.full) for path in STARTS],
+    ids=lambda path: path.stem,
+)
 def test_config_accepts_the_weights_of_the_classifier_in_its_checkpoint_name(path):
     if STARTS[path].startswith('focal-l_'):
         pytest.skip('there is no config for its ImageNet-22k')
     source = CLASSIFIERS[STARTS[path]]
     own = OF_THE_TASK | (OF_THE_SIZE if path.stem.endswith('384px') else set())
-    ours, theirs = ({key: value for key, value in arguments(of).items() if key not in own} for of in (path, source))
+    ours, theirs = (
+        {key: value for key, value in arguments(of).items() if key not in own}
+        for of in (path, source)
+    )
     assert ours == theirs
 
     given, taken = (backbone_of(of).state_dict() for of in (source, path))
-    # Output norms and PVT's class token with its norm may be missing on either side. Focal's last stage has neighbours
-    # only in larger regions.
-    free = re.compile(r'norms\.\d\..*|last_projection\..*|pool_norm\..*|.*\.neighbor_bias\.table|.*\.cls_token|'
-                      r'stages\.3\.norm\..*')
+    # Output norms and PVT's class token with its norm may be missing on either side. Focal's last
+    # stage has neighbours only in larger regions.
+    free = re.compile(
+        r'norms\.\d\..*|last_projection\..*|pool_norm\..*|.*\.neighbor_bias\.table|.*\.cls_token|'
+        r'stages\.3\.norm\..*'
+    )
     assert [key for key in given.keys() ^ taken.keys() if not free.fullmatch(key)] == []
     # Tables are resized when they are loaded.
     resized = {key for key in given.keys() & taken.keys() if given[key].shape != taken[key].shape}
-    assert all(key.endswith(('.table', '_bias.grid', '_bias.rows', '_bias.cols')) for key in resized)
+    assert all(
+        key.endswith(('.table', '_bias.grid', '_bias.rows', '_bias.cols')) for key in resized
+    )
 
 
 def test_checkpoint_names_are_names_of_classifiers():
-    assert {start for start in STARTS.values() if not start.startswith('focal-l_')} <= CLASSIFIERS.keys()
+    assert {
+        start for start in STARTS.values() if not start.startswith('focal-l_')
+    } <= CLASSIFIERS.keys()
 
 
 def test_missing_pretrained_weights_are_named(load_config):
@@ -94,8 +139,12 @@ def test_missing_pretrained_weights_are_named(load_config):
         backbone.init_weights()
 
 
-def load_classifier(load_config, folder: Path, classifier: str, detector: str) -> tuple[dict, dict, dict]:
-    """Return the state of a classifier's backbone, and of a detector's before and after loading it from a file."""
+def load_classifier(
+    load_config, folder: Path, classifier: str, detector: str
+) -> tuple[dict, dict, dict]:
+    """Return the state of a classifier's backbone, and of a detector's before and after loading it
+    from a file.
+    """
     source = MODELS.build(load_config(classifier).model)
     source.init_weights()
     torch.save(dict(state_dict=source.state_dict()), folder / 'classifier.pth')
@@ -108,15 +157,23 @@ def load_classifier(load_config, folder: Path, classifier: str, detector: str) -
 
 
 def test_detector_loads_the_backbone_of_a_classifier(load_config, tmp_path):
-    given, _, loaded = load_classifier(load_config, tmp_path, 'flatten_swin/flatten-swin-t_8xb128_in1k.py',
-                                       'flatten_swin/retinanet_flatten-swin-t_fpn_1x_coco.py')
+    given, _, loaded = load_classifier(
+        load_config,
+        tmp_path,
+        'flatten_swin/flatten-swin-t_8xb128_in1k.py',
+        'flatten_swin/retinanet_flatten-swin-t_fpn_1x_coco.py',
+    )
     for key, value in given.items():
         torch.testing.assert_close(loaded[key], value, rtol=0, atol=0)
 
 
 def test_focal_detector_resizes_its_bias_tables(load_config, tmp_path):
-    given, fresh, loaded = load_classifier(load_config, tmp_path, 'focal/focal-t_8xb128_in1k.py',
-                                           'focal/retinanet_focal-t_fpn_1x_coco.py')
+    given, fresh, loaded = load_classifier(
+        load_config,
+        tmp_path,
+        'focal/focal-t_8xb128_in1k.py',
+        'focal/retinanet_focal-t_fpn_1x_coco.py',
+    )
     resized = {key for key in given if '.pooled_bias.' in key}
     for key in given.keys() - resized:
         torch.testing.assert_close(loaded[key], given[key], rtol=0, atol=0)

@@ -1,4 +1,5 @@
 """L2ViT on ImageNet-22k: data, classes, and fine-tuning on ImageNet-1k."""
+
 from pathlib import Path
 
 import numpy as np
@@ -53,16 +54,21 @@ def build(config: Config) -> torch.nn.Module:
 def test_imagenet_22k_is_read_and_all_classes_are_trained(tmp_path):
     root = class_folders(tmp_path / 'imagenet22k', 4, 3)
     config = read_small('l2vit-b_8xb128_in22k', root, tmp_path)
-    loaders = {split: Runner.build_dataloader(config[f'{split}_dataloader'], seed=0) for split in ('train', 'val')}
+    loaders = {
+        split: Runner.build_dataloader(config[f'{split}_dataloader'], seed=0)
+        for split in ('train', 'val')
+    }
     for loader in loaders.values():
         assert type(loader.dataset).__name__ == 'ImageNet21k' and len(loader.dataset) == 3
-        assert sorted(loader.dataset.get_gt_labels()) == [0, 1, 2] and len(loader.dataset.CLASSES) == 4
+        assert (
+            sorted(loader.dataset.get_gt_labels()) == [0, 1, 2] and len(loader.dataset.CLASSES) == 4
+        )
     model = build(config)
     batch = next(iter(loaders['train']))
     assert batch['inputs'].shape == (2, 3, 224, 224)
     batch['data_samples'][0].set_gt_label(CLASSES_22K - 1)
     loss = model(**model.data_preprocessor(batch, training=True), mode='loss')['loss']
-    assert loss.item() == pytest.approx(np.log(CLASSES_22K), rel=.02)
+    assert loss.item() == pytest.approx(np.log(CLASSES_22K), rel=0.02)
     loss.backward()
     assert model.head.fc.weight.grad.shape == (CLASSES_22K, 64)
 
@@ -73,11 +79,19 @@ def test_image_list_replaces_the_folder_search(tmp_path):
     (root / 'meta' / 'train.txt').write_text('n00000001/n00000001_1.JPEG 21840\n')
     config = read_small('l2vit-b_8xb128_in22k', root, tmp_path)
     loader = Runner.build_dataloader(config.train_dataloader, seed=0)
-    assert loader.dataset.get_gt_labels().tolist() == [21840] and next(iter(loader))['inputs'].shape[0] == 1
+    assert (
+        loader.dataset.get_gt_labels().tolist() == [21840]
+        and next(iter(loader))['inputs'].shape[0] == 1
+    )
 
 
-@pytest.mark.parametrize('name', ['l2vit-b_in22k-pre_16xb64_in1k-224px',
-                                  pytest.param('l2vit-b_in22k-pre_16xb64_in1k-384px', marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    'name',
+    [
+        'l2vit-b_in22k-pre_16xb64_in1k-224px',
+        pytest.param('l2vit-b_in22k-pre_16xb64_in1k-384px', marks=pytest.mark.full),
+    ],
+)
 def test_fine_tuning_loads_the_backbone_and_a_new_head(name, tmp_path):
     old = build(read_small('l2vit-b_8xb128_in22k', tmp_path, tmp_path)).state_dict()
     torch.save(dict(state_dict=old), tmp_path / '22k.pth')
@@ -90,7 +104,8 @@ def test_fine_tuning_loads_the_backbone_and_a_new_head(name, tmp_path):
     saved = torch.load(tmp_path / 'run' / 'epoch_1.pth', weights_only=False)
     averaged = saved['state_dict']
     trained = {key.removeprefix('module.'): value for key, value in saved['ema_state_dict'].items()}
-    for state in (averaged, trained):  # two steps at up to 1.1e-5 hardly change anything except the statistics
+    # two steps at up to 1.1e-5 hardly change anything except the statistics
+    for state in (averaged, trained):
         for key, value in old.items():
             if key.startswith('backbone.') and 'running' not in key and 'num_batches' not in key:
                 torch.testing.assert_close(state[key], value, rtol=0, atol=2e-5)

@@ -1,4 +1,7 @@
-"""Losses of label maps: the mean over all pixels, ignored ones included, as the libraries have it by default."""
+"""Losses of label maps: the mean over all pixels, ignored ones included, as the libraries have it
+by default.
+"""
+
 import pytest
 import torch
 from mmengine.model import BaseModel
@@ -22,8 +25,13 @@ def check_equal_to_the_mean(loss_cfg: dict, scope: str, **ignored: int) -> None:
     torch.testing.assert_close(*gradients)
 
 
-@pytest.mark.parametrize('name', ['flatten_swin/upernet_flatten-swin-t_8xb2-160k_ade20k-512x512.py',
-                                  'flatten_pvt/semantic-fpn_pvt-t_8xb4-40k_ade20k-512x512.py'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        'flatten_swin/upernet_flatten-swin-t_8xb2-160k_ade20k-512x512.py',
+        'flatten_pvt/semantic-fpn_pvt-t_8xb4-40k_ade20k-512x512.py',
+    ],
+)
 def test_segmentors_average_over_all_pixels(name, read_config):
     model = read_config(name).model
     heads = [model[part] for part in ('decode_head', 'auxiliary_head') if part in model]

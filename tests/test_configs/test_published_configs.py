@@ -1,4 +1,7 @@
-"""What a published model keeps of each config: listed classes, and numbers that build the same input."""
+"""What a published model keeps of each config: listed classes, and numbers that build the same
+input.
+"""
+
 import copy
 import json
 from collections.abc import Iterator
@@ -24,12 +27,16 @@ from mmflatten.untrusted.published import HubError, Input, checked
 
 ROOT = Path(__file__).parents[2] / 'configs'
 # `publish` takes models of this project, so not those in `comparison`.
-NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob('*/*.py'))
-         if path.parent.name not in ('_base_', 'comparison')]
+NAMES = [
+    path.relative_to(ROOT).as_posix()
+    for path in sorted(ROOT.glob('*/*.py'))
+    if path.parent.name not in ('_base_', 'comparison')
+]
 BACKBONES = TYPES['mmpretrain']['backbone']
 # Arguments whose numbers stand in no model of our configs.
-ELSEWHERE = dict.fromkeys(('eps', 'patch_size', 'registers', 'rotary'), 'sizes of backbones') | dict.fromkeys(
-    ('crop_size', 'stride'), 'test_cfg of a segmentor that slides over an image')
+ELSEWHERE = dict.fromkeys(
+    ('eps', 'patch_size', 'registers', 'rotary'), 'sizes of backbones'
+) | dict.fromkeys(('crop_size', 'stride'), 'test_cfg of a segmentor that slides over an image')
 TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
 
 
@@ -61,12 +68,18 @@ def test_lists_of_parts_and_numbers_are_those_of_all_configs(read_config):
     found, with_numbers = set(), set()
     for name in NAMES:
         config = read_config(name)
-        model = accepted(json.loads(json.dumps(to_data(config.model, name))), config.default_scope, name)
+        model = accepted(
+            json.loads(json.dumps(to_data(config.model, name))), config.default_scope, name
+        )
         assert to_data(model, name) == to_data(config.model, name)
         found.update(texts(model))
         with_numbers.update(numbers(model))
-    listed = {(f'type of {argument}', value) for types in TYPES.values() for argument, values in types.items()
-              for value in values}
+    listed = {
+        (f'type of {argument}', value)
+        for types in TYPES.values()
+        for argument, values in types.items()
+        for value in values
+    }
     assert not listed - found
     assert WORDS <= {argument for argument, _ in found}
     assert NUMBERS.keys() - with_numbers == ELSEWHERE.keys()
@@ -104,8 +117,17 @@ def prepare(pipeline: list[dict], preprocessor: dict, scope: str, picture: str) 
             data['inputs'] = {side: [image] for side, image in data['inputs'][0].items()}
         data = MODELS.build(copy.deepcopy(preprocessor))(data, False)
     sample = data['data_samples'][0]
-    return data['inputs'], {name: sample.metainfo.get(name) for name in (
-        'ori_shape', 'img_shape', 'pad_shape', 'batch_input_shape', 'scale_factor', 'padding_size')}
+    return data['inputs'], {
+        name: sample.metainfo.get(name)
+        for name in (
+            'ori_shape',
+            'img_shape',
+            'pad_shape',
+            'batch_input_shape',
+            'scale_factor',
+            'padding_size',
+        )
+    }
 
 
 def test_numbers_build_the_input_of_all_configs(read_config, picture):
@@ -121,7 +143,9 @@ def test_numbers_build_the_input_of_all_configs(read_config, picture):
         tried.add(key)
         published = checked(Input, json.loads(json.dumps(stored)), name)
         before, facts = prepare(pipeline, given, scope, picture)
-        after, same = prepare(pipeline_of(published, scope), preprocessor_of(published, scope), scope, picture)
+        after, same = prepare(
+            pipeline_of(published, scope), preprocessor_of(published, scope), scope, picture
+        )
         torch.testing.assert_close(after, before, rtol=0, atol=0)
         assert same == facts and any(facts.values()), name
         image = after['left'] if scope == 'mmflatten' else after
@@ -130,21 +154,38 @@ def test_numbers_build_the_input_of_all_configs(read_config, picture):
     assert len(tried) > 20
 
 
-STEPS = [dict(type='LoadImageFromFile'), dict(type='Resize', scale=(32, 32)), dict(type='PackInputs')]
+STEPS = [
+    dict(type='LoadImageFromFile'),
+    dict(type='Resize', scale=(32, 32)),
+    dict(type='PackInputs'),
+]
 
 
 def small(steps: list[dict], **preprocessor: Any) -> Config:
-    return Config(dict(default_scope='mmpretrain', model=dict(type='ImageClassifier'), data_preprocessor=preprocessor,
-                       test_dataloader=dict(dataset=dict(type='RepeatDataset', dataset=dict(pipeline=steps)))))
+    return Config(
+        dict(
+            default_scope='mmpretrain',
+            model=dict(type='ImageClassifier'),
+            data_preprocessor=preprocessor,
+            test_dataloader=dict(dataset=dict(type='RepeatDataset', dataset=dict(pipeline=steps))),
+        )
+    )
 
 
-@pytest.mark.parametrize('steps, word', [
-    ([*STEPS[:2], dict(type='Normalize'), STEPS[2]], 'Normalize'), ([*STEPS, STEPS[2]], 'PackInputs'), ([], 'the end'),
-    ([dict(type='mine.Load'), *STEPS[1:]], 'mine.Load'), ([STEPS[0], STEPS[1], *STEPS[1:]], 'Resize'),
-    ([STEPS[0], dict(type='Resize', scale_factor=2), STEPS[2]], 'scale_factor'),
-    ([STEPS[0], dict(type='CenterCrop', crop_size=8), *STEPS[1:]], 'CenterCrop'),
-    ([STEPS[0], dict(type='Resize', scale=(32, 10**6)), STEPS[2]], 'scale'),
-    ([dict(type='LoadImageFromFile', to_float32=True), *STEPS[1:]], 'to_float32')])
+@pytest.mark.parametrize(
+    'steps, word',
+    [
+        ([*STEPS[:2], dict(type='Normalize'), STEPS[2]], 'Normalize'),
+        ([*STEPS, STEPS[2]], 'PackInputs'),
+        ([], 'the end'),
+        ([dict(type='mine.Load'), *STEPS[1:]], 'mine.Load'),
+        ([STEPS[0], STEPS[1], *STEPS[1:]], 'Resize'),
+        ([STEPS[0], dict(type='Resize', scale_factor=2), STEPS[2]], 'scale_factor'),
+        ([STEPS[0], dict(type='CenterCrop', crop_size=8), *STEPS[1:]], 'CenterCrop'),
+        ([STEPS[0], dict(type='Resize', scale=(32, 10**6)), STEPS[2]], 'scale'),
+        ([dict(type='LoadImageFromFile', to_float32=True), *STEPS[1:]], 'to_float32'),
+    ],
+)
 def test_pipeline_that_numbers_cannot_say_is_refused(steps, word):
     with pytest.raises(HubError, match=f'mine.py.*{word}'):
         input_of(small(steps), 'mine.py')
@@ -152,7 +193,8 @@ def test_pipeline_that_numbers_cannot_say_is_refused(steps, word):
 
 def test_preprocessor_that_numbers_cannot_say_is_refused():
     assert input_of(small(STEPS, mean=(1, 2, 3), std=[1, 1, 1], num_classes=5), 'mine.py') == dict(
-        resize=dict(scale=(32, 32)), preprocessor=dict(mean=(1, 2, 3), std=(1, 1, 1)))
+        resize=dict(scale=(32, 32)), preprocessor=dict(mean=(1, 2, 3), std=(1, 1, 1))
+    )
     for values in (dict(type='MyPreprocessor'), dict(rgb_to_bgr=True), dict(mean=[0, 0, 0, 0])):
         with pytest.raises(HubError, match=f'mine.py.*{next(iter(values))}'):
             input_of(small(STEPS, **values), 'mine.py')

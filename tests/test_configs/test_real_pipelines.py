@@ -2,6 +2,7 @@
 
 One config of each task is tested with test-time augmentation.
 """
+
 import ast
 import math
 import re
@@ -19,8 +20,11 @@ from mmflatten.engine.test import test as run_test
 
 ROOT = Path(__file__).parents[2] / 'configs'
 # Stereo configs, which take pairs of images, have a separate test.
-CONFIGS = sorted(path for path in ROOT.glob('*/*.py')
-                 if path.parent.name not in ('_base_', 'psmnet') and 'stereo' not in path.stem)
+CONFIGS = sorted(
+    path
+    for path in ROOT.glob('*/*.py')
+    if path.parent.name not in ('_base_', 'psmnet') and 'stereo' not in path.stem
+)
 SMALL = re.compile(r'-t_|-t-|-b0|nano|r50')
 METRICS = dict(mmpretrain={'accuracy/top1', 'accuracy/top5'}, mmseg={'mIoU', 'mAcc', 'aAcc'})
 AVERAGE_PRECISIONS = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
@@ -28,9 +32,17 @@ AVERAGE_PRECISIONS = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
 
 def bases_of(path: Path) -> set[Path]:
     """Return all files that a config inherits from, directly or indirectly."""
-    assignments = [node for node in ast.parse(path.read_text(encoding='utf-8')).body if isinstance(node, ast.Assign)]
-    names = [name for node in assignments if getattr(node.targets[0], 'id', '') == '_base_'
-             for name in ast.literal_eval(node.value)]
+    assignments = [
+        node
+        for node in ast.parse(path.read_text(encoding='utf-8')).body
+        if isinstance(node, ast.Assign)
+    ]
+    names = [
+        name
+        for node in assignments
+        if getattr(node.targets[0], 'id', '') == '_base_'
+        for name in ast.literal_eval(node.value)
+    ]
     found = {(path.parent / name).resolve() for name in names}
     return found.union(*map(bases_of, found))
 
@@ -39,7 +51,8 @@ def kinds_of(path: Path) -> set:
     """Return the kinds of a config: its model and data parts, its family, and mixed letters."""
     parts = {base for base in bases_of(path) if base.parent.name in ('models', 'datasets')}
     parts -= set().union(*map(bases_of, parts))  # parts that another part inherits from
-    larger = {part for part in parts if re.search('384|640|_56|_112', part.stem)}  # the same pipeline
+    # the same pipeline
+    larger = {part for part in parts if re.search('384|640|_56|_112', part.stem)}
     return {*parts - larger, path if 'mixed' in path.stem else path.parent.name}
 
 
@@ -48,7 +61,10 @@ def sample() -> set[Path]:
     kinds = {path: kinds_of(path) for path in CONFIGS}
     chosen, left = set(), set().union(*kinds.values())
     while left:
-        best = max(CONFIGS, key=lambda path: (len(kinds[path] & left), bool(SMALL.search(path.stem)), path.stem))
+        best = max(
+            CONFIGS,
+            key=lambda path: (len(kinds[path] & left), bool(SMALL.search(path.stem)), path.stem),
+        )
         chosen.add(best)
         left -= kinds[best]
     return chosen
@@ -72,14 +88,24 @@ def expected_metrics(config) -> set[str]:
     if config.default_scope != 'mmdet':
         return METRICS[config.default_scope]
     kinds = config.val_evaluator.metric
-    return {f'coco/{kind}_{name}' for kind in ([kinds] if isinstance(kinds, str) else kinds)
-            for name in AVERAGE_PRECISIONS}
+    return {
+        f'coco/{kind}_{name}'
+        for kind in ([kinds] if isinstance(kinds, str) else kinds)
+        for name in AVERAGE_PRECISIONS
+    }
 
 
-@pytest.mark.parametrize('path', [
-    pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=[] if path in SAMPLE - LARGE else [pytest.mark.full])
-    for path in CONFIGS
-])
+@pytest.mark.parametrize(
+    'path',
+    [
+        pytest.param(
+            path,
+            id=path.relative_to(ROOT).as_posix(),
+            marks=[] if path in SAMPLE - LARGE else [pytest.mark.full],
+        )
+        for path in CONFIGS
+    ],
+)
 def test_config_trains_a_step_and_validates(path, short_run):
     config = short_run(path)
     runner, record = build_runner(config), Record()
@@ -88,19 +114,34 @@ def test_config_trains_a_step_and_validates(path, short_run):
 
     assert record.losses and all(torch.isfinite(loss).all() for loss in record.losses.values())
     assert all(torch.isfinite(parameter).all() for parameter in runner.model.parameters())
-    # The first step of the warm-up may be too small for float32, but it changes the optimizer's averages.
+    # The first step of the warm-up may be too small for float32, but it changes the optimizer's
+    # averages.
     first = next(parameter for parameter in runner.model.parameters() if parameter.requires_grad)
-    averages = [value for value in runner.optim_wrapper.optimizer.state[first].values() if torch.is_tensor(value)]
+    averages = [
+        value
+        for value in runner.optim_wrapper.optimizer.state[first].values()
+        if torch.is_tensor(value)
+    ]
     assert any(value.count_nonzero() for value in averages)
-    missing = {name for name in expected_metrics(config) if math.isnan(record.metrics.get(name, math.nan))}
+    missing = {
+        name for name in expected_metrics(config) if math.isnan(record.metrics.get(name, math.nan))
+    }
     assert not missing
 
 
-@pytest.mark.parametrize('name', ['flatten-swin-t_8xb128_in1k', 'upernet_flatten-swin-t_8xb2-160k_ade20k-512x512'])
+@pytest.mark.parametrize(
+    'name', ['flatten-swin-t_8xb128_in1k', 'upernet_flatten-swin-t_8xb2-160k_ade20k-512x512']
+)
 def test_task_runs_with_test_time_augmentation(name, short_run, tmp_path):
     config = short_run(ROOT / 'flatten_swin' / f'{name}.py')
-    model = dict(config.model, data_preprocessor=config.model.get('data_preprocessor') or config.data_preprocessor)
-    torch.save(dict(state_dict=revert_sync_batchnorm(MODELS.build(model)).state_dict()), tmp_path / 'model.pth')
+    model = dict(
+        config.model,
+        data_preprocessor=config.model.get('data_preprocessor') or config.data_preprocessor,
+    )
+    torch.save(
+        dict(state_dict=revert_sync_batchnorm(MODELS.build(model)).state_dict()),
+        tmp_path / 'model.pth',
+    )
     add_tta(config)
     expected = expected_metrics(config)
     metrics = run_test(config, str(tmp_path / 'model.pth'))

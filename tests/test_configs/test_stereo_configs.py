@@ -1,4 +1,7 @@
-"""Stereo configs: position of the attention, and training and validation on small files in real layouts."""
+"""Stereo configs: position of the attention, and training and validation on small files in real
+layouts.
+"""
+
 import re
 from pathlib import Path
 
@@ -16,8 +19,14 @@ from mmflatten.models.attention import ConventionalAttention, FactorizedAttentio
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / 'configs' / 'digits'
 CONFIGS = sorted((ROOT / 'configs').glob('*/psmnet*.py'))
-SAMPLE = ('psmnet_fa_8xb3-100e_sceneflow', 'psmnet_4xb3-300e_kitti2012', 'psmnet-tiny-fa_digits-stereo')
-TINY = dict(max_disp=16, aggregation='basic', base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2))
+SAMPLE = (
+    'psmnet_fa_8xb3-100e_sceneflow',
+    'psmnet_4xb3-300e_kitti2012',
+    'psmnet-tiny-fa_digits-stereo',
+)
+TINY = dict(
+    max_disp=16, aggregation='basic', base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2)
+)
 OFFICIAL_PARAMETERS = 5_224_768
 FIGURES = {f'stereo/{name}' for name in ('epe', 'bad1', 'bad3', 'd1', 'epe_mean_disparity')}
 
@@ -36,11 +45,17 @@ def data_of(tmp_path_factory, digit_pairs):
     for subset in ('flyingthings3d', 'monkaa', 'driving'):
         (root / 'sceneflow').mkdir(exist_ok=True)
         (root / 'sceneflow' / subset).symlink_to(digit_pairs)
-    for year, folders in ((2012, ('colored_0', 'colored_1', 'disp_occ', 'disp_noc')),
-                          (2015, ('image_2', 'image_3', 'disp_occ_0', 'disp_noc_0'))):
+    for year, folders in (
+        (2012, ('colored_0', 'colored_1', 'disp_occ', 'disp_noc')),
+        (2015, ('image_2', 'image_3', 'disp_occ_0', 'disp_noc_0')),
+    ):
         write_kitti(root / f'kitti{year}' / 'training', folders)
-    return dict(digits=digit_pairs, sceneflow=root / 'sceneflow', kitti2012=root / 'kitti2012',
-                kitti2015=root / 'kitti2015')
+    return dict(
+        digits=digit_pairs,
+        sceneflow=root / 'sceneflow',
+        kitti2012=root / 'kitti2012',
+        kitti2015=root / 'kitti2015',
+    )
 
 
 def write_kitti(root: Path, folders: tuple[str, ...]) -> None:
@@ -48,7 +63,9 @@ def write_kitti(root: Path, folders: tuple[str, ...]) -> None:
     rng = np.random.default_rng(0)
     image = rng.integers(0, 256, (32, 64, 3)).astype(np.uint8)
     disparity = rng.integers(0, 12 * 256, (32, 64)).astype(np.uint16)
-    for folder, pixels in zip(folders, (image, np.roll(image, -5, axis=1), disparity, disparity // 2 * 2)):
+    for folder, pixels in zip(
+        folders, (image, np.roll(image, -5, axis=1), disparity, disparity // 2 * 2)
+    ):
         (root / folder).mkdir(parents=True)
         encoded = cv2.imencode('.png', pixels)[1].tobytes()
         for number in range(162):
@@ -60,13 +77,23 @@ def model_of(name: str):
     return build_on_meta(config.model, config.default_scope)
 
 
-@pytest.mark.parametrize('name, kind', [
-    ('psmnet_8xb3-100e_sceneflow', None), ('psmnet_fa_8xb3-100e_sceneflow', FactorizedAttention),
-    ('psmnet_nl_8xb3-100e_sceneflow', ConventionalAttention), ('psmnet-tiny_digits-stereo', None),
-    ('psmnet-tiny-fa_digits-stereo', FactorizedAttention)])
+@pytest.mark.parametrize(
+    'name, kind',
+    [
+        ('psmnet_8xb3-100e_sceneflow', None),
+        ('psmnet_fa_8xb3-100e_sceneflow', FactorizedAttention),
+        ('psmnet_nl_8xb3-100e_sceneflow', ConventionalAttention),
+        ('psmnet-tiny_digits-stereo', None),
+        ('psmnet-tiny-fa_digits-stereo', FactorizedAttention),
+    ],
+)
 def test_stereo_config_has_the_attention_and_parameters_of_its_name(name, kind):
     model = model_of(name)
-    found = [module for module in model.modules() if isinstance(module, (FactorizedAttention, ConventionalAttention))]
+    found = [
+        module
+        for module in model.modules()
+        if isinstance(module, (FactorizedAttention, ConventionalAttention))
+    ]
     assert [type(module) for module in found] == ([] if kind is None else [kind])
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if 'tiny' in name:
@@ -82,18 +109,31 @@ def test_stereo_configs_differ_only_in_attention():
     assert pair[0].to_dict() == pair[1].to_dict()
 
 
-@pytest.mark.parametrize('path', [
-    pytest.param(path, id=path.stem, marks=[] if path.stem in SAMPLE else pytest.mark.full) for path in CONFIGS])
+@pytest.mark.parametrize(
+    'path',
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem in SAMPLE else pytest.mark.full)
+        for path in CONFIGS
+    ],
+)
 def test_stereo_config_trains_an_epoch_and_validates(path, data_of, tmp_path):
     kind = re.search(r'digits|sceneflow|kitti\d+', path.stem)[0]
     options = {f'model.{key}': value for key, value in TINY.items()}
     parts = range(3) if kind == 'sceneflow' else [None]
     for split in ('train', 'val', 'test'):
-        options |= {f'{split}_dataloader.num_workers': 0, f'{split}_dataloader.persistent_workers': False}
-    options |= {f'{split}_dataloader.dataset.data_root': str(data_of[kind]) for split in ('val', 'test')}
+        options |= {
+            f'{split}_dataloader.num_workers': 0,
+            f'{split}_dataloader.persistent_workers': False,
+        }
+    options |= {
+        f'{split}_dataloader.dataset.data_root': str(data_of[kind]) for split in ('val', 'test')
+    }
     for part in parts:
         dataset = 'train_dataloader.dataset' + ('' if part is None else f'.datasets.{part}')
-        options |= {f'{dataset}.data_root': str(data_of[kind]), f'{dataset}.pipeline.2.crop_size': (32, 48)}
+        options |= {
+            f'{dataset}.data_root': str(data_of[kind]),
+            f'{dataset}.pipeline.2.crop_size': (32, 48),
+        }
     if 'kitti' in kind:
         options['train_dataloader.dataset.indices'] = 6
     options |= {'train_cfg.max_epochs': 1, 'train_cfg.val_interval': 1, 'load_from': None}

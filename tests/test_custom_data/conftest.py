@@ -1,4 +1,5 @@
 """Small pictures for the tests of custom data."""
+
 from pathlib import Path
 
 import cv2

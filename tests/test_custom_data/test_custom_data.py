@@ -1,4 +1,5 @@
 """Checks of detection data: errors, warnings and splits."""
+
 import json
 from pathlib import Path
 
@@ -22,15 +23,31 @@ def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
 
 
 def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-len(path.read_bytes()) // 2])
+    path.write_bytes(path.read_bytes()[: -len(path.read_bytes()) // 2])
 
 
 def coco(images: int = 6) -> dict:
     """An object of each of two classes, with sparse ids, in every image."""
-    listed = [dict(id=i, file_name=f'{i}.png', height=SIZE[0], width=SIZE[1]) for i in range(images)]
-    objects = [dict(id=2 * i + k + 1, image_id=i, category_id=(7, 90)[k], bbox=[4 + 20 * k, 4, 20, 20], area=400,
-                    iscrowd=0) for i in range(images) for k in (0, 1)]
-    return dict(images=listed, annotations=objects, categories=[dict(id=7, name='round'), dict(id=90, name='square')])
+    listed = [
+        dict(id=i, file_name=f'{i}.png', height=SIZE[0], width=SIZE[1]) for i in range(images)
+    ]
+    objects = [
+        dict(
+            id=2 * i + k + 1,
+            image_id=i,
+            category_id=(7, 90)[k],
+            bbox=[4 + 20 * k, 4, 20, 20],
+            area=400,
+            iscrowd=0,
+        )
+        for i in range(images)
+        for k in (0, 1)
+    ]
+    return dict(
+        images=listed,
+        annotations=objects,
+        categories=[dict(id=7, name='round'), dict(id=90, name='square')],
+    )
 
 
 @pytest.fixture
@@ -61,8 +78,11 @@ def test_valid_detection_data_is_split(folder):
     halves = [json.loads(text) for text in data.lists.values()]
     assert [len(half['images']) for half in halves] == [4, 2]
     assert sorted(image['id'] for half in halves for image in half['images']) == list(range(6))
-    assert all({entry['image_id'] for entry in half['annotations']} == {image['id'] for image in half['images']}
-               for half in halves)
+    assert all(
+        {entry['image_id'] for entry in half['annotations']}
+        == {image['id'] for image in half['images']}
+        for half in halves
+    )
 
 
 ANNOTATIONS = {
@@ -98,14 +118,30 @@ def test_annotation_problem_is_named(name, folder):
 NAN = float('nan')
 
 
-@pytest.mark.parametrize('change, name', [
-    (dict(bbox=[NAN, 4, 20, 20]), 'no bbox'), (dict(bbox=[4, 4, float('inf'), 20]), 'no bbox'),
-    (dict(area=NAN), 'no area'), (dict(segmentation=[[1, 2, 3, 4]]), 'unusable segmentation'),
-    (dict(segmentation=[[4, 4, 24, 4, 24, 24], [1, 2, 3, 4, 5, 6, 7]]), 'unusable segmentation'),
-    *((dict(segmentation=value), 'segmentation that cannot be drawn') for value in (
-        [[4, 4, 24, 4, 24, NAN]],
-        [[4, 4, 24, 4, 24, '9']], [4, 4, 24, 4, 24, 24],
-        dict(size=[64, 48], counts='abc'), dict(size=[48, 64]), 'abc'))])
+@pytest.mark.parametrize(
+    'change, name',
+    [
+        (dict(bbox=[NAN, 4, 20, 20]), 'no bbox'),
+        (dict(bbox=[4, 4, float('inf'), 20]), 'no bbox'),
+        (dict(area=NAN), 'no area'),
+        (dict(segmentation=[[1, 2, 3, 4]]), 'unusable segmentation'),
+        (
+            dict(segmentation=[[4, 4, 24, 4, 24, 24], [1, 2, 3, 4, 5, 6, 7]]),
+            'unusable segmentation',
+        ),
+        *(
+            (dict(segmentation=value), 'segmentation that cannot be drawn')
+            for value in (
+                [[4, 4, 24, 4, 24, NAN]],
+                [[4, 4, 24, 4, 24, '9']],
+                [4, 4, 24, 4, 24, 24],
+                dict(size=[64, 48], counts='abc'),
+                dict(size=[48, 64]),
+                'abc',
+            )
+        ),
+    ],
+)
 def test_invalid_numbers_and_masks_are_named(change, name, folder):
     content = coco()
     content['annotations'][0].update(change)
@@ -115,23 +151,34 @@ def test_invalid_numbers_and_masks_are_named(change, name, folder):
 def test_masks_are_evaluated_only_if_all_are_usable(folder):
     content = coco()
     for i, entry in enumerate(content['annotations']):
-        entry['segmentation'] = [[24, 4, 44, 4, 44, 24]] if i % 2 else dict(size=[*SIZE], counts=[
-            SIZE[0] * 4 + 4, *[20, SIZE[0] - 20] * 19, 20, SIZE[0] * 41 - 4 - 20 + 0])
+        entry['segmentation'] = (
+            [[24, 4, 44, 4, 44, 24]]
+            if i % 2
+            else dict(
+                size=[*SIZE],
+                counts=[SIZE[0] * 4 + 4, *[20, SIZE[0] - 20] * 19, 20, SIZE[0] * 41 - 4 - 20 + 0],
+            )
+        )
     data = read_detection(folder, content)
     assert not data.problems and data.evaluator['metric'] == ['bbox', 'segm']
     content['annotations'][0]['segmentation'] = [[4, 4, 24, 4]]
     assert read_detection(folder, content).evaluator['metric'] == 'bbox'
 
 
-@pytest.mark.parametrize('kind, change, words', [
-    ('annotations', dict(category_id=[1]), (r'category_id of annotations\[1\]', r'\[1\]')),
-    ('annotations', dict(image_id={}), (r'image_id of annotations\[1\]', '{}')),
-    ('annotations', dict(id='a'), (r'id of annotations\[1\]', "'a'")),
-    ('annotations', 5, (r'annotations\[1\]', '5')), ('categories', 'cat', (r'categories\[1\]', "'cat'")),
-    ('categories', dict(name=3), (r'name of categories\[1\]', '3')),
-    ('images', dict(file_name=3), (r'file_name of images\[1\]', '3')),
-    ('images', dict(file_name=None), (r'file_name of images\[1\]', 'None')),
-    ('images', dict(width='80'), (r'width of images\[1\]', "'80'"))])
+@pytest.mark.parametrize(
+    'kind, change, words',
+    [
+        ('annotations', dict(category_id=[1]), (r'category_id of annotations\[1\]', r'\[1\]')),
+        ('annotations', dict(image_id={}), (r'image_id of annotations\[1\]', '{}')),
+        ('annotations', dict(id='a'), (r'id of annotations\[1\]', "'a'")),
+        ('annotations', 5, (r'annotations\[1\]', '5')),
+        ('categories', 'cat', (r'categories\[1\]', "'cat'")),
+        ('categories', dict(name=3), (r'name of categories\[1\]', '3')),
+        ('images', dict(file_name=3), (r'file_name of images\[1\]', '3')),
+        ('images', dict(file_name=None), (r'file_name of images\[1\]', 'None')),
+        ('images', dict(width='80'), (r'width of images\[1\]', "'80'")),
+    ],
+)
 def test_wrong_type_names_the_entry(kind, change, words, folder):
     content = coco()
     content[kind][1] = {**content[kind][1], **change} if isinstance(change, dict) else change
@@ -169,7 +216,11 @@ def test_all_problems_are_reported_together(folder):
     content['annotations'][1]['bbox'] = [99, 4, 20, 20]
     truncate(folder / 'images' / '3.png')
     data = read_detection(folder, content)
-    assert found(data) == {'unknown category_id': True, 'box outside its image': True, 'broken image': True}
+    assert found(data) == {
+        'unknown category_id': True,
+        'box outside its image': True,
+        'broken image': True,
+    }
     with pytest.raises(DataError, match=r'(?s)unknown category_id \(1\).*outside.*broken image'):
         data.require_usable()
 
@@ -177,35 +228,56 @@ def test_all_problems_are_reported_together(folder):
 def test_category_order_must_match_between_parts(folder):
     val = coco()
     val['categories'].reverse()
-    assert found(read_detection(folder, coco(), val)) == {'categories differ between training and validation': True}
+    assert found(read_detection(folder, coco(), val)) == {
+        'categories differ between training and validation': True
+    }
 
 
 def test_class_without_training_objects_is_an_error(folder):
     train, val = coco(), coco()
     train['images'], val['images'] = train['images'][:3], val['images'][3:]
-    train['annotations'] = [entry for entry in train['annotations'][:6] if entry['category_id'] == 7]
+    train['annotations'] = [
+        entry for entry in train['annotations'][:6] if entry['category_id'] == 7
+    ]
     val['annotations'] = val['annotations'][6:]
-    assert found(read_detection(folder, train, val)) == {'class without an object in training': True}
+    assert found(read_detection(folder, train, val)) == {
+        'class without an object in training': True
+    }
 
 
 @pytest.mark.parametrize('classes', [None, ['square']])
 def test_training_without_objects_is_an_error(classes, folder):
     content = coco()
-    content['annotations'] = [entry for entry in content['annotations'] if classes and entry['category_id'] == 7]
-    problem, = read_detection(folder, content, classes=classes).problems
-    assert problem.stops and problem.where == [f'annotations of {folder / "0.json"}'] and 'square' in str(problem)
+    content['annotations'] = [
+        entry for entry in content['annotations'] if classes and entry['category_id'] == 7
+    ]
+    (problem,) = read_detection(folder, content, classes=classes).problems
+    assert (
+        problem.stops
+        and problem.where == [f'annotations of {folder / "0.json"}']
+        and 'square' in str(problem)
+    )
 
 
 def test_classes_option_keeps_the_file_order(folder):
-    assert read_detection(folder, coco(), classes=['square']).classes == ('square', )
-    assert read_detection(folder, coco(), classes=['square', 'round']).classes == ('round', 'square')
+    assert read_detection(folder, coco(), classes=['square']).classes == ('square',)
+    assert read_detection(folder, coco(), classes=['square', 'round']).classes == (
+        'round',
+        'square',
+    )
     with pytest.raises(DataError, match='(?s)round, square.*oval'):
         read_detection(folder, coco(), classes=['oval'])
 
 
-@pytest.mark.parametrize('content, word', [
-    ({**coco(), 'annotations': 5}, 'annotations'),
-    (dict(shapes=[], imagePath='0.png'), 'images'), (dict(images=[]), 'categories'), ([], 'images')])
+@pytest.mark.parametrize(
+    'content, word',
+    [
+        ({**coco(), 'annotations': 5}, 'annotations'),
+        (dict(shapes=[], imagePath='0.png'), 'images'),
+        (dict(images=[]), 'categories'),
+        ([], 'images'),
+    ],
+)
 def test_annotations_of_another_task_are_an_error(content, word, folder):
     with pytest.raises(DataError, match=f'(?s)0.json.*{word}'):
         read_detection(folder, content)
@@ -214,10 +286,12 @@ def test_annotations_of_another_task_are_an_error(content, word, folder):
 def test_paths_of_another_task_are_an_error(folder):
     file = folder / 'a.json'
     file.write_text(json.dumps(coco()))
-    for module, ann, words in ((detection, folder / 'images', '(?s)images.*--task seg'),
-                               (segmentation, file, '(?s)a.json.*--task det'),
-                               (classification, file, 'a.json:1.*column'),
-                               (stereo, file, 'left, right, disparity')):
+    for module, ann, words in (
+        (detection, folder / 'images', '(?s)images.*--task seg'),
+        (segmentation, file, '(?s)a.json.*--task det'),
+        (classification, file, 'a.json:1.*column'),
+        (stereo, file, 'left, right, disparity'),
+    ):
         with pytest.raises(DataError, match=words):
             module.read(request(folder, ann), BASE)
 
@@ -229,26 +303,35 @@ def test_duplicate_images_are_errors_only_across_parts(folder):
         copy.write_bytes(path.read_bytes())
     read = read_pictures([*paths, *copies])
     problems = picture_problems(read, paths, copies[:1])
-    assert [(problem.name.partition(':')[0], problem.stops) for problem in problems] == [('leakage', True)]
+    assert [(problem.name.partition(':')[0], problem.stops) for problem in problems] == [
+        ('leakage', True)
+    ]
     assert str(copies[0]) in str(problems[0]) and str(paths[0]) in str(problems[0])
     assert [problem.stops for problem in picture_problems(read, [*paths, *copies], [])] == [False]
     for part in split(read, 0.3):  # a copy goes where its twin goes
         names = {path.name for path in part}
-        assert all((path.name in names) == (copy.name in names) for path, copy in zip(paths, copies))
+        assert all(
+            (path.name in names) == (copy.name in names) for path, copy in zip(paths, copies)
+        )
 
 
 def test_split_depends_only_on_content(folder):
     read = read_pictures(find_images(folder / 'images'))
-    renamed = {path.with_name(f'{9 - int(path.stem)}.png'): picture for path, picture in read.items()}
+    renamed = {
+        path.with_name(f'{9 - int(path.stem)}.png'): picture for path, picture in read.items()
+    }
     contents = [{read[path].digest for path in part} for part in split(read, 0.3)]
-    assert contents == [{renamed[path].digest for path in part} for part in split(dict(reversed(renamed.items())), .3)]
+    assert contents == [
+        {renamed[path].digest for path in part}
+        for part in split(dict(reversed(renamed.items())), 0.3)
+    ]
     assert [len(part) for part in contents] == [4, 2]
 
 
 def test_normalised_boxes_are_an_error(folder):
     content = coco()
     for annotation in content['annotations']:
-        annotation['bbox'] = [.1, .1, .5, .4]
+        annotation['bbox'] = [0.1, 0.1, 0.5, 0.4]
     data = read_detection(folder, content)
     assert found(data) == {'boxes look normalised': True}
 
@@ -256,11 +339,20 @@ def test_normalised_boxes_are_an_error(folder):
 def test_objects_are_counted_as_training_uses_them(folder):
     content = coco()
     for annotation in content['annotations'][:5]:  # three round, two square
-        annotation['bbox'] = [4, 4, .5, 20]
+        annotation['bbox'] = [4, 4, 0.5, 20]
     data = read_detection(folder, content)
-    counts = [int(word) for fact in data.facts if fact.startswith('class ') for word in fact.split() if word.isdigit()]
+    counts = [
+        int(word)
+        for fact in data.facts
+        if fact.startswith('class ')
+        for word in fact.split()
+        if word.isdigit()
+    ]
     assert sum(counts) == 7
 
 
 def test_order_of_classes_is_that_of_the_file(folder):
-    assert read_detection(folder, coco(), classes=['square', 'round']).classes == ('round', 'square')
+    assert read_detection(folder, coco(), classes=['square', 'round']).classes == (
+        'round',
+        'square',
+    )

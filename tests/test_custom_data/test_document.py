@@ -1,4 +1,5 @@
 """The commands of docs/own_data.md: from a folder of images to drawn predictions."""
+
 import json
 import os
 import re
@@ -11,13 +12,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOWEST_AP50 = 0.2
-pytestmark = pytest.mark.full  # test_init_command.py tries the same commands, with shorter trainings
+# test_init_command.py tries the same commands, with shorter trainings
+pytestmark = pytest.mark.full
 
 
 def blocks(page: str, section: str = '') -> list[tuple[str, str]]:
     """Language and code of a page's blocks, from a heading on."""
     text = (ROOT / 'docs' / page).read_text(encoding='utf-8')
-    return re.findall(r'^```(\w*)\n(.*?)^```', text[text.index(section):], re.DOTALL | re.MULTILINE)
+    return re.findall(
+        r'^```(\w*)\n(.*?)^```', text[text.index(section) :], re.DOTALL | re.MULTILINE
+    )
 
 
 @pytest.fixture(scope='module')
@@ -37,17 +41,29 @@ def folder(tmp_path_factory) -> Path:
 def shown(folder) -> str:
     """Output of the commands."""
     code = blocks('own_data.md', '## From a folder to drawings')
-    (folder / 'relabel.py').write_text(next(text for language, text in code if language == 'python'))
+    (folder / 'relabel.py').write_text(
+        next(text for language, text in code if language == 'python')
+    )
     script = ''.join(text for language, text in code if language == 'shell')
-    environment = {**os.environ, 'PATH': f'{folder}/bin:{os.environ["PATH"]}', 'PYTHONPATH': str(ROOT)}
-    result = subprocess.run(['bash', '-euc', script], cwd=folder, env=environment, capture_output=True, text=True,
-                            timeout=1800)
+    environment = {
+        **os.environ,
+        'PATH': f'{folder}/bin:{os.environ["PATH"]}',
+        'PYTHONPATH': str(ROOT),
+    }
+    result = subprocess.run(
+        ['bash', '-euc', script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     return result.stdout
 
 
 def test_page_quotes_the_output_of_init(shown):
-    output, = (text for language, text in blocks('own_data.md') if language == '')
+    (output,) = (text for language, text in blocks('own_data.md') if language == '')
     assert output in shown
 
 
@@ -59,7 +75,9 @@ def test_training_reaches_the_lowest_ap(shown):
 def test_predictions_are_drawn_with_user_classes(shown, folder):
     found = json.loads((folder / 'predictions' / 'predictions.json').read_text())
     assert [category['name'] for category in found['categories']] == ['round', 'straight']
-    assert len(found['images']) == 10 and {entry['category_id'] for entry in found['annotations']} <= {0, 1}
+    assert len(found['images']) == 10 and {
+        entry['category_id'] for entry in found['annotations']
+    } <= {0, 1}
     drawn = {entry['image_id'] for entry in found['annotations']}
     assert drawn
     for image in found['images']:

@@ -1,4 +1,5 @@
 """Folders and files as other tools and systems write them are read as meant, or named."""
+
 import codecs
 import json
 import os
@@ -17,14 +18,24 @@ from mmflatten.datasets.storage import read_rgb
 from tests.test_custom_data.test_custom_data import SIZE, coco, folder, found, request, write_image  # noqa: F401
 
 
-@pytest.mark.parametrize('names', [
-    ('train', 'valid', 'test'), ('train', 'validation', 'test'), ('Train', 'Val', 'Test'),
-                                   ('training', 'dev'), ('TRAIN', 'TEST'), ('train', 'val')])
+@pytest.mark.parametrize(
+    'names',
+    [
+        ('train', 'valid', 'test'),
+        ('train', 'validation', 'test'),
+        ('Train', 'Val', 'Test'),
+        ('training', 'dev'),
+        ('TRAIN', 'TEST'),
+        ('train', 'val'),
+    ],
+)
 def test_split_folders_are_no_classes(names, tmp_path, capsys):
     for number, name in enumerate(names):
         for label in ('cat', 'dog'):
             for i in range(3):
-                write_image(tmp_path / name / label / f'{i}.png', 10 * number + i + 100 * (label == 'dog'))
+                write_image(
+                    tmp_path / name / label / f'{i}.png', 10 * number + i + 100 * (label == 'dog')
+                )
     data = classification.read(Request('cls', [tmp_path], '', tmp_path / 'mine.py'), None)
     assert data.classes == ('cat', 'dog') and data.counts == (6, 6)
     assert [part['data_prefix'].name for part in (data.train, data.val)] == list(names[:2])
@@ -60,9 +71,18 @@ def test_linked_folders_are_followed_once(tmp_path):
     assert find_images(tmp_path / 'data') == [tmp_path / 'data' / 'train2017' / 'deep' / '0.png']
 
 
-NAMES = {'backslashes': ('sub/{}.png', 'sub\\{}.png'), 'folder in the name': ('{}.png', 'images\\{}.png'),
-         'Unicode forms': (unicodedata.normalize('NFD', 'é{}.png'), unicodedata.normalize('NFC', 'é{}.png')),
-         'other Unicode form': (unicodedata.normalize('NFC', 'ắ{}.png'), unicodedata.normalize('NFD', 'ắ{}.png'))}
+NAMES = {
+    'backslashes': ('sub/{}.png', 'sub\\{}.png'),
+    'folder in the name': ('{}.png', 'images\\{}.png'),
+    'Unicode forms': (
+        unicodedata.normalize('NFD', 'é{}.png'),
+        unicodedata.normalize('NFC', 'é{}.png'),
+    ),
+    'other Unicode form': (
+        unicodedata.normalize('NFC', 'ắ{}.png'),
+        unicodedata.normalize('NFD', 'ắ{}.png'),
+    ),
+}
 
 
 @pytest.mark.parametrize('name', NAMES)
@@ -75,11 +95,18 @@ def test_file_names_of_other_systems(name, tmp_path):
     (tmp_path / '0.json').write_text(json.dumps(content))
     data = detection.read(request(tmp_path, tmp_path / '0.json'), None)
     assert not data.problems and sum(data.counts) == 6
-    listed = [Path(data.train['data_prefix']['img'], image['file_name']) for text in data.lists.values()
-              for image in json.loads(text)['images']]
+    listed = [
+        Path(data.train['data_prefix']['img'], image['file_name'])
+        for text in data.lists.values()
+        for image in json.loads(text)['images']
+    ]
     assert len(listed) == 6 and all(path.is_file() for path in listed)
-    (tmp_path / 'list.csv').write_text('image\tlabel\n' + ''.join(
-        f'{image["file_name"]}\t{"ab"[i % 2]}\n' for i, image in enumerate(content['images'])))
+    (tmp_path / 'list.csv').write_text(
+        'image\tlabel\n'
+        + ''.join(
+            f'{image["file_name"]}\t{"ab"[i % 2]}\n' for i, image in enumerate(content['images'])
+        )
+    )
     parts, problems = classification.read_table(tmp_path / 'list.csv', tmp_path / 'images')
     assert {label: len(paths) for label, paths in parts.items()} == dict(a=3, b=3) and not problems
 
@@ -87,42 +114,71 @@ def test_file_names_of_other_systems(name, tmp_path):
 def test_byte_order_marks(folder):  # noqa: F811
     (folder / '0.json').write_bytes(codecs.BOM_UTF8 + json.dumps(coco()).encode())
     data = detection.read(request(folder, folder / '0.json', folder / '0.json'), None)
-    assert all(not text.startswith('\ufeff') for text in data.lists.values()) and len(data.lists) == 2
-    for name, text in (('classes.txt', 'red\ngreen\n'), *((f'{i}.txt', '0 .5 .5 .5 .5\n') for i in range(6))):
+    assert (
+        all(not text.startswith('\ufeff') for text in data.lists.values()) and len(data.lists) == 2
+    )
+    for name, text in (
+        ('classes.txt', 'red\ngreen\n'),
+        *((f'{i}.txt', '0 .5 .5 .5 .5\n') for i in range(6)),
+    ):
         (folder / 'images' / name).write_bytes(codecs.BOM_UTF8 + text.encode())
-    part, = read_labels(Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images']))
-    assert part.names == ['red', 'green'] and len(part.content['annotations']) == 6 and not any(part.faults.values())
+    (part,) = read_labels(
+        Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images'])
+    )
+    assert (
+        part.names == ['red', 'green']
+        and len(part.content['annotations']) == 6
+        and not any(part.faults.values())
+    )
 
 
 def test_names_of_two_images(folder):  # noqa: F811
     write_image(folder / 'images' / '0.jpg', 9)
     (folder / 'list.csv').write_text('image,label\n0,a\n1,b\n2.png,a\n')
     _, problems = classification.read_table(folder / 'list.csv', folder / 'images')
-    problem, = problems
+    (problem,) = problems
     assert problem.name == 'name of two images' and problem.stops and '(0)' in problem.where[0]
 
 
-@pytest.mark.parametrize('line', [
-    '0 .5 .5 .4 .4 .5 .5 2', '0 .5 .5 .4 .4 .5 .5 2 0 0 0', '0 .5 .5 .4 .4 .5 .5 1 .6 .6 2'])
+@pytest.mark.parametrize(
+    'line',
+    ['0 .5 .5 .4 .4 .5 .5 2', '0 .5 .5 .4 .4 .5 .5 2 0 0 0', '0 .5 .5 .4 .4 .5 .5 1 .6 .6 2'],
+)
 def test_keypoints_of_yolo_are_no_polygons(line, folder):  # noqa: F811
     (folder / 'images' / 'classes.txt').write_text('person\n')
     for i in range(6):
         (folder / 'images' / f'{i}.txt').write_text(line)
-    part, = read_labels(Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images']))
+    (part,) = read_labels(
+        Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images'])
+    )
     assert len(part.faults['keypoints']) == 6 and not part.content['annotations']
 
 
-SHAPES = {'without shape_type': {}, 'mask': dict(shape_type='mask'), 'rotation': dict(shape_type='rotation')}
+SHAPES = {
+    'without shape_type': {},
+    'mask': dict(shape_type='mask'),
+    'rotation': dict(shape_type='rotation'),
+}
 
 
 @pytest.mark.parametrize('name', SHAPES)
 def test_shapes_and_reserved_names_of_labelme(name, folder):  # noqa: F811
     points = [[4, 6], [23, 25]] if name == 'mask' else [[4, 6], [23, 6], [23, 25], [4, 25]]
     for i in range(6):
-        shapes = [dict(label=label, points=points, **SHAPES[name]) for label in ('__ignore__', 'red', '_background_')]
-        (folder / 'images' / f'{i}.json').write_text(json.dumps(dict(imagePath=f'{i}.png', shapes=shapes)))
-    part, = read_labels(Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images']))
-    assert part.names == ['red'] and [entry['bbox'] for entry in part.content['annotations']] == [[4, 6, 19, 19]] * 6
+        shapes = [
+            dict(label=label, points=points, **SHAPES[name])
+            for label in ('__ignore__', 'red', '_background_')
+        ]
+        (folder / 'images' / f'{i}.json').write_text(
+            json.dumps(dict(imagePath=f'{i}.png', shapes=shapes))
+        )
+    (part,) = read_labels(
+        Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images'])
+    )
+    assert (
+        part.names == ['red']
+        and [entry['bbox'] for entry in part.content['annotations']] == [[4, 6, 19, 19]] * 6
+    )
 
 
 def masks(root, values, dtype=np.uint8):
@@ -134,13 +190,29 @@ def masks(root, values, dtype=np.uint8):
         cv2.imwrite(str(root / 'masks' / f'{i}.png'), label_map)
 
 
-@pytest.mark.parametrize('values, dtype, problem', [
-    ([255], np.uint8, 'class without pixels'), ([1, 1, 0], np.uint8, None), ([257], np.uint16, 'label value above 255'),
-    ([65535], np.uint16, 'label value above 255'), ([7], np.uint8, 'label value without a class')])
+@pytest.mark.parametrize(
+    'values, dtype, problem',
+    [
+        ([255], np.uint8, 'class without pixels'),
+        ([1, 1, 0], np.uint8, None),
+        ([257], np.uint16, 'label value above 255'),
+        ([65535], np.uint16, 'label value above 255'),
+        ([7], np.uint8, 'label value without a class'),
+    ],
+)
 def test_label_maps_that_cannot_be_learned(values, dtype, problem, tmp_path):
     masks(tmp_path, values, dtype)
-    data = segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'masks'],
-                                     ['background', 'object']), None)
+    data = segmentation.read(
+        Request(
+            'seg',
+            [tmp_path / 'images'],
+            '',
+            tmp_path / 'mine.py',
+            [tmp_path / 'masks'],
+            ['background', 'object'],
+        ),
+        None,
+    )
     assert found(data).get(problem) is (True if problem else None)
 
 
@@ -148,8 +220,17 @@ def test_label_maps_that_cannot_be_learned(values, dtype, problem, tmp_path):
 def test_number_of_classes_of_label_maps(number, tmp_path):
     masks(tmp_path, [1])
     with pytest.raises(DataError, match=f'got {number}'):
-        segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'masks'],
-                                  [f'c{i}' for i in range(number)]), None)
+        segmentation.read(
+            Request(
+                'seg',
+                [tmp_path / 'images'],
+                '',
+                tmp_path / 'mine.py',
+                [tmp_path / 'masks'],
+                [f'c{i}' for i in range(number)],
+            ),
+            None,
+        )
 
 
 @pytest.mark.parametrize('names', [('train', 'valid'), ('Train', 'Test')])
@@ -158,23 +239,39 @@ def test_split_of_a_segmentation_set(names, tmp_path):
         for i in range(3):
             write_image(tmp_path / 'images' / name / f'{i}.png', 10 * number + i)
             (tmp_path / 'masks' / name).mkdir(parents=True, exist_ok=True)
-            cv2.imwrite(os.fspath(tmp_path / 'masks' / name / f'{i}.png'), np.eye(*SIZE, dtype=np.uint8))
-    data = segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'masks'],
-                                     ['background', 'object']), None)
+            cv2.imwrite(
+                os.fspath(tmp_path / 'masks' / name / f'{i}.png'), np.eye(*SIZE, dtype=np.uint8)
+            )
+    data = segmentation.read(
+        Request(
+            'seg',
+            [tmp_path / 'images'],
+            '',
+            tmp_path / 'mine.py',
+            [tmp_path / 'masks'],
+            ['background', 'object'],
+        ),
+        None,
+    )
     assert data.counts == (3, 3) and data.train['data_prefix']['img_path'].name == names[0]
 
 
 PIXELS = np.random.default_rng(0).integers(0, 255, SIZE, np.uint8)
 TIFFS = {  # name: pages, and what is said (an error for True)
-    'grey': ([PIXELS], None), 'colours': ([np.dstack([PIXELS] * 3)], None),
+    'grey': ([PIXELS], None),
+    'colours': ([np.dstack([PIXELS] * 3)], None),
     '16 bits': ([PIXELS.astype(np.uint16) * 12], None),
     'float': ([PIXELS.astype(np.float32) / 255], (' (mode F of Pillow, 1 pages)', True)),
     'double': ([PIXELS.astype(np.float64)], ('', True)),
     'float colours': ([np.dstack([PIXELS] * 3).astype(np.float32)], ('', True)),
     'whole numbers': ([PIXELS.astype(np.int32)], (' (mode I of Pillow, 1 pages)', True)),
     'four bands': ([np.dstack([PIXELS] * 4)], (' (mode RGBA of Pillow, 1 pages)', False)),
-    'four deep bands': ([np.dstack([PIXELS] * 4).astype(np.uint16)], (' (mode RGBA of Pillow, 1 pages)', False)),
-    'pages': ([PIXELS, PIXELS], (' (mode L of Pillow, 2 pages)', False))}
+    'four deep bands': (
+        [np.dstack([PIXELS] * 4).astype(np.uint16)],
+        (' (mode RGBA of Pillow, 1 pages)', False),
+    ),
+    'pages': ([PIXELS, PIXELS], (' (mode L of Pillow, 2 pages)', False)),
+}
 
 
 @pytest.mark.parametrize('name', TIFFS)
@@ -186,7 +283,8 @@ def test_tiffs_of_which_training_reads_a_part_or_nothing(name, tmp_path):
     assert (picture.size is None) == (expected is not None and expected[1])
     found = picture_problems({file: picture}, [file], [])
     assert [(problem.where, problem.stops) for problem in found] == (
-        [([f'{file}{expected[0]}'], expected[1])] if expected else [])
+        [([f'{file}{expected[0]}'], expected[1])] if expected else []
+    )
     if picture.size is None:
         assert 'TIFF' in (found[0].fix if not expected[0] else found[0].name)
         with pytest.raises(ValueError, match='a.tif cannot be decoded.*floats or 32 bits'):

@@ -1,4 +1,5 @@
 """`mmflatten init`: configs that train for every task, and errors that write nothing."""
+
 import json
 import os
 import shutil
@@ -20,8 +21,12 @@ from mmflatten.engine.setup import build_runner, load_config
 CONFIGS = Path(__file__).parents[2] / 'configs'
 DETECTOR = CONFIGS / 'digits' / 'retinanet_flatten-swin-nano_fpn_digits.py'
 MASKS = CONFIGS / 'digits' / 'mask-rcnn_flatten-swin-nano_fpn_digits.py'
-ONE_STEP = {'train_dataloader.num_workers': 0, 'train_dataloader.persistent_workers': False,
-            'val_dataloader.num_workers': 0, 'val_dataloader.persistent_workers': False}
+ONE_STEP = {
+    'train_dataloader.num_workers': 0,
+    'train_dataloader.persistent_workers': False,
+    'val_dataloader.num_workers': 0,
+    'val_dataloader.persistent_workers': False,
+}
 
 
 def run(*words: object) -> int:
@@ -58,14 +63,32 @@ def train(config: Path, **options) -> None:
 
 
 def test_init_detector_from_one_annotation_file_trains(own, monkeypatch, capsys):
-    assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', os.path.relpath(MASKS), '--out',
-               'configs/mine.py', '--val-share', 0.25, '--batch', 2) == 0
+    assert (
+        run(
+            '--task',
+            'det',
+            '--images',
+            'photos',
+            '--ann',
+            'all.json',
+            '--base',
+            os.path.relpath(MASKS),
+            '--out',
+            'configs/mine.py',
+            '--val-share',
+            0.25,
+            '--batch',
+            2,
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert 'even' in shown and '3 images for training, 1 for validation' in shown
     monkeypatch.chdir('/')
     cfg, base = load_config(str(own / 'configs' / 'mine.py')), Config.fromfile(MASKS)
     assert cfg.train_dataloader.batch_size == 2 and cfg.optim_wrapper.optimizer.lr == pytest.approx(
-        base.optim_wrapper.optimizer.lr * (2 / base.auto_scale_lr.base_batch_size) ** .5, rel=.01)
+        base.optim_wrapper.optimizer.lr * (2 / base.auto_scale_lr.base_batch_size) ** 0.5, rel=0.01
+    )
     assert cfg.test_dataloader == cfg.val_dataloader and cfg.test_evaluator == cfg.val_evaluator
     assert cfg.val_evaluator.metric == ['bbox', 'segm']
     train(own / 'configs' / 'mine.py')
@@ -74,11 +97,32 @@ def test_init_detector_from_one_annotation_file_trains(own, monkeypatch, capsys)
 def test_init_segmentor_trains(own, scenes, tmp_path):
     maps = tmp_path / 'maps'
     maps.mkdir()
-    for file in (scenes / 'annotations' / 'training').glob('*.png'):  # in few scenes some digits have no pixels
-        cv2.imwrite(str(maps / file.name), np.minimum(cv2.imread(str(file), cv2.IMREAD_UNCHANGED), 2))
-    assert run('--task', 'seg', '--images', 'photos', '--ann', maps, '--classes', 'unlabelled', 'ground', 'digit',
-               '--base', CONFIGS / 'digits' / 'semantic-fpn_flatten-swin-nano_digits.py', '--out', 'mine.py',
-               '--batch', 2) == 0
+    # in few scenes some digits have no pixels
+    for file in (scenes / 'annotations' / 'training').glob('*.png'):
+        cv2.imwrite(
+            str(maps / file.name), np.minimum(cv2.imread(str(file), cv2.IMREAD_UNCHANGED), 2)
+        )
+    assert (
+        run(
+            '--task',
+            'seg',
+            '--images',
+            'photos',
+            '--ann',
+            maps,
+            '--classes',
+            'unlabelled',
+            'ground',
+            'digit',
+            '--base',
+            CONFIGS / 'digits' / 'semantic-fpn_flatten-swin-nano_digits.py',
+            '--out',
+            'mine.py',
+            '--batch',
+            2,
+        )
+        == 0
+    )
     train(tmp_path / 'mine.py')
 
 
@@ -90,8 +134,19 @@ def test_init_classifier_trains(scenes, tmp_path, monkeypatch):
         for digit in range(number, 10, 2):
             for file in (scenes / 'crops' / 'train' / str(digit)).glob('*'):
                 shutil.copy(file, folder)
-    assert run('--task', 'cls', '--images', 'mine', '--base', CONFIGS / 'digits' / 'flatten-swin-nano_digits.py',
-               '--out', 'mine.py') == 0
+    assert (
+        run(
+            '--task',
+            'cls',
+            '--images',
+            'mine',
+            '--base',
+            CONFIGS / 'digits' / 'flatten-swin-nano_digits.py',
+            '--out',
+            'mine.py',
+        )
+        == 0
+    )
     train(tmp_path / 'mine.py')
 
 
@@ -107,15 +162,35 @@ def test_init_stereo_model_trains(tmp_path, monkeypatch):
         shutil.copy(str(left).replace('/left/', '/right/'), f'mine/right/{name}.png')
         shutil.copy(disparity, f'mine/disparity/{name}.pfm')
     base = CONFIGS / 'digits' / 'psmnet-tiny_digits-stereo.py'
-    assert run('--task', 'stereo', '--images', 'mine', '--base', base, '--out', 'mine.py', '--val-share', 0.5) == 0
+    assert (
+        run(
+            '--task',
+            'stereo',
+            '--images',
+            'mine',
+            '--base',
+            base,
+            '--out',
+            'mine.py',
+            '--val-share',
+            0.5,
+        )
+        == 0
+    )
     train(tmp_path / 'mine.py', **{'train_dataloader.batch_size': 2})
 
 
 FAULTS = {
-    'a base of another task': (dict(base=CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'), ('--task cls', 'det')),
+    'a base of another task': (
+        dict(base=CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'),
+        ('--task cls', 'det'),
+    ),
     'no annotations': (dict(ann=None), ('--ann', 'missing')),
     'unknown classes': (dict(classes='cow'), ('--classes', 'cow', 'even')),
-    'more folders than annotations': (dict(images='photos photos'), ('--ann', '2 folders', 'got 1')),
+    'more folders than annotations': (
+        dict(images='photos photos'),
+        ('--ann', '2 folders', 'got 1'),
+    ),
     'missing folder': (dict(images='gone'), ('--images', 'gone')),
     'missing base': (dict(base='gone.py'), ('gone.py', 'does not exist')),
     'missing weights': (dict(checkpoint='gone.pth'), ('gone.pth', 'does not exist')),
@@ -132,11 +207,17 @@ def test_init_error_names_the_option_and_writes_nothing(name, own, capsys):
     if name == 'a broken image':
         (own / 'photos' / '000001.png').write_bytes(b'no image')
     before = sorted(own.rglob('*'))
-    options = {**dict(task='det', images='photos', ann='all.json', base=DETECTOR, out='mine.py'), **changes}
+    options = {
+        **dict(task='det', images='photos', ann='all.json', base=DETECTOR, out='mine.py'),
+        **changes,
+    }
     given = {key: str(value).split() for key, value in options.items() if value is not None}
     assert run(*(word for key, words in given.items() for word in (f'--{key}', *words))) == 1
     shown = capsys.readouterr()
-    assert all(word in shown.out + shown.err for word in words) and words[0] in shown.err.splitlines()[-1]
+    assert (
+        all(word in shown.out + shown.err for word in words)
+        and words[0] in shown.err.splitlines()[-1]
+    )
     assert sorted(own.rglob('*')) == before
 
 
@@ -144,13 +225,36 @@ def test_init_mask_base_without_masks_is_an_error(own, capsys):
     content = json.loads((own / 'all.json').read_text())
     del content['annotations'][0]['segmentation']
     (own / 'all.json').write_text(json.dumps(content))
-    arguments = ['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--out', 'mine.py', '--base']
+    arguments = [
+        '--task',
+        'det',
+        '--images',
+        'photos',
+        '--ann',
+        'all.json',
+        '--out',
+        'mine.py',
+        '--base',
+    ]
     assert run(*arguments, MASKS) == 1 and 'mask_head' in capsys.readouterr().err
-    assert run(*arguments, DETECTOR) == 0 and Config.fromfile('mine.py').val_evaluator.metric == 'bbox'
+    assert (
+        run(*arguments, DETECTOR) == 0 and Config.fromfile('mine.py').val_evaluator.metric == 'bbox'
+    )
 
 
 def test_init_replaces_config_only_with_force(own, capsys):
-    arguments = ['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out', 'mine.py']
+    arguments = [
+        '--task',
+        'det',
+        '--images',
+        'photos',
+        '--ann',
+        'all.json',
+        '--base',
+        DETECTOR,
+        '--out',
+        'mine.py',
+    ]
     (own / 'mine.py').write_text('kept')
     assert run(*arguments) == 1 and '--force' in capsys.readouterr().err
     assert (own / 'mine.py').read_text() == 'kept'
@@ -176,16 +280,45 @@ def test_init_replaces_splits_with_force_but_never_its_inputs(own, capsys):
 
 
 def test_init_encoding_error_writes_nothing(own, monkeypatch):
-    monkeypatch.setattr('mmflatten.custom_data.init.custom_config_text', lambda *_: os.fsdecode(b'\xe9'))
+    monkeypatch.setattr(
+        'mmflatten.custom_data.init.custom_config_text', lambda *_: os.fsdecode(b'\xe9')
+    )
     before = sorted(own.rglob('*'))
-    assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out', 'mine.py') == 1
+    assert (
+        run(
+            '--task',
+            'det',
+            '--images',
+            'photos',
+            '--ann',
+            'all.json',
+            '--base',
+            DETECTOR,
+            '--out',
+            'mine.py',
+        )
+        == 1
+    )
     assert sorted(own.rglob('*')) == before
 
 
 def test_init_config_name_may_contain_any_characters(own):
     name = 'a\\Nb"""c\nd\'e"phở'
-    assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out',
-               f'{name}.py') == 0
+    assert (
+        run(
+            '--task',
+            'det',
+            '--images',
+            'photos',
+            '--ann',
+            'all.json',
+            '--base',
+            DETECTOR,
+            '--out',
+            f'{name}.py',
+        )
+        == 0
+    )
     (own / f'{name}.py').rename('plain.py')
     cfg = Config.fromfile('plain.py')
     assert cfg.classes == ('even', 'odd number')
@@ -195,21 +328,36 @@ def test_init_config_name_may_contain_any_characters(own):
 def test_init_checkpoint_replaces_pretrained_weights(own):
     torch.save(dict(state_dict={}), own / 'start.pth')
     base = CONFIGS / 'flatten_swin' / 'retinanet_flatten-swin-t_fpn_1x_coco.py'
-    arguments = ['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', base, '--out', 'mine.py']
+    arguments = [
+        '--task',
+        'det',
+        '--images',
+        'photos',
+        '--ann',
+        'all.json',
+        '--base',
+        base,
+        '--out',
+        'mine.py',
+    ]
     assert run(*arguments, '--checkpoint', 'start.pth') == 0
     cfg = Config.fromfile('mine.py')
     assert cfg.load_from == str(own / 'start.pth') and cfg.model.backbone.init_cfg is None
 
 
-BASES = ['cascade-mask-rcnn_flatten-swin-t_fpn_ms-3x_coco', 'mask-rcnn_flatten-swin-t_fpn_1x_coco',
-         'upernet_flatten-swin-t_8xb2-160k_ade20k-512x512', 'flatten-swin-t_8xb128_in1k',
-         'atss_flatten-swin-t_fpn_ms-3x_coco']
+BASES = [
+    'cascade-mask-rcnn_flatten-swin-t_fpn_ms-3x_coco',
+    'mask-rcnn_flatten-swin-t_fpn_1x_coco',
+    'upernet_flatten-swin-t_8xb2-160k_ade20k-512x512',
+    'flatten-swin-t_8xb128_in1k',
+    'atss_flatten-swin-t_fpn_ms-3x_coco',
+]
 
 
 def numbers(model: dict, place: str = '') -> dict[str, int]:
     """`num_classes` of every head in a config's model."""
     found = {}
-    for name, child in (enumerate(model) if isinstance(model, list) else model.items()):
+    for name, child in enumerate(model) if isinstance(model, list) else model.items():
         here = f'{place}.{name}' if place else str(name)
         if isinstance(child, (dict, list)):
             found.update(numbers(child, here))

@@ -1,4 +1,7 @@
-"""`mmflatten init` on labels of YOLO, Pascal VOC, labelme and CSV: what is read, and the line that is named."""
+"""`mmflatten init` on labels of YOLO, Pascal VOC, labelme and CSV: what is read, and the line that
+is named.
+"""
+
 import json
 from pathlib import Path
 
@@ -14,19 +17,38 @@ DETECTOR = CONFIGS / 'retinanet_flatten-swin-nano_fpn_digits.py'
 MASKS = CONFIGS / 'mask-rcnn_flatten-swin-nano_fpn_digits.py'
 CLASSIFIER = CONFIGS / 'flatten-swin-nano_digits.py'
 HEIGHT, WIDTH = 48, 64
-ONE_STEP = {'train_dataloader.num_workers': 0, 'train_dataloader.persistent_workers': False,
-            'val_dataloader.num_workers': 0, 'val_dataloader.persistent_workers': False,
-            'train_cfg.max_epochs': 1, 'train_cfg.val_interval': 1}
+ONE_STEP = {
+    'train_dataloader.num_workers': 0,
+    'train_dataloader.persistent_workers': False,
+    'val_dataloader.num_workers': 0,
+    'val_dataloader.persistent_workers': False,
+    'train_cfg.max_epochs': 1,
+    'train_cfg.val_interval': 1,
+}
 
 
 def write_image(path: Path, seed: int) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(path), np.random.default_rng(seed).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8))
+    cv2.imwrite(
+        str(path), np.random.default_rng(seed).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+    )
     return path
 
 
 def run(task: str, ann: str, *words: object, base: Path = DETECTOR) -> int:
-    return main(['--task', task, '--ann', *ann.split(), '--base', str(base), '--out', 'mine.py', *map(str, words)])
+    return main(
+        [
+            '--task',
+            task,
+            '--ann',
+            *ann.split(),
+            '--base',
+            str(base),
+            '--out',
+            'mine.py',
+            *map(str, words),
+        ]
+    )
 
 
 def train(config: Path) -> None:
@@ -40,8 +62,14 @@ def boxes(file: str) -> list[tuple]:
     content = json.loads(Path(file).read_text())
     names = {item['id']: item['name'] for item in content['categories']}
     images = {item['id']: item['file_name'] for item in content['images']}
-    return sorted((images[item['image_id']], names[item['category_id']], tuple(round(v, 3) for v in item['bbox']))
-                  for item in content['annotations'])
+    return sorted(
+        (
+            images[item['image_id']],
+            names[item['category_id']],
+            tuple(round(v, 3) for v in item['bbox']),
+        )
+        for item in content['annotations']
+    )
 
 
 @pytest.fixture
@@ -55,8 +83,9 @@ def yolo(tmp_path, monkeypatch) -> Path:
         text = '0 0.5 0.5 0.25 0.5\n1 0.25 0.25 0.75 0.25 0.75 0.75\n' if i < 4 else ''
         if i < 5:
             (tmp_path / 'labels' / part / f'{i}.txt').write_text(text)
-    (tmp_path / 'data.yaml').write_text('path: .\ntrain: images/train\nval: images/val\nnames:\n  0: round\n'
-                                        '  1: square\n')
+    (tmp_path / 'data.yaml').write_text(
+        'path: .\ntrain: images/train\nval: images/val\nnames:\n  0: round\n  1: square\n'
+    )
     return tmp_path
 
 
@@ -64,9 +93,15 @@ def test_yolo_boxes_and_polygons_are_read_in_pixels(yolo, capsys):
     assert run('det', 'data.yaml') == 0
     shown = capsys.readouterr().out
     assert 'class round: 3 objects for training, 1 for validation' in shown and 'error' not in shown
-    assert boxes('mine_val.json') == [('3.png', 'round', (24, 12, 16, 24)), ('3.png', 'square', (16, 12, 32, 24))]
+    assert boxes('mine_val.json') == [
+        ('3.png', 'round', (24, 12, 16, 24)),
+        ('3.png', 'square', (16, 12, 32, 24)),
+    ]
     content = json.loads(Path('mine_val.json').read_text())
-    assert [item['segmentation'] for item in content['annotations']] == [[], [[16, 12, 48, 12, 48, 36]]]
+    assert [item['segmentation'] for item in content['annotations']] == [
+        [],
+        [[16, 12, 48, 12, 48, 36]],
+    ]
     assert [item['area'] for item in content['annotations']] == [16 * 24, 32 * 24 / 2]
     assert [item['file_name'] for item in content['images']] == ['3.png', '5.png']
 
@@ -78,8 +113,12 @@ def test_yolo_folder_trains(yolo):
 
 def test_yolo_polygons_train_masks(yolo):
     for file in yolo.glob('labels/*/*.txt'):
-        file.write_text(''.join(line for line in file.read_text().splitlines(True) if line.startswith('1')))
-    (yolo / 'data.yaml').write_text('train: images/train\nval: images/val\nnames: [other, square]\n')
+        file.write_text(
+            ''.join(line for line in file.read_text().splitlines(True) if line.startswith('1'))
+        )
+    (yolo / 'data.yaml').write_text(
+        'train: images/train\nval: images/val\nnames: [other, square]\n'
+    )
     assert run('det', 'data.yaml', '--classes', 'square', base=MASKS) == 0
     assert load_config('mine.py').val_evaluator.metric == ['bbox', 'segm']
     train(yolo / 'mine.py')
@@ -91,15 +130,22 @@ def test_yolo_folder_of_labels_takes_names_of_classes_txt(yolo):
     assert len(boxes('mine_train.json')) + len(boxes('mine_val.json')) == 6
 
 
-@pytest.mark.parametrize('yaml', ['train: ../train/images\nval: ../valid/images\nnames: [round, square]\n',
-                                  'train: train.txt\nval: val.txt\nnc: 2\nnames: [round, square]\n'])
+@pytest.mark.parametrize(
+    'yaml',
+    [
+        'train: ../train/images\nval: ../valid/images\nnames: [round, square]\n',
+        'train: train.txt\nval: val.txt\nnc: 2\nnames: [round, square]\n',
+    ],
+)
 def test_yolo_layouts_of_other_tools_are_read(yaml, yolo):
     for part, folder in (('train', 'train'), ('val', 'valid')):
         (yolo / folder).mkdir()
         for kind in ('images', 'labels'):
             (yolo / kind / part).rename(yolo / folder / kind)
         files = sorted((yolo / folder / 'images').iterdir())
-        (yolo / f'{part}.txt').write_text(''.join(f'./{file.relative_to(yolo)}\n' for file in files))
+        (yolo / f'{part}.txt').write_text(
+            ''.join(f'./{file.relative_to(yolo)}\n' for file in files)
+        )
     (yolo / 'data.yaml').write_text(yaml)
     assert run('det', 'data.yaml') == 0
     assert boxes('mine_val.json')[0] == ('3.png', 'round', (24, 12, 16, 24))
@@ -134,14 +180,20 @@ def test_yolo_error_names_file_and_line(name, yolo, capsys):
     assert run('det', 'data.yaml') == 1
     shown = capsys.readouterr()
     last = shown.err.splitlines()[-1]
-    assert f'error: {problem} (1): {yolo / place}' in shown.out and problem in last and f'{yolo / place}' in last
+    assert (
+        f'error: {problem} (1): {yolo / place}' in shown.out
+        and problem in last
+        and f'{yolo / place}' in last
+    )
     assert sorted(yolo.rglob('*')) == before
 
 
 def test_box_over_the_border_is_a_warning_with_its_line(yolo, capsys):
     (yolo / 'labels/train/1.txt').write_text('\n1 0.9 0.5 0.4 0.5\n')
     assert run('det', 'data.yaml') == 0
-    assert f'warning: box over the border (1): {yolo}/labels/train/1.txt:2' in capsys.readouterr().out
+    assert (
+        f'warning: box over the border (1): {yolo}/labels/train/1.txt:2' in capsys.readouterr().out
+    )
 
 
 def change_files(yolo: Path, name: str) -> str:
@@ -190,9 +242,24 @@ def change_files(yolo: Path, name: str) -> str:
             return f'{yolo}/list.txt:2'
 
 
-@pytest.mark.parametrize('name', ['missing image', 'shared label', 'other order', 'repeated names', 'names from 1',
-                                  'wrong nc', 'missing folder', 'not YAML', 'keypoints', 'names without quotes',
-                                  'path is a number', 'folder is a number', 'missing image of a list'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        'missing image',
+        'shared label',
+        'other order',
+        'repeated names',
+        'names from 1',
+        'wrong nc',
+        'missing folder',
+        'not YAML',
+        'keypoints',
+        'names without quotes',
+        'path is a number',
+        'folder is a number',
+        'missing image of a list',
+    ],
+)
 def test_yolo_mistake_ends_in_one_line(name, yolo, capsys):
     expected = change_files(yolo, name)
     before = sorted(yolo.rglob('*'))
@@ -229,8 +296,10 @@ def voc(tmp_path, monkeypatch) -> Path:
 def test_voc_boxes_count_from_one_and_difficult_objects_are_crowds(voc):
     assert run('det', 'Annotations', '--images', 'JPEGImages', '--classes', 'round') == 0
     assert boxes('mine_val.json') == [
-        (f, n, b) for f in {f for f, *_ in boxes('mine_val.json')}
-        for n, b in (('round', (24, 12, 16, 24)), ('square', (0, 0, 64, 48)))]
+        (f, n, b)
+        for f in {f for f, *_ in boxes('mine_val.json')}
+        for n, b in (('round', (24, 12, 16, 24)), ('square', (0, 0, 64, 48)))
+    ]
     content = json.loads(Path('mine_train.json').read_text())
     assert [item['iscrowd'] for item in content['annotations']] == [0, 1] * 4
 
@@ -248,11 +317,27 @@ def test_voc_image_sets_divide_the_folder(voc):
 
 VOC_FAULTS = {
     'cut off': (lambda text: text[:200], 'unreadable label file', 6),
-    'an entity': (lambda text: '<!DOCTYPE a [<!ENTITY b "c">]>\n' + text, 'unreadable label file', 1),
+    'an entity': (
+        lambda text: '<!DOCTYPE a [<!ENTITY b "c">]>\n' + text,
+        'unreadable label file',
+        1,
+    ),
     'no box': (lambda text: text.replace('bndbox', 'box', 2), 'label that cannot be read', 4),
-    'corners swapped': (lambda text: text.replace('xmax>40', 'xmax>4'), 'label that cannot be read', 4),
-    'no name': (lambda text: text.replace('<name>square</name>', ''), 'label that cannot be read', 8),
-    'outside': (lambda text: text.replace('xmin>25', 'xmin>85').replace('xmax>40', 'xmax>99'), 'box outside', 4),
+    'corners swapped': (
+        lambda text: text.replace('xmax>40', 'xmax>4'),
+        'label that cannot be read',
+        4,
+    ),
+    'no name': (
+        lambda text: text.replace('<name>square</name>', ''),
+        'label that cannot be read',
+        8,
+    ),
+    'outside': (
+        lambda text: text.replace('xmin>25', 'xmin>85').replace('xmax>40', 'xmax>99'),
+        'box outside',
+        4,
+    ),
     'other size': (lambda text: text.replace('width>64', 'width>640'), 'image size differs', 3),
     'no image': (lambda text: text.replace('2.png', 'gone.png'), 'label without an image', None),
 }
@@ -275,22 +360,37 @@ def test_voc_error_names_file_and_line(name, voc, capsys):
 def test_normalised_voc_boxes_are_an_error(voc, capsys):
     for file in (voc / 'Annotations').iterdir():
         text = VOC
-        for old, new in ((25, .4), (13, .25), (40, .6), (36, .75)):
+        for old, new in ((25, 0.4), (13, 0.25), (40, 0.6), (36, 0.75)):
             text = text.replace(f'>{old}<', f'>{new}<')
-        file.write_text(text.replace('<xmax>64</xmax><ymax>48</ymax>', '<xmax>1</xmax><ymax>1</ymax>').format(
-            name=file.stem))
+        file.write_text(
+            text.replace('<xmax>64</xmax><ymax>48</ymax>', '<xmax>1</xmax><ymax>1</ymax>').format(
+                name=file.stem
+            )
+        )
     assert run('det', 'Annotations', '--images', 'JPEGImages') == 1
     shown = capsys.readouterr()
-    assert 'boxes look normalised' in shown.err.splitlines()[-1] and '0.xml:4' in shown.err.splitlines()[-1]
+    assert (
+        'boxes look normalised' in shown.err.splitlines()[-1]
+        and '0.xml:4' in shown.err.splitlines()[-1]
+    )
 
 
 def labelme_file(name: str) -> dict:
-    shapes = [dict(label='round', points=[[24, 12], [40, 36]], shape_type='rectangle', group_id=None),
-              dict(label='square', points=[[0, 0], [10, 0], [10, 10]], shape_type='polygon', group_id=1),
-              dict(label='square', points=[[20, 0], [30, 0], [30, 10]], shape_type='polygon', group_id=1),
-              dict(label='round', points=[[30, 20], [30, 25]], shape_type='circle'),
-              dict(label='edge', points=[[1, 1], [2, 2]], shape_type='line')]
-    return dict(version='5.5.0', shapes=shapes, imagePath=f'{name}.png', imageData=None, imageHeight=48, imageWidth=64)
+    shapes = [
+        dict(label='round', points=[[24, 12], [40, 36]], shape_type='rectangle', group_id=None),
+        dict(label='square', points=[[0, 0], [10, 0], [10, 10]], shape_type='polygon', group_id=1),
+        dict(label='square', points=[[20, 0], [30, 0], [30, 10]], shape_type='polygon', group_id=1),
+        dict(label='round', points=[[30, 20], [30, 25]], shape_type='circle'),
+        dict(label='edge', points=[[1, 1], [2, 2]], shape_type='line'),
+    ]
+    return dict(
+        version='5.5.0',
+        shapes=shapes,
+        imagePath=f'{name}.png',
+        imageData=None,
+        imageHeight=48,
+        imageWidth=64,
+    )
 
 
 @pytest.fixture
@@ -305,18 +405,36 @@ def labelme(tmp_path, monkeypatch) -> Path:
 def test_labelme_shapes_become_objects(labelme, capsys):
     assert run('det', 'photos') == 0
     first = [item[1:] for item in boxes('mine_val.json')]
-    assert first == [('round', (24, 12, 16, 24)), ('round', (25, 15, 10, 10)), ('square', (0, 0, 30, 10))]
-    square = [item for item in json.loads(Path('mine_val.json').read_text())['annotations'] if item['segmentation']]
-    assert square[0]['segmentation'] == [[0, 0, 10, 0, 10, 10], [20, 0, 30, 0, 30, 10]] and square[0]['area'] == 100
+    assert first == [
+        ('round', (24, 12, 16, 24)),
+        ('round', (25, 15, 10, 10)),
+        ('square', (0, 0, 30, 10)),
+    ]
+    square = [
+        item
+        for item in json.loads(Path('mine_val.json').read_text())['annotations']
+        if item['segmentation']
+    ]
+    assert (
+        square[0]['segmentation'] == [[0, 0, 10, 0, 10, 10], [20, 0, 30, 0, 30, 10]]
+        and square[0]['area'] == 100
+    )
     assert 'warning: shape without an area (5)' in capsys.readouterr().out
 
 
 LABELME_FAULTS = {
     'cut off': (lambda text: text[:300], 'unreadable label file', ':21:'),
     'no shapes': (lambda text: text.replace('"shapes"', '"forms"'), 'unreadable label file', ':1:'),
-    'two points': (lambda text: text.replace('"rectangle"', '"polygon"'), 'label that cannot be read', ': shapes[0]'),
-    'no label': (lambda text: text.replace('"edge"', 'null').replace('"line"', '"circle"'), 'cannot be read',
-                 ': shapes[4]'),
+    'two points': (
+        lambda text: text.replace('"rectangle"', '"polygon"'),
+        'label that cannot be read',
+        ': shapes[0]',
+    ),
+    'no label': (
+        lambda text: text.replace('"edge"', 'null').replace('"line"', '"circle"'),
+        'cannot be read',
+        ': shapes[4]',
+    ),
 }
 
 
@@ -344,13 +462,19 @@ def table(tmp_path, monkeypatch) -> Path:
 def test_csv_trains_a_classifier(table, capsys):
     assert run('cls', 'labels.csv', '--images', 'photos', base=CLASSIFIER) == 0
     assert 'class dog: 4 images' in capsys.readouterr().out
-    assert Path('mine_train.txt').read_text().splitlines()[-1].split() in (['7.png', '1'], ['5.png', '1'])
+    assert Path('mine_train.txt').read_text().splitlines()[-1].split() in (
+        ['7.png', '1'],
+        ['5.png', '1'],
+    )
     train(table / 'mine.py')
 
 
 CSV_FAULTS = {
-    'gone,dog': 'listed image that does not exist', '3': 'line without an image and a class',
-    '3,': 'line without an image and a class', '2,dog': 'image with two classes'}
+    'gone,dog': 'listed image that does not exist',
+    '3': 'line without an image and a class',
+    '3,': 'line without an image and a class',
+    '2,dog': 'image with two classes',
+}
 
 
 @pytest.mark.parametrize('line', CSV_FAULTS)
@@ -375,8 +499,13 @@ def test_csv_whose_first_image_is_missing_names_its_line(header, table, capsys):
 
 def test_csv_columns_that_are_unclear_are_listed(table, capsys):
     rows = Path('labels.csv').read_text().splitlines()
-    Path('labels.csv').write_text('\n'.join([f'{rows[0]},split', *(f'{row},a' for row in rows[1:])]))
+    Path('labels.csv').write_text(
+        '\n'.join([f'{rows[0]},split', *(f'{row},a' for row in rows[1:])])
+    )
     assert run('cls', 'labels.csv', '--images', 'photos', base=CLASSIFIER) == 1
-    assert 'labels.csv:1' in (line := capsys.readouterr().err.splitlines()[-1]) and 'id, breed, split' in line
+    assert (
+        'labels.csv:1' in (line := capsys.readouterr().err.splitlines()[-1])
+        and 'id, breed, split' in line
+    )
     Path('labels.csv').write_text(Path('labels.csv').read_text().replace('breed', 'label'))
     assert run('cls', 'labels.csv', '--images', 'photos', base=CLASSIFIER) == 0

@@ -1,4 +1,5 @@
 """Checks of images, label maps, class folders and stereo pairs: errors and warnings."""
+
 import os
 import re
 from pathlib import Path
@@ -29,7 +30,7 @@ def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
 
 
 def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-len(path.read_bytes()) // 2])
+    path.write_bytes(path.read_bytes()[: -len(path.read_bytes()) // 2])
 
 
 def request(folder: Path, *images: Path, **options) -> Request:
@@ -51,7 +52,7 @@ def test_folder_without_images_is_an_error(tmp_path):
 def test_image_above_pixel_limit_is_broken(tmp_path, monkeypatch):
     path = write_image(tmp_path / '0.png', 0)
     monkeypatch.setattr('PIL.Image.MAX_IMAGE_PIXELS', 100)
-    problem, = picture_problems(read_pictures([path]), [path], [])
+    (problem,) = picture_problems(read_pictures([path]), [path], [])
     assert problem.stops and str(path) in str(problem)
 
 
@@ -65,11 +66,18 @@ def test_progress_bar_appears_above_threshold(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize('suffix', ['png', 'jpg'])
 def test_broken_and_truncated_images_are_named(suffix, tmp_path):
-    paths = [write_image(tmp_path / f'{name}.{suffix}', seed) for seed, name in enumerate(('good', 'cut', 'text'))]
+    paths = [
+        write_image(tmp_path / f'{name}.{suffix}', seed)
+        for seed, name in enumerate(('good', 'cut', 'text'))
+    ]
     truncate(paths[1])
     paths[2].write_text('no image')
-    problem, = picture_problems(read_pictures(paths), paths, [])
-    assert problem.stops and problem.name == 'broken image' and problem.where == [str(path) for path in paths[1:]]
+    (problem,) = picture_problems(read_pictures(paths), paths, [])
+    assert (
+        problem.stops
+        and problem.name == 'broken image'
+        and problem.where == [str(path) for path in paths[1:]]
+    )
 
 
 def test_pipes_and_foreign_formats_are_broken_images_and_not_waited_for(tmp_path, capfd):
@@ -82,8 +90,11 @@ def test_pipes_and_foreign_formats_are_broken_images_and_not_waited_for(tmp_path
     damaged[-30:-20] = bytes(10)
     (tmp_path / 'damaged.png').write_bytes(damaged)
     paths = find_images(tmp_path)
-    problem, = picture_problems(read_pictures(paths), paths, [])
-    assert sorted(problem.where) == sorted(str(path) for path in paths if path != good) and len(paths) == 6
+    (problem,) = picture_problems(read_pictures(paths), paths, [])
+    assert (
+        sorted(problem.where) == sorted(str(path) for path in paths if path != good)
+        and len(paths) == 6
+    )
     assert capfd.readouterr().err == ''
 
 
@@ -99,7 +110,9 @@ def maps(tmp_path) -> Path:
 
 
 def segmentation(folder: Path, classes=('sky', 'ground')):
-    return read_segmentation(request(folder, folder / 'images', ann=[folder / 'maps'], classes=classes), BASE)
+    return read_segmentation(
+        request(folder, folder / 'images', ann=[folder / 'maps'], classes=classes), BASE
+    )
 
 
 def test_valid_label_maps_are_split(maps):
@@ -114,10 +127,14 @@ def test_valid_label_maps_are_split(maps):
 
 MAPS = {
     'image without a label map': lambda path: path.unlink(),
-    'label map without an image': lambda path: path.with_name('more.png').write_bytes(path.read_bytes()),
+    'label map without an image': lambda path: path.with_name('more.png').write_bytes(
+        path.read_bytes()
+    ),
     'unreadable label map': lambda path: path.write_text('no image'),
     'label map with colours': lambda path: cv2.imwrite(str(path), np.zeros((*SIZE, 3), np.uint8)),
-    'label map size differs from its image': lambda path: cv2.imwrite(str(path), np.zeros((8, 8), np.uint8)),
+    'label map size differs from its image': lambda path: cv2.imwrite(
+        str(path), np.zeros((8, 8), np.uint8)
+    ),
     'label value without a class': lambda path: cv2.imwrite(str(path), np.full(SIZE, 7, np.uint8)),
 }
 
@@ -133,8 +150,11 @@ def test_label_maps_of_every_depth_are_read_like_mmseg(mode, maps):
     for path in (maps / 'maps').iterdir():
         labels = np.zeros(SIZE, np.uint8)
         labels[:12] = 1
-        label_map = Image.fromarray(labels.astype(bool) if mode == '1' else labels.astype(np.uint16 if ';' in mode
-                                                                                          else np.uint8))
+        label_map = Image.fromarray(
+            labels.astype(bool)
+            if mode == '1'
+            else labels.astype(np.uint16 if ';' in mode else np.uint8)
+        )
         if mode == 'P':
             label_map.putpalette([90, 0, 0, 0, 90, 0])
         label_map.save(path)
@@ -188,8 +208,16 @@ def test_class_too_small_to_split_is_named(classes):
             classification(classes)
 
 
-@pytest.mark.parametrize('name', ['.ipynb_checkpoints/0.txt', '.ipynb_checkpoints/0.png',
-                                  'cat/.ipynb_checkpoints/0.png', 'cat/._0.png', 'cat/folder.png/0.txt'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        '.ipynb_checkpoints/0.txt',
+        '.ipynb_checkpoints/0.png',
+        'cat/.ipynb_checkpoints/0.png',
+        'cat/._0.png',
+        'cat/folder.png/0.txt',
+    ],
+)
 def test_hidden_files_and_folders_are_skipped(name, classes):
     root = (classes / 'data').rename(classes / '.data')
     before = classification(classes, root.name)
@@ -212,13 +240,24 @@ def disparities(folder: Path):
     return read_stereo(request(folder, folder), BASE)
 
 
-@pytest.mark.parametrize('name, read', [('images', segmentation), ('data/cat', classification), ('left', disparities),
-                                        ('right', disparities)])
+@pytest.mark.parametrize(
+    'name, read',
+    [
+        ('images', segmentation),
+        ('data/cat', classification),
+        ('left', disparities),
+        ('right', disparities),
+    ],
+)
 def test_dangling_link_is_a_broken_image(name, read, maps, classes, stereo):
     (maps / name / '1.png').unlink()
     (maps / name / '1.png').symlink_to('gone')
-    problem, = read(maps).problems
-    assert problem.stops and problem.name == 'broken image' and problem.where == [str(maps / name / '1.png')]
+    (problem,) = read(maps).problems
+    assert (
+        problem.stops
+        and problem.name == 'broken image'
+        and problem.where == [str(maps / name / '1.png')]
+    )
 
 
 PAIRS = {
@@ -226,9 +265,13 @@ PAIRS = {
     'image sizes of a pair differ': lambda root: write_image(root / 'right' / '1.png', 99, (8, 8)),
     'pair without a disparity': lambda root: (root / 'disparity' / '1.pfm').unlink(),
     'unreadable disparity': lambda root: truncate(root / 'disparity' / '1.pfm'),
-    'disparity size differs from its image': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.zeros((8, 8))),
+    'disparity size differs from its image': lambda root: write_pfm(
+        root / 'disparity' / '1.pfm', np.zeros((8, 8))
+    ),
     'negative disparity': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, -5)),
-    'disparity beyond max_disp': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, 90)),
+    'disparity beyond max_disp': lambda root: write_pfm(
+        root / 'disparity' / '1.pfm', np.full(SIZE, 90)
+    ),
     'disparity of 0': lambda root: write_pfm(root / 'disparity' / '1.pfm', 5 * np.eye(*SIZE)),
     'broken image': lambda root: truncate(root / 'left' / '1.png'),
 }
@@ -238,7 +281,9 @@ PAIRS = {
 def test_stereo_pair_problem_is_named(name, stereo):
     assert not disparities(stereo).problems
     PAIRS[name](stereo)
-    assert found(disparities(stereo)) == {name: name not in ('disparity beyond max_disp', 'disparity of 0')}
+    assert found(disparities(stereo)) == {
+        name: name not in ('disparity beyond max_disp', 'disparity of 0')
+    }
 
 
 def test_few_zeros_and_unknown_pixels_are_no_problem(stereo):
@@ -248,9 +293,11 @@ def test_few_zeros_and_unknown_pixels_are_no_problem(stereo):
     assert not disparities(stereo).problems
 
 
-@pytest.mark.parametrize('swap', [(), ('images', ), ('images', 'disparity')])
+@pytest.mark.parametrize('swap', [(), ('images',), ('images', 'disparity')])
 def test_swapped_sides_are_an_error(swap, tmp_path):
-    """A near square before a far background: the right image shows both further to the left, by 9 and 3 pixels."""
+    """A near square before a far background: the right image shows both further to the left, by 9
+    and 3 pixels.
+    """
     for number in range(3):
         rng = np.random.default_rng(number)
         pixels = np.kron(rng.integers(0, 256, (16, 24, 3)), np.ones((3, 3, 1))).astype(np.uint8)
@@ -258,10 +305,18 @@ def test_swapped_sides_are_an_error(swap, tmp_path):
         views = {'left': pixels[:, :64].copy(), 'right': pixels[:, 3:67].copy()}
         disparity = {side: np.full(SIZE, 3, np.float32) for side in views}
         for side, start in (('left', 30), ('right', 21)):
-            views[side][10:30, start:start + 20], disparity[side][10:30, start:start + 20] = square, 9
+            views[side][10:30, start : start + 20], disparity[side][10:30, start : start + 20] = (
+                square,
+                9,
+            )
         for side, other in (('left', 'right'), ('right', 'left')):
             (tmp_path / side).mkdir(exist_ok=True)
-            cv2.imwrite(str(tmp_path / side / f'{number}.png'), views[other if 'images' in swap else side])
+            cv2.imwrite(
+                str(tmp_path / side / f'{number}.png'), views[other if 'images' in swap else side]
+            )
         (tmp_path / 'disparity').mkdir(exist_ok=True)
-        write_pfm(tmp_path / 'disparity' / f'{number}.pfm', disparity['right' if 'disparity' in swap else 'left'])
+        write_pfm(
+            tmp_path / 'disparity' / f'{number}.pfm',
+            disparity['right' if 'disparity' in swap else 'left'],
+        )
     assert found(disparities(tmp_path)) == ({'left and right swapped': True} if swap else {})

@@ -1,4 +1,5 @@
 """What `init` counts is what mmdet trains on, and what is left out is named with its reason."""
+
 import itertools
 import json
 from pathlib import Path
@@ -25,21 +26,39 @@ from mmflatten.engine.datasets import build_dataset
 from tests.test_custom_data.test_custom_data import coco, folder, found, read_detection, write_image  # noqa: F401
 
 LEFT_OUT = {  # changes of an annotation, and the reason
-    'ignore as a number': (dict(ignore=1), IGNORED), 'ignore as a truth': (dict(ignore=True), IGNORED),
-    'crowd': (dict(iscrowd=1), CROWD), 'crowd as run lengths': (
-        dict(iscrowd=1, segmentation=dict(size=[48, 64], counts=[48 * 64])), CROWD),
-    'negative area': (dict(area=-400), TINY), 'area 0': (dict(area=0), TINY),
-    'thin box': (dict(bbox=[4, 4, .5, 9]), TINY),
-    'flat box': (dict(bbox=[4, 4, 9, 0]), TINY)}
+    'ignore as a number': (dict(ignore=1), IGNORED),
+    'ignore as a truth': (dict(ignore=True), IGNORED),
+    'crowd': (dict(iscrowd=1), CROWD),
+    'crowd as run lengths': (
+        dict(iscrowd=1, segmentation=dict(size=[48, 64], counts=[48 * 64])),
+        CROWD,
+    ),
+    'negative area': (dict(area=-400), TINY),
+    'area 0': (dict(area=0), TINY),
+    'thin box': (dict(bbox=[4, 4, 0.5, 9]), TINY),
+    'flat box': (dict(bbox=[4, 4, 9, 0]), TINY),
+}
 
 
 def mmdet_trains_on(data_file, folder, names, **arguments):  # noqa: F811
     init_default_scope('mmdet')
-    dataset = build_dataset(dict(type='CocoDataset', data_root='', ann_file=str(data_file), pipeline=[],
-                                 data_prefix=dict(img=f'{folder}/images'), metainfo=dict(classes=tuple(names)),
-                                 **arguments))
-    labels = [names[item['bbox_label']] for index in range(len(dataset))
-              for item in dataset.get_data_info(index)['instances'] if not item['ignore_flag']]
+    dataset = build_dataset(
+        dict(
+            type='CocoDataset',
+            data_root='',
+            ann_file=str(data_file),
+            pipeline=[],
+            data_prefix=dict(img=f'{folder}/images'),
+            metainfo=dict(classes=tuple(names)),
+            **arguments,
+        )
+    )
+    labels = [
+        names[item['bbox_label']]
+        for index in range(len(dataset))
+        for item in dataset.get_data_info(index)['instances']
+        if not item['ignore_flag']
+    ]
     return len(dataset), {name: labels.count(name) for name in names}
 
 
@@ -64,9 +83,17 @@ def test_images_without_objects_and_small_ones(folder):  # noqa: F811
     content['annotations'] = content['annotations'][:2]
     content['images'][3].update(width=20, height=20)
     (folder / 'ann.json').write_text(json.dumps(content))
-    for rule in (dict(filter_empty_gt=True), dict(min_size=32), dict(filter_empty_gt=True, min_size=40), {}):
+    for rule in (
+        dict(filter_empty_gt=True),
+        dict(min_size=32),
+        dict(filter_empty_gt=True, min_size=40),
+        {},
+    ):
         used = used_by_mmdet(content, ['round', 'square'], rule)
-        assert len(used.images) == mmdet_trains_on(folder / 'ann.json', folder, ['round', 'square'], filter_cfg=rule)[0]
+        assert (
+            len(used.images)
+            == mmdet_trains_on(folder / 'ann.json', folder, ['round', 'square'], filter_cfg=rule)[0]
+        )
 
 
 def test_init_counts_images_that_train(folder):  # noqa: F811
@@ -76,7 +103,12 @@ def test_init_counts_images_that_train(folder):  # noqa: F811
     train['annotations'], val['annotations'] = train['annotations'][:2], val['annotations'][8:]
     data = read_detection(folder, train, val)
     assert data.counts == (1, 2) and any('3 of 4 training images' in fact for fact in data.facts)
-    assert mmdet_trains_on(data.train['ann_file'], folder, data.classes, filter_cfg=data.train['filter_cfg'])[0] == 1
+    assert (
+        mmdet_trains_on(
+            data.train['ann_file'], folder, data.classes, filter_cfg=data.train['filter_cfg']
+        )[0]
+        == 1
+    )
 
 
 def test_images_of_no_annotation_file_are_counted_once(folder):  # noqa: F811
@@ -85,7 +117,8 @@ def test_images_of_no_annotation_file_are_counted_once(folder):  # noqa: F811
     train['annotations'], val['annotations'] = train['annotations'][:6], val['annotations'][6:10]
     facts = read_detection(folder, train, val).facts
     assert [fact for fact in facts if 'left out' in fact] == [
-        f'1 images in {folder / "images"} are in no annotation file: left out']
+        f'1 images in {folder / "images"} are in no annotation file: left out'
+    ]
 
 
 @pytest.mark.parametrize('name', LEFT_OUT)
@@ -106,28 +139,49 @@ def test_crowds_become_objects(folder):  # noqa: F811
         entry['iscrowd'] = 1
     (folder / '0.json').write_text(json.dumps(content))
     for parts in ([folder / '0.json'], [folder / '0.json'] * 2):
-        data = detection.read(Request('', [folder / 'images'], '', folder / 'mine.py', parts, crowds_as_objects=True,
-                                      val_share=.3), None)
+        data = detection.read(
+            Request(
+                '',
+                [folder / 'images'],
+                '',
+                folder / 'mine.py',
+                parts,
+                crowds_as_objects=True,
+                val_share=0.3,
+            ),
+            None,
+        )
         texts = [json.loads(text) for text in data.lists.values()]
-        assert len(texts) == 2 and not any(entry['iscrowd'] for text in texts for entry in text['annotations'])
+        assert len(texts) == 2 and not any(
+            entry['iscrowd'] for text in texts for entry in text['annotations']
+        )
         assert 'class without an object in training' not in found(data)
 
 
 def test_objects_that_are_there_twice(folder):  # noqa: F811
     content = coco()
     copies = [{**entry, 'id': entry['id'] + 100} for entry in content['annotations'][:3]]
-    other = {**content['annotations'][4], 'id': 300, 'category_id': 90}  # another class is another object
+    # another class is another object
+    other = {**content['annotations'][4], 'id': 300, 'category_id': 90}
     content['annotations'] += [*copies, other]
-    problem, = read_detection(folder, content).problems
+    (problem,) = read_detection(folder, content).problems
     assert 'twice' in problem.name and len(problem.where) == 3
 
 
 UNLEARNABLE = {
-    'fractions': (lambda entry: [[value / 64 for value in (4, 4, 24, 4, 24, 24)]], 'segmentation outside its box'),
-    'shifted': (lambda entry: [[x + 30 for x in (4, 4, 24, 4, 24, 24)]], 'segmentation outside its box'),
+    'fractions': (
+        lambda entry: [[value / 64 for value in (4, 4, 24, 4, 24, 24)]],
+        'segmentation outside its box',
+    ),
+    'shifted': (
+        lambda entry: [[x + 30 for x in (4, 4, 24, 4, 24, 24)]],
+        'segmentation outside its box',
+    ),
     'far away': (lambda entry: [[4, 4, 2e8, 4, 24, 24]], 'segmentation that cannot be drawn'),
-    'shifted run lengths': (lambda entry: dict(size=[48, 64], counts=[48 * 60, 96, 96]),
-                            'segmentation outside its box'),
+    'shifted run lengths': (
+        lambda entry: dict(size=[48, 64], counts=[48 * 60, 96, 96]),
+        'segmentation outside its box',
+    ),
 }
 
 
@@ -146,9 +200,11 @@ def test_predicted_masks_may_be_empty(folder):  # noqa: F811
     for n, entry in enumerate(content['annotations']):
         x, y, width, height = entry['bbox']
         runs = [48 * x + y, *[height, 48 - height] * (width - 1), height]
-        entry['segmentation'] = dict(size=[48, 64], counts=[48 * 64] if n % 3 == 0 else [*runs, 48 * 64 - sum(runs)])
+        entry['segmentation'] = dict(
+            size=[48, 64], counts=[48 * 64] if n % 3 == 0 else [*runs, 48 * 64 - sum(runs)]
+        )
     data = read_detection(folder, content)
-    problem, = data.problems
+    (problem,) = data.problems
     assert problem.name == 'mask without pixels' and len(problem.where) == 4 and not problem.stops
     assert 'masks: yes' in data.facts
 
@@ -156,15 +212,17 @@ def test_predicted_masks_may_be_empty(folder):  # noqa: F811
 def test_rotated_box_of_cvat(folder):  # noqa: F811
     content = coco()
     for n, entry in enumerate(content['annotations']):
-        entry['attributes'] = dict(rotation=45. * (n % 3))
-    problem, = read_detection(folder, content).problems
+        entry['attributes'] = dict(rotation=45.0 * (n % 3))
+    (problem,) = read_detection(folder, content).problems
     assert 'attributes.rotation' in problem.name and len(problem.where) == 8
 
 
 def test_group_of_roboflow_is_no_class(folder):  # noqa: F811
     content = coco()
-    content['categories'] = [dict(id=0, name='shapes', supercategory='none'), *(
-        {**category, 'supercategory': 'shapes'} for category in content['categories'])]
+    content['categories'] = [
+        dict(id=0, name='shapes', supercategory='none'),
+        *({**category, 'supercategory': 'shapes'} for category in content['categories']),
+    ]
     assert read_detection(folder, content).classes == ('round', 'square')
     content['categories'][0]['name'] = 'round'  # a project with the name of a class
     for category in content['categories'][1:]:
@@ -173,39 +231,61 @@ def test_group_of_roboflow_is_no_class(folder):  # noqa: F811
     assert data.classes == ('round', 'square') and not data.problems
 
 
-BASE = Config(dict(model=dict(test_cfg=dict(rpn=dict(max_per_img=9), rcnn=dict(max_per_img=3))), train_dataloader=dict(
-    dataset=dict(pipeline=[dict(type='Resize', scale=(160, 160))]))))
+BASE = Config(
+    dict(
+        model=dict(test_cfg=dict(rpn=dict(max_per_img=9), rcnn=dict(max_per_img=3))),
+        train_dataloader=dict(dataset=dict(pipeline=[dict(type='Resize', scale=(160, 160))])),
+    )
+)
 
 
 def test_limits_of_the_base(folder):  # noqa: F811
     content = coco()
-    content['annotations'] += [{**content['annotations'][0], 'id': 100 + n, 'bbox': [4 + n, 4, 20, 20]}
-                               for n in range(1, 4)]
+    content['annotations'] += [
+        {**content['annotations'][0], 'id': 100 + n, 'bbox': [4 + n, 4, 20, 20]}
+        for n in range(1, 4)
+    ]
     write_image(Path(folder, 'images', 'thin.png'), 9, (1, 3000))
     content['images'].append(dict(id=99, file_name='thin.png', height=1, width=3000))
     (folder / '0.json').write_text(json.dumps(content))
-    data = detection.read(Request('', [folder / 'images'], '', folder / 'mine.py', [folder / '0.json'], val_share=.3),
-                          BASE)
+    data = detection.read(
+        Request(
+            '', [folder / 'images'], '', folder / 'mine.py', [folder / '0.json'], val_share=0.3
+        ),
+        BASE,
+    )
     problems = {problem.name: problem for problem in data.problems}
-    assert problems['image too thin to resize'].stops and 'thin.png (3000 x 1)' in str([*problems.values()])
-    limit, = problems['more objects than boxes'].where
+    assert problems['image too thin to resize'].stops and 'thin.png (3000 x 1)' in str(
+        [*problems.values()]
+    )
+    (limit,) = problems['more objects than boxes'].where
     assert 'model.test_cfg.rcnn.max_per_img' in limit and '0.60' in limit
 
 
 @pytest.mark.parametrize('reduce_zero_label', [False, True])
-@pytest.mark.parametrize('classes, values', [(3, [0, 1, 2, 255]), (3, [0, 1, 3, 4, 254, 255]), (254, [0, 1, 253, 254]),
-                                             (2, [1, 2])])
+@pytest.mark.parametrize(
+    'classes, values',
+    [(3, [0, 1, 2, 255]), (3, [0, 1, 3, 4, 254, 255]), (254, [0, 1, 253, 254]), (2, [1, 2])],
+)
 def test_pixels_of_label_maps_are_those_of_mmseg(classes, values, reduce_zero_label, tmp_path):
     from mmseg.datasets.transforms import LoadAnnotations
+
     label_map = np.random.default_rng(0).choice(values, (30, 40)).astype(np.uint8)
     cv2.imwrite(str(tmp_path / 'a.png'), label_map)
-    loaded = LoadAnnotations()(dict(seg_map_path=str(tmp_path / 'a.png'), reduce_zero_label=reduce_zero_label,
-                                    seg_fields=[]))['gt_seg_map']
+    loaded = LoadAnnotations()(
+        dict(
+            seg_map_path=str(tmp_path / 'a.png'), reduce_zero_label=reduce_zero_label, seg_fields=[]
+        )
+    )['gt_seg_map']
     pixels = dict(zip(*(part.tolist() for part in np.unique(label_map, return_counts=True))))
     used, left_out = used_by_mmseg(pixels, classes, reduce_zero_label)
-    assert used == {label: count for label in range(classes) if (count := np.count_nonzero(loaded == label))}
+    assert used == {
+        label: count for label in range(classes) if (count := np.count_nonzero(loaded == label))
+    }
     assert sum(left_out.get(UNLABELLED, {}).values()) == np.count_nonzero(loaded == 255)
-    assert sum(left_out.get(UNKNOWN, {}).values()) == np.count_nonzero((loaded >= classes) & (loaded < 255))
+    assert sum(left_out.get(UNKNOWN, {}).values()) == np.count_nonzero(
+        (loaded >= classes) & (loaded < 255)
+    )
     assert used_by_mmseg({256: 5, 257: 7, 1: 9}, 2)[1] == {CUT: {256: 5, 257: 7}}
 
 
@@ -214,7 +294,20 @@ def test_label_maps_of_a_thin_image(tmp_path):
         write_image(tmp_path / 'images' / f'{name}.png', ord(name), size)
         (tmp_path / 'maps').mkdir(exist_ok=True)
         cv2.imwrite(str(tmp_path / 'maps' / f'{name}.png'), np.eye(*size, dtype=np.uint8))
-    data = segmentation.read(Request('seg', [tmp_path / 'images'], '', tmp_path / 'mine.py', [tmp_path / 'maps'],
-                                     ['rest', 'line']), BASE)
-    problem, = data.problems
-    assert problem.name == 'image too thin to resize' and problem.stops and 'b.png (3000 x 1)' in problem.where[0]
+    data = segmentation.read(
+        Request(
+            'seg',
+            [tmp_path / 'images'],
+            '',
+            tmp_path / 'mine.py',
+            [tmp_path / 'maps'],
+            ['rest', 'line'],
+        ),
+        BASE,
+    )
+    (problem,) = data.problems
+    assert (
+        problem.name == 'image too thin to resize'
+        and problem.stops
+        and 'b.png (3000 x 1)' in problem.where[0]
+    )

@@ -1,4 +1,5 @@
 """A small set of digit scenes, made once for all tests of this folder."""
+
 from pathlib import Path
 
 import pytest

@@ -1,16 +1,22 @@
 """Hints for missing data."""
+
 import pytest
 
 from mmflatten.data_folders import DATA_FOLDERS, missing_data_hint
 
 
-@pytest.mark.parametrize('root, words', [
-    ('data/digits', 'mmflatten data digits --out {root}'),
-    ('data/coco', 'cocodataset.org'),
-    ('data/imagenet', 'image-net.org'),
-    ('data/ade/ADEChallengeData2016', 'sceneparsing'),
-])
-@pytest.mark.parametrize('below', ['', 'annotations', 'images/training/000000.png', 'annotations/instances_val.json'])
+@pytest.mark.parametrize(
+    'root, words',
+    [
+        ('data/digits', 'mmflatten data digits --out {root}'),
+        ('data/coco', 'cocodataset.org'),
+        ('data/imagenet', 'image-net.org'),
+        ('data/ade/ADEChallengeData2016', 'sceneparsing'),
+    ],
+)
+@pytest.mark.parametrize(
+    'below', ['', 'annotations', 'images/training/000000.png', 'annotations/instances_val.json']
+)
 def test_hint_for_missing_folder_says_how_to_obtain_it(tmp_path, root, words, below):
     folder = tmp_path / root
     hint = missing_data_hint(folder / below)
@@ -26,14 +32,23 @@ def test_hint_names_file_missing_from_existing_folder(tmp_path):
 
 
 def test_hint_completes_the_ade_path(tmp_path):
-    assert f'the folder {tmp_path / "ade" / "ADEChallengeData2016"} does not exist' in missing_data_hint(
-        tmp_path / 'ade')
+    assert (
+        f'the folder {tmp_path / "ade" / "ADEChallengeData2016"} does not exist'
+        in missing_data_hint(tmp_path / 'ade')
+    )
 
 
-@pytest.mark.parametrize('path', [
-    'configs/digits/mask-rcnn.py', 'work_dirs/digits/epoch_1.pth', 'work_dirs/digits', 'checkpoints/swin_coco.pth',
-    'data/mine/train.json', ''
-])
+@pytest.mark.parametrize(
+    'path',
+    [
+        'configs/digits/mask-rcnn.py',
+        'work_dirs/digits/epoch_1.pth',
+        'work_dirs/digits',
+        'checkpoints/swin_coco.pth',
+        'data/mine/train.json',
+        '',
+    ],
+)
 def test_unknown_paths_get_no_hint(path):
     assert missing_data_hint(path) is None
 

@@ -1,4 +1,5 @@
 """Glyphs, canvas and random scenes: occlusion, visibility and splits."""
+
 import dataclasses
 import sys
 
@@ -13,7 +14,9 @@ from mmflatten.datasets.scenes.scene import MIN_CONTRAST, MIN_VISIBLE, sample_sc
 
 def square(value: float, side: int = 4, **place) -> Sprite:
     opacity = np.ones((side, side), dtype=np.float32)
-    return Sprite(opacity, np.full((side, side, 3), value, dtype=np.float32), label=1, number=0, **place)
+    return Sprite(
+        opacity, np.full((side, side, 3), value, dtype=np.float32), label=1, number=0, **place
+    )
 
 
 def black(height: int = 8, width: int = 10) -> np.ndarray:
@@ -38,7 +41,9 @@ def test_visible_fractions_does_not_paste():
     assert canvas.masks().shape[0] == 1 and canvas.picture().max() == 100
 
 
-@pytest.mark.parametrize('top, left, area', [(-2, -1, 6), (6, 8, 4), (-4, 0, 0), (20, 30, 0), (-20, 3, 0)])
+@pytest.mark.parametrize(
+    'top, left, area', [(-2, -1, 6), (6, 8, 4), (-4, 0, 0), (20, 30, 0), (-20, 3, 0)]
+)
 def test_sprite_is_cropped_at_the_border(top, left, area):
     canvas = Canvas(black())
     canvas.paste(square(100, top=top, left=left))
@@ -54,8 +59,11 @@ def test_moved_sprite_keeps_its_pixels():
 
 
 def test_soft_edges_are_rim_only_on_background():
-    soft = dataclasses.replace(square(100), opacity=np.array([[0.3, 1.0, 0.1]], dtype=np.float32),
-                               colour=np.full((1, 3, 3), 100, dtype=np.float32))
+    soft = dataclasses.replace(
+        square(100),
+        opacity=np.array([[0.3, 1.0, 0.1]], dtype=np.float32),
+        colour=np.full((1, 3, 3), 100, dtype=np.float32),
+    )
     canvas = Canvas(black())
     canvas.paste(soft)
     assert canvas.rim[0, :3].tolist() == [True, False, False]
@@ -65,7 +73,7 @@ def test_soft_edges_are_rim_only_on_background():
     assert canvas.owner[0, :3].tolist() == [0, 1, 0] and not canvas.rim.any()
 
 
-@pytest.mark.parametrize('angle', [0., 25., -25.])
+@pytest.mark.parametrize('angle', [0.0, 25.0, -25.0])
 @pytest.mark.parametrize('height', [12, 30, 80])
 def test_rendered_glyph_has_its_height(height, angle):
     glyphs = load_glyphs('train')
@@ -73,21 +81,25 @@ def test_rendered_glyph_has_its_height(height, angle):
         opacity = render_glyph(glyphs.images[position], height, angle)
         assert 0.7 * height < opacity.shape[0] < 1.35 * height
         assert opacity.max() == 1 and opacity.min() == 0
-        assert opacity[0].any() and opacity[-1].any() and opacity[:, 0].any() and opacity[:, -1].any()
+        assert (
+            opacity[0].any() and opacity[-1].any() and opacity[:, 0].any() and opacity[:, -1].any()
+        )
 
 
 def test_glyph_rotates_counter_clockwise():
     bar = np.zeros((8, 8), dtype=np.float32)
     bar[1:7, 3:5] = 1
-    rows, columns = np.nonzero(render_glyph(bar, 64, angle=20.) > 0.5)
+    rows, columns = np.nonzero(render_glyph(bar, 64, angle=20.0) > 0.5)
     assert np.corrcoef(rows, columns)[0, 1] > 0.5  # its top leans to the left
 
 
 def test_glyph_outline_is_smooth():
     opacity = render_glyph(load_glyphs('train').images[0], 64)
     soft = ((opacity > 0) & (opacity < 1)).mean()
-    outline = (np.abs(np.diff((opacity > 0.5).astype(int), axis=0)).sum()
-               + np.abs(np.diff((opacity > 0.5).astype(int), axis=1)).sum()) / opacity.size
+    outline = (
+        np.abs(np.diff((opacity > 0.5).astype(int), axis=0)).sum()
+        + np.abs(np.diff((opacity > 0.5).astype(int), axis=1)).sum()
+    ) / opacity.size
     assert 0.5 * outline < soft < 2 * outline  # an edge is about one pixel wide
 
 
@@ -125,7 +137,11 @@ def test_scene_digits_are_whole_and_visible(size):
     for number in range(40):
         scene = sample_scene(np.random.default_rng(number), glyphs, photographs, size)
         counts.append(len(scene.sprites))
-        assert scene.picture.shape == (size, size, 3) and scene.masks.shape == (len(scene.sprites), size, size)
+        assert scene.picture.shape == (size, size, 3) and scene.masks.shape == (
+            len(scene.sprites),
+            size,
+            size,
+        )
         for sprite, mask in zip(scene.sprites, scene.masks):
             assert mask.sum() >= MIN_VISIBLE * sprite.solid.sum()
             assert sprite.top >= 0 and sprite.top + sprite.opacity.shape[0] <= size
@@ -148,7 +164,9 @@ def test_digits_overlap_sometimes_and_stand_out():
 def test_scene_depends_on_seed():
     glyphs, photographs = load_glyphs('val'), DIGITS.load_photographs('val')
     first, again, other = (
-        sample_scene(np.random.default_rng(seed), glyphs, photographs, 96).picture for seed in (1, 1, 2))
+        sample_scene(np.random.default_rng(seed), glyphs, photographs, 96).picture
+        for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -160,10 +178,12 @@ def test_scenes_of_several_times_the_reference_show_more_digits_of_the_same_size
         small.append(sample_scene(np.random.default_rng(number), glyphs, photographs, 96))
         wide = dataclasses.replace(glyphs, reference=96)
         large.append(sample_scene(np.random.default_rng(number), wide, photographs, 192))
-    heights = [np.mean([sprite.opacity.shape[0] for scene in scenes for sprite in scene.sprites])
-               for scenes in (small, large)]
+    heights = [
+        np.mean([sprite.opacity.shape[0] for scene in scenes for sprite in scene.sprites])
+        for scenes in (small, large)
+    ]
     counts = [sum(len(scene.sprites) for scene in scenes) for scenes in (small, large)]
-    assert heights[1] == pytest.approx(heights[0], rel=.15) and 3 < counts[1] / counts[0] < 5
+    assert heights[1] == pytest.approx(heights[0], rel=0.15) and 3 < counts[1] / counts[0] < 5
     assert large[0].picture.shape == (192, 192, 3) and large[0].background == small[0].background
     with pytest.raises(ValueError, match='size: expected a multiple of 96, got 100'):
         sample_scene(np.random.default_rng(0), wide, photographs, 100)

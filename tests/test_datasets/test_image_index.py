@@ -1,4 +1,5 @@
 """Memory-mapped index: round trip, damage, and memory of loader processes."""
+
 import subprocess
 import sys
 
@@ -21,14 +22,24 @@ def paths(tmp_path_factory):
 
 
 def test_index_round_trip(tmp_path):
-    entries = [Entry('a/b/1.jpg', 7), Entry('a/2.jpg', 7), Entry('3.jpg', 8), Entry('4.jpg', 7), Entry('a/b/5.jpg', 7),
-               Entry('ảnh/\udcff#?.jpg', 2**31 - 1, 1, 2**40, 2**32 - 1)]
+    entries = [
+        Entry('a/b/1.jpg', 7),
+        Entry('a/2.jpg', 7),
+        Entry('3.jpg', 8),
+        Entry('4.jpg', 7),
+        Entry('a/b/5.jpg', 7),
+        Entry('ảnh/\udcff#?.jpg', 2**31 - 1, 1, 2**40, 2**32 - 1),
+    ]
     for name, shards in (('files', []), ('members', ['a.tar', 'b.tar'])):
         write_index(tmp_path / name, entries, ['x'], shards)
         index = ImageIndex(tmp_path / name)
         read = [index[i] for i in range(len(index))]
-        assert read == entries if shards else [entry[:2] for entry in read] == [entry[:2] for entry in entries]
-        assert index.classes == ('x', ) and index.shards == shards
+        assert (
+            read == entries
+            if shards
+            else [entry[:2] for entry in read] == [entry[:2] for entry in entries]
+        )
+        assert index.classes == ('x',) and index.shards == shards
 
 
 def test_index_opens_without_reading_rows(paths):
@@ -38,12 +49,13 @@ def test_index_opens_without_reading_rows(paths):
     assert isinstance(dataset.index.rows.base, np.memmap) and isinstance(dataset.data_list, range)
     for i in np.random.default_rng(0).integers(0, NUMBER, 100).tolist():
         assert dataset.get_data_info(i) == dict(
-            img_path=f'{root}/train/{entries[i].name}', gt_label=entries[i].label, sample_idx=i)
+            img_path=f'{root}/train/{entries[i].name}', gt_label=entries[i].label, sample_idx=i
+        )
 
 
-# In a separate process, because a worker copies the pages of its parent that it writes to. One sample in 20 touches
-# every page of the index, and would touch every page of a list of strings.
-READ_ALL = '''
+# In a separate process, because a worker copies the pages of its parent that it writes to. One
+# sample in 20 touches every page of the index, and would touch every page of a list of strings.
+READ_ALL = """
 import sys, psutil
 from torch.utils.data import DataLoader
 from mmflatten.datasets.indexed_images import IndexedImages
@@ -56,22 +68,28 @@ private = lambda: sum(part.private_dirty for part in worker.memory_maps() if not
 before = private()
 number += sum(iterator)
 print(number, private() - before)
-'''
+"""
 
 
 def test_loader_process_does_not_copy_the_index(paths):
-    done = subprocess.run([sys.executable, '-c', READ_ALL, paths[0]], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, '-c', READ_ALL, paths[0]], capture_output=True, text=True, check=True
+    )
     number, grown = map(int, done.stdout.split()[-2:])
-    assert number == NUMBER // 20 and grown < 4 * 2**20  # the names have 6 MiB, or 16 MiB as Python strings
+    # the names have 6 MiB, or 16 MiB as Python strings
+    assert number == NUMBER // 20 and grown < 4 * 2**20
 
 
-@pytest.mark.parametrize('damage, words', [
-    (lambda folder: (folder / 'index.json').write_text('{'), 'damaged'),
-    (lambda folder: (folder / 'index.json').write_text('{"format": 1}'), 'damaged.*images'),
-    (lambda folder: (folder / 'names.bin').write_bytes(b''), 'damaged'),
-    (lambda folder: (folder / 'names.bin').write_bytes(b'abc'), 'damaged.*3 bytes of names'),
-    (lambda folder: (folder / 'index.json').unlink(), 'index.json.*mmflatten data index'),
-])
+@pytest.mark.parametrize(
+    'damage, words',
+    [
+        (lambda folder: (folder / 'index.json').write_text('{'), 'damaged'),
+        (lambda folder: (folder / 'index.json').write_text('{"format": 1}'), 'damaged.*images'),
+        (lambda folder: (folder / 'names.bin').write_bytes(b''), 'damaged'),
+        (lambda folder: (folder / 'names.bin').write_bytes(b'abc'), 'damaged.*3 bytes of names'),
+        (lambda folder: (folder / 'index.json').unlink(), 'index.json.*mmflatten data index'),
+    ],
+)
 def test_damaged_index_is_an_error(tmp_path, damage, words):
     write_index(tmp_path / 'a.index', [Entry('a/1.jpg', 0)], [])
     damage(tmp_path / 'a.index')

@@ -1,4 +1,5 @@
 """`mmflatten data digits`: files, errors and interruptions."""
+
 import errno
 import json
 import os
@@ -28,13 +29,19 @@ TINY = SceneOptions(train=3, val=2, size=64)
 
 def start(*arguments) -> subprocess.Popen:
     path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get('PYTHONPATH')]))
-    return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, arguments)], text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=path))
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *map(str, arguments)],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(os.environ, PYTHONPATH=path),
+    )
 
 
 def call(*arguments) -> int:
     """Run the command in this process and return its exit status."""
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for background processes
+    # shells ignore it for background processes
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return main(['digits', *map(str, arguments)])
     except SystemExit as error:  # from argparse
@@ -44,7 +51,11 @@ def call(*arguments) -> int:
 
 
 def files(root: Path) -> dict:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob('*') if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob('*')
+        if path.is_file()
+    }
 
 
 def wait_for(condition, seconds: float = 120) -> None:
@@ -73,7 +84,11 @@ def test_scene_does_not_depend_on_number_of_scenes(tmp_path):
     build_scenes(tmp_path / 'a', TINY)
     build_scenes(tmp_path / 'b', SceneOptions(train=5, val=1, size=64))
     few, many = files(tmp_path / 'a'), files(tmp_path / 'b')
-    for name in ('images/training/000002.png', 'images/validation/000000.png', 'annotations/training/000002.png'):
+    for name in (
+        'images/training/000002.png',
+        'images/validation/000000.png',
+        'annotations/training/000002.png',
+    ):
         assert few[name] == many[name]
 
 
@@ -82,16 +97,22 @@ def test_boxes_masks_and_index_maps_agree(digit_root, split):
     coco = COCO(digit_root / 'annotations' / f'instances_{split}.json')
     assert [category['name'] for category in coco.loadCats(coco.getCatIds())] == list('0123456789')
     for image in coco.loadImgs(coco.getImgIds()):
-        index_map = np.asarray(Image.open(digit_root / 'annotations' / FOLDERS[split] / image['file_name']))
-        picture = np.asarray(Image.open(digit_root / 'images' / FOLDERS[split] / image['file_name']))
+        index_map = np.asarray(
+            Image.open(digit_root / 'annotations' / FOLDERS[split] / image['file_name'])
+        )
+        picture = np.asarray(
+            Image.open(digit_root / 'images' / FOLDERS[split] / image['file_name'])
+        )
         assert index_map.shape == picture.shape[:2] == (image['height'], image['width'])
         expected = np.zeros_like(index_map)
         for item in coco.loadAnns(coco.getAnnIds(imgIds=image['id'])):
             mask = coco.annToMask(item).astype(bool)
             x, y, width, height = item['bbox']
-            inside = mask[y:y + height, x:x + width]
+            inside = mask[y : y + height, x : x + width]
             assert inside.sum() == mask.sum() == item['area'] > 0 and item['iscrowd'] == 0
-            assert inside[0].any() and inside[-1].any() and inside[:, 0].any() and inside[:, -1].any()
+            assert (
+                inside[0].any() and inside[-1].any() and inside[:, 0].any() and inside[:, -1].any()
+            )
             assert (expected[mask] == 0).all(), 'visible masks are disjoint'
             expected[mask] = item['category_id'] + 1
         np.testing.assert_array_equal(np.where(index_map >= 2, index_map, 0), expected)
@@ -104,9 +125,13 @@ def test_splits_share_no_digit_and_no_background(digit_root):
         content = json.loads((digit_root / 'annotations' / f'instances_{split}.json').read_text())
         glyphs[split] = {item['glyph'] for item in content['annotations']}
         columns[split] = [image['background']['box'] for image in content['images']]
-        assert all(target[item['glyph']] == item['category_id'] - 1 for item in content['annotations'])
+        assert all(
+            target[item['glyph']] == item['category_id'] - 1 for item in content['annotations']
+        )
     assert not glyphs['train'] & glyphs['val']
-    assert max(x + width for x, _, width, _ in columns['train']) <= min(x for x, _, _, _ in columns['val'])
+    assert max(x + width for x, _, width, _ in columns['train']) <= min(
+        x for x, _, _, _ in columns['val']
+    )
 
 
 @pytest.mark.parametrize('split', ['train', 'val'])
@@ -128,7 +153,9 @@ def test_manifest_has_options_counts_and_hash(digit_root, digit_options):
     assert manifest['name'] == KIND
     assert manifest['options'] == dict(train=12, val=6, size=96, seed=0)
     assert manifest['scenes'] == dict(train=12, val=6)
-    assert manifest['instances']['train'] == len(list((digit_root / 'crops' / 'train').rglob('*.png')))
+    assert manifest['instances']['train'] == len(
+        list((digit_root / 'crops' / 'train').rglob('*.png'))
+    )
     assert manifest['sha256'] == content_hash(digit_root)
     assert is_finished(digit_root, KIND, digit_options)
 
@@ -150,7 +177,9 @@ def test_other_options_and_damage_require_force(tmp_path):
     with pytest.raises(FileExistsError, match='changed or damaged.*--force'):
         build_scenes(root, TINY)
     build_scenes(root, TINY, force=True)
-    assert is_finished(root, KIND, TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
+    assert is_finished(root, KIND, TINY) and [path.name for path in tmp_path.iterdir()] == [
+        'digits'
+    ]
 
 
 def test_full_disk_error_leaves_nothing(tmp_path, capsys, monkeypatch):
@@ -192,11 +221,15 @@ def test_error_during_replacement_keeps_the_old_data_set(tmp_path):
 
     with pytest.raises(OSError, match='No space left'):
         build_scenes(tmp_path / 'digits', SceneOptions(4, 1, 64), force=True, on_image=fail)
-    assert is_finished(tmp_path / 'digits', KIND, TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
+    assert is_finished(tmp_path / 'digits', KIND, TINY) and [
+        path.name for path in tmp_path.iterdir()
+    ] == ['digits']
 
 
 def test_interrupted_command_leaves_nothing(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr('mmflatten.datasets.build.content_hash', lambda _: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(
+        'mmflatten.datasets.build.content_hash', lambda _: signal.raise_signal(signal.SIGINT)
+    )
     assert call('--out', tmp_path / 'digits', '--train', 3, '--val', 2, '--size', 64) == 130
     assert 'interrupted' in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -212,19 +245,24 @@ def test_next_build_removes_files_of_a_killed_process(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['digits']
 
 
-@pytest.mark.parametrize('name, value', [('train', 0), ('val', -1), ('size', 31), ('size', 1025), ('seed', -1)])
+@pytest.mark.parametrize(
+    'name, value', [('train', 0), ('val', -1), ('size', 31), ('size', 1025), ('seed', -1)]
+)
 def test_option_out_of_range_is_an_error(name, value):
     with pytest.raises(ValueError, match=f'{name} must be between .* got {value}'):
         SceneOptions(**{name: value})
 
 
-@pytest.mark.parametrize('arguments, message', [
-    (('--size', '16'), 'size must be between 32 and 1024, got 16'),
-    (('--train', '0'), 'train must be between 1 and'),
-    (('--val', 'many'), "invalid int value: 'many'"),
-    (('--out', 'FILE'), 'is a file. Choose a folder.'),
-    (('--out', 'FILE/below'), 'is a file. Choose a folder.'),
-])
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (('--size', '16'), 'size must be between 32 and 1024, got 16'),
+        (('--train', '0'), 'train must be between 1 and'),
+        (('--val', 'many'), "invalid int value: 'many'"),
+        (('--out', 'FILE'), 'is a file. Choose a folder.'),
+        (('--out', 'FILE/below'), 'is a file. Choose a folder.'),
+    ],
+)
 def test_invalid_arguments_end_with_one_message(tmp_path, capsys, arguments, message):
     (tmp_path / 'FILE').write_text('')
     arguments = [str(tmp_path / part) if part.startswith('FILE') else part for part in arguments]

@@ -1,4 +1,5 @@
 """Tar shards of class folders, indexing data, and reading both."""
+
 import gzip
 import io
 import os
@@ -27,7 +28,9 @@ CLASSES = ('n01', 'n02', 'n03')
 
 def make_image(path: Path, seed: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (24, 32, 3), np.uint8)).save(path, format='JPEG')
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (24, 32, 3), np.uint8)).save(
+        path, format='JPEG'
+    )
 
 
 @pytest.fixture
@@ -37,7 +40,9 @@ def folders(tmp_path) -> Path:
     for split, number in (('train', 4), ('val', 2)):
         for label, name in enumerate(CLASSES):
             for i in range(number):
-                make_image(root / split / name / f'{name}_{i}{"" if i else ".part"}.JPEG', 10 * label + i)
+                make_image(
+                    root / split / name / f'{name}_{i}{"" if i else ".part"}.JPEG', 10 * label + i
+                )
     (root / 'train' / 'n01' / '.hidden.JPEG').write_bytes(b'of another system')
     (root / 'train' / 'n01' / 'notes.txt').write_text('no image')
     return root
@@ -74,7 +79,9 @@ def reference(folders: Path, split: str = 'train') -> list[tuple[bytes, int]]:
 
 def test_shards_hold_the_images_of_the_folders_in_order(folders, shards):
     for split in ('train', 'val'):
-        dataset = DATASETS.build(dict(type='mmflatten.IndexedImages', data_root=f'{shards}/', split=split))
+        dataset = DATASETS.build(
+            dict(type='mmflatten.IndexedImages', data_root=f'{shards}/', split=split)
+        )
         assert samples(dataset) == reference(folders, split)
         assert dataset.metainfo['classes'] == CLASSES
         assert dataset.get_data_info(-1)['sample_idx'] == len(dataset) - 1
@@ -89,13 +96,22 @@ def test_only_whole_regular_files_are_read(tmp_path):
     (tmp_path / 'image').write_bytes(bytes(range(256)) * 9000)
     (tmp_path / 'link').symlink_to('image')
     assert read_bytes(str(tmp_path / 'empty')) == b''
-    assert read_bytes(str(tmp_path / 'image')) == read_bytes(str(tmp_path / 'link')) == bytes(range(256)) * 9000
+    assert (
+        read_bytes(str(tmp_path / 'image'))
+        == read_bytes(str(tmp_path / 'link'))
+        == bytes(range(256)) * 9000
+    )
     assert read_bytes('/proc/version') == Path('/proc/version').read_bytes() != b''
     os.mkfifo(tmp_path / 'pipe')
     (tmp_path / 'folder').mkdir()
     (tmp_path / 'broken').symlink_to('nothing')
-    for name, message in (('pipe', 'is a pipe'), ('folder', 'is a folder'), ('broken', 'link to a missing file'),
-                          ('absent', 'No such file'), ('a\0b', 'null byte')):
+    for name, message in (
+        ('pipe', 'is a pipe'),
+        ('folder', 'is a folder'),
+        ('broken', 'link to a missing file'),
+        ('absent', 'No such file'),
+        ('a\0b', 'null byte'),
+    ):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             read_bytes(str(tmp_path / name))
 
@@ -105,15 +121,22 @@ def test_index_reads_folders_lists_and_tars(folders, tmp_path, source):
     out = folders / 'train.index'
     archive, members = folders / source, sorted((folders / 'train').glob('*/n*.JPEG'))
     if source == 'train.txt':
-        archive.write_text(''.join(f'{path.parent.name}/{path.name} {CLASSES.index(path.parent.name)}\n'
-                                   for path in members))
+        archive.write_text(
+            ''.join(
+                f'{path.parent.name}/{path.name} {CLASSES.index(path.parent.name)}\n'
+                for path in members
+            )
+        )
     elif source == 'folders.tar':
         make_tar(archive, {str(path.relative_to(folders)): path.read_bytes() for path in members})
     elif source == 'labels.tar':
         contents = {}
         for path in members:
             stem = path.stem.replace('.', '-')
-            contents |= {f'{stem}.jpg': path.read_bytes(), f'{stem}.cls': b'%d' % CLASSES.index(path.parent.name)}
+            contents |= {
+                f'{stem}.jpg': path.read_bytes(),
+                f'{stem}.cls': b'%d' % CLASSES.index(path.parent.name),
+            }
         make_tar(archive, contents)
     assert main(['index', str(archive), '--out', str(out)]) == 0
     assert samples(IndexedImages(str(folders), split='train')) == reference(folders)
@@ -123,7 +146,9 @@ def test_index_reads_folders_lists_and_tars(folders, tmp_path, source):
 def test_indices_select_a_part(folders, shards):
     whole = reference(folders)
     for indices, expected in ((5, [0, 1, 2, 3, 4]), (-2, [10, 11]), ([7, 2], [7, 2])):
-        part, images = (IndexedImages(str(shards), split='train', indices=chosen) for chosen in (indices, None))
+        part, images = (
+            IndexedImages(str(shards), split='train', indices=chosen) for chosen in (indices, None)
+        )
         subset = images.get_subset(indices)
         assert len(images) == 12
         images.get_subset_(indices)
@@ -140,8 +165,13 @@ def test_pickled_dataset_reopens_the_index(folders, shards):
 
 def test_loader_processes_read_the_same_shards(shards):
     dataset = IndexedImages(str(shards), split='train', pipeline=[dict(type='LoadImageFromFile')])
-    images = [dataset[i]['img'] for i in range(len(dataset))]  # the workers are forked after reading
-    loaded = [sample['img'] for batch in DataLoader(dataset, 2, num_workers=2, collate_fn=list) for sample in batch]
+    # the workers are forked after reading
+    images = [dataset[i]['img'] for i in range(len(dataset))]
+    loaded = [
+        sample['img']
+        for batch in DataLoader(dataset, 2, num_workers=2, collate_fn=list)
+        for sample in batch
+    ]
     np.testing.assert_array_equal(loaded, images)
 
 
@@ -192,12 +222,18 @@ def test_indexing_unusable_sources_is_an_error(folders, tmp_path, capsys):
         link = tarfile.TarInfo('n01/b.JPEG')
         link.type, link.linkname = tarfile.LNKTYPE, 'n01/a.JPEG'
         file.addfile(link)
-    for sources, words in (([text], ['b.tar']), ([compressed], [str(compressed)]),
-                           ([unlabelled], ['b.jpg has no .cls']), ([tmp_path / 'no.tar'], ['no.tar does not exist']),
-                           ([plain, labelled], [str(plain), 'n01/c.jpg has no .cls']), ([flat], [f'{flat}: d.jpg']),
-                           ([large], ['g.tar: a.jpg', '2147483648']), ([listing], ['n01/a.jpg', '2147483648']),
-                           ([linked], [str(linked), 'n01/b.JPEG is a link to n01/a.JPEG']),
-                           ([folders, plain], [str(folders)])):
+    for sources, words in (
+        ([text], ['b.tar']),
+        ([compressed], [str(compressed)]),
+        ([unlabelled], ['b.jpg has no .cls']),
+        ([tmp_path / 'no.tar'], ['no.tar does not exist']),
+        ([plain, labelled], [str(plain), 'n01/c.jpg has no .cls']),
+        ([flat], [f'{flat}: d.jpg']),
+        ([large], ['g.tar: a.jpg', '2147483648']),
+        ([listing], ['n01/a.jpg', '2147483648']),
+        ([linked], [str(linked), 'n01/b.JPEG is a link to n01/a.JPEG']),
+        ([folders, plain], [str(folders)]),
+    ):
         assert main(['index', *map(str, sources), '--out', str(tmp_path / 'x.index')]) == 1
         error = capsys.readouterr().err.splitlines()[-1]
         assert all(word in error for word in words), error
@@ -214,23 +250,24 @@ def test_tar_that_ends_with_a_zip_member_is_listed(tmp_path):
 
 def state_size(data: bytes, at: int, size: bytes) -> bytes:
     """Write another size into a header, with its checksum."""
-    header = bytearray(data[at:at + 512])
+    header = bytearray(data[at : at + 512])
     header[124:136], header[148:156] = size, b' ' * 8
     header[148:156] = b'%06o\0 ' % sum(header)
-    return data[:at] + bytes(header) + data[at + 512:]
+    return data[:at] + bytes(header) + data[at + 512 :]
 
 
 # Changes to a tar whose third image begins at byte `at`.
 DAMAGES = {
-    'cut in a header': lambda data, at: data[:at + 200],
+    'cut in a header': lambda data, at: data[: at + 200],
     'cut between members': lambda data, at: data[:at],
-    'a wrong checksum': lambda data, at: data[:at + 148] + b'9999999' + data[at + 155:],
+    'a wrong checksum': lambda data, at: data[: at + 148] + b'9999999' + data[at + 155 :],
     'zeros for the first header': lambda data, at: bytes(512) + data[512:],
-    'zeros for a header': lambda data, at: data[:at] + bytes(512) + data[at + 512:],
-    'cut in an image': lambda data, at: data[:at + 700],
+    'zeros for a header': lambda data, at: data[:at] + bytes(512) + data[at + 512 :],
+    'cut in an image': lambda data, at: data[: at + 700],
     'a size beyond the file': lambda data, at: state_size(data, at, b'00000100000\0'),
     'a huge size': lambda data, at: state_size(data, at, b'\x80' + b'\x7f' * 11),
-    'a negative size': lambda data, at: state_size(data, at, b'\xff' * 11 + b'\x00')}
+    'a negative size': lambda data, at: state_size(data, at, b'\xff' * 11 + b'\x00'),
+}
 
 
 @pytest.mark.parametrize('damage', DAMAGES)

@@ -1,4 +1,5 @@
 """Stereo pairs of digit scenes: the right view is the left view moved by exactly the disparity."""
+
 import dataclasses
 import json
 from pathlib import Path
@@ -25,8 +26,11 @@ from mmflatten.datasets.scenes.stereo_build import (
 from mmflatten.datasets.stereo import SceneFlowDataset, read_pfm
 
 TINY = StereoSceneOptions(train=3, val=2, size=32)
-PIPELINE = [dict(type='mmflatten.LoadStereoPair'), dict(type='mmflatten.LoadDisparity'),
-            dict(type='mmflatten.PackStereoInputs')]
+PIPELINE = [
+    dict(type='mmflatten.LoadStereoPair'),
+    dict(type='mmflatten.LoadDisparity'),
+    dict(type='mmflatten.PackStereoInputs'),
+]
 S = SUPERSAMPLING
 
 
@@ -38,7 +42,11 @@ def stereo_root(tmp_path_factory) -> Path:
 
 
 def files(root: Path) -> dict:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob('*') if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob('*')
+        if path.is_file()
+    }
 
 
 def square(value: float, side: int, top: int, left: int) -> Sprite:
@@ -68,15 +76,20 @@ def test_integer_disparities_move_layers_by_whole_pixels():
     np.testing.assert_array_equal(scene.disparity, expected)
     # The floor at x is seen at x - 2, and the square lies over the columns 4 to 7 there.
     hidden = np.zeros((8, 20), dtype=bool)
-    hidden[2:6, 6:9] = True  # columns 6 to 9, of which the square itself stands before 9 in the left view
+    # columns 6 to 9, of which the square itself stands before 9 in the left view
+    hidden[2:6, 6:9] = True
     hidden[:, :2] = True  # outside of the right view
     np.testing.assert_array_equal(scene.occluded, hidden)
 
 
 def test_visible_pixels_have_equal_colours_at_integer_disparities():
-    layers = [SceneLayer(square(200, 5, 1, 12), flat(4, 5)), SceneLayer(square(90, 3, 4, 15), flat(7, 3))]
+    layers = [
+        SceneLayer(square(200, 5, 1, 12), flat(4, 5)),
+        SceneLayer(square(90, 3, 4, 15), flat(7, 3)),
+    ]
     scene = compose(noise(10, 40), flat(3, 10), layers, width=30, background=BACKGROUND)
-    # A pixel of the fine grid blends its neighbours when enlarged, the same ones in both views: equal to the last bit.
+    # A pixel of the fine grid blends its neighbours when enlarged, the same ones in both views:
+    # equal to the last bit.
     rows, columns = np.nonzero(~scene.occluded)
     partner = columns - scene.disparity[rows, columns].astype(int)
     np.testing.assert_array_equal(scene.left[rows, columns], scene.right[rows, partner])
@@ -85,7 +98,9 @@ def test_visible_pixels_have_equal_colours_at_integer_disparities():
 
 def test_quarter_pixel_disparity_is_exact():
     layer = SceneLayer(square(240, side=4, top=2, left=8), flat(2.25, 4))
-    scene = compose(np.zeros((8, 28, 3), np.uint8), flat(1, 8), [layer], width=20, background=BACKGROUND)
+    scene = compose(
+        np.zeros((8, 28, 3), np.uint8), flat(1, 8), [layer], width=20, background=BACKGROUND
+    )
     assert scene.disparity[3, 9] == 2.25
     row = scene.right[3, :, 0].astype(float) / 240
     assert row[5:11].tolist() == [0.25, 1, 1, 1, 0.75, 0]  # from 5.75 to 9.75
@@ -95,9 +110,13 @@ def test_quarter_pixel_disparity_is_exact():
 def test_tilted_layer_moves_each_row_by_its_disparity():
     sprite = square(250, side=4, top=0, left=10)
     layer = SceneLayer(sprite, to_cells(np.repeat([3.0, 4.0, 5.0, 6.0], S)))
-    scene = compose(np.zeros((4, 28, 3), np.uint8), flat(1, 4), [layer], width=20, background=BACKGROUND)
+    scene = compose(
+        np.zeros((4, 28, 3), np.uint8), flat(1, 4), [layer], width=20, background=BACKGROUND
+    )
     for row, disparity in enumerate((3, 4, 5, 6)):
-        assert np.flatnonzero(scene.right[row, :, 0]).tolist() == list(range(10 - disparity, 14 - disparity))
+        assert np.flatnonzero(scene.right[row, :, 0]).tolist() == list(
+            range(10 - disparity, 14 - disparity)
+        )
         assert (scene.disparity[row, 10:14] == disparity).all()
 
 
@@ -109,13 +128,19 @@ def test_random_scene_views_agree(height):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, height)
         assert scene.left.shape == scene.right.shape == (height, 2 * height, 3)
         assert scene.disparity.dtype == np.float32 and scene.disparity.shape == scene.occluded.shape
-        assert 0 < scene.disparity.min() and scene.disparity.max() <= max_disparity(height) + 0.5 / S
+        assert (
+            0 < scene.disparity.min() and scene.disparity.max() <= max_disparity(height) + 0.5 / S
+        )
         np.testing.assert_array_equal(scene.disparity * S, np.rint(scene.disparity * S))
         columns = np.arange(2 * height) - scene.disparity
         rows = np.repeat(np.arange(height, dtype=np.float32)[:, None], 2 * height, axis=1)
-        warped = cv2.remap(scene.right, columns.astype(np.float32), rows, cv2.INTER_LINEAR).astype(int)
+        warped = cv2.remap(scene.right, columns.astype(np.float32), rows, cv2.INTER_LINEAR).astype(
+            int
+        )
         error = np.abs(warped - scene.left).mean(axis=2)[~scene.occluded]
-        wrong = cv2.remap(scene.right, columns.astype(np.float32) - 3, rows, cv2.INTER_LINEAR).astype(int)
+        wrong = cv2.remap(
+            scene.right, columns.astype(np.float32) - 3, rows, cv2.INTER_LINEAR
+        ).astype(int)
         assert np.median(error) < 5 and error.mean() < 0.4 * np.abs(wrong - scene.left).mean()
         assert scene.occluded[columns < -0.5].all()
         shares.append(scene.occluded.mean())
@@ -128,7 +153,9 @@ def test_floor_disparity_grows_downwards():
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, 48)
         floor = scene.disparity.min(axis=1)
         assert (np.diff(floor) >= 0).all(), 'the floor comes nearer from row to row'
-        levels = np.unique(np.rint(scene.disparity[scene.disparity > scene.disparity[-1].min() + 0.5]))
+        levels = np.unique(
+            np.rint(scene.disparity[scene.disparity > scene.disparity[-1].min() + 0.5])
+        )
         assert len(scene.numbers) <= 8 and len(levels) >= 1
 
 
@@ -148,7 +175,9 @@ def test_files_load_as_sceneflow(stereo_root):
         assert sample['inputs']['left'].shape == (3, 32, 64)
         truth = sample['data_samples'].gt_disparity
         assert truth.valid.all() and truth.occlusion.any() and not truth.occlusion.all()
-        disparity = read_pfm(stereo_root / 'disparity' / split / 'A' / '0000' / 'left' / '000000.pfm')
+        disparity = read_pfm(
+            stereo_root / 'disparity' / split / 'A' / '0000' / 'left' / '000000.pfm'
+        )
         np.testing.assert_array_equal(truth.data[0].numpy(), disparity)
 
 
@@ -157,13 +186,23 @@ def test_scene_depends_on_seed_but_not_on_number(stereo_root, tmp_path):
     assert files(stereo_root) == files(tmp_path / 'again')
     build_stereo_scenes(tmp_path / 'fewer', StereoSceneOptions(train=2, val=1, size=32))
     build_stereo_scenes(tmp_path / 'other', StereoSceneOptions(train=2, val=1, size=32, seed=1))
-    for name in ('frames_cleanpass/TRAIN/A/0000/right/000001.png', 'disparity/TEST/A/0000/left/000000.pfm'):
-        assert files(stereo_root)[name] == files(tmp_path / 'fewer')[name] != files(tmp_path / 'other')[name]
+    for name in (
+        'frames_cleanpass/TRAIN/A/0000/right/000001.png',
+        'disparity/TEST/A/0000/left/000000.pfm',
+    ):
+        assert (
+            files(stereo_root)[name]
+            == files(tmp_path / 'fewer')[name]
+            != files(tmp_path / 'other')[name]
+        )
 
 
 def test_splits_share_no_digit_and_no_background(tmp_path):
     build_stereo_scenes(tmp_path / 'x', StereoSceneOptions(train=8, val=8, size=32))
-    train, val = (json.loads((tmp_path / 'x' / f'scenes_{split}.json').read_text()) for split in ('TRAIN', 'TEST'))
+    train, val = (
+        json.loads((tmp_path / 'x' / f'scenes_{split}.json').read_text())
+        for split in ('TRAIN', 'TEST')
+    )
     glyphs = [{glyph for scene in scenes for glyph in scene['glyphs']} for scenes in (train, val)]
     assert not glyphs[0] & glyphs[1] and min(map(len, glyphs)) > 8
     boxes = [[scene['background']['box'] for scene in scenes] for scenes in (train, val)]
@@ -172,7 +211,9 @@ def test_splits_share_no_digit_and_no_background(tmp_path):
 
 def test_other_kind_is_not_overwritten(stereo_root, tmp_path):
     assert is_finished(stereo_root, 'digit scenes', TINY)
-    assert json.loads((stereo_root / 'dataset.json').read_text())['sha256'] == content_hash(stereo_root)
+    assert json.loads((stereo_root / 'dataset.json').read_text())['sha256'] == content_hash(
+        stereo_root
+    )
     with pytest.raises(FileExistsError, match='views=2.* --force'):
         build_scenes(stereo_root, SceneOptions(train=3, val=2, size=32))
     build_scenes(tmp_path / 'flat', SceneOptions(train=1, val=1, size=32))
@@ -183,6 +224,7 @@ def test_other_kind_is_not_overwritten(stereo_root, tmp_path):
 def test_command_writes_the_same_bytes_as_library(stereo_root, tmp_path, monkeypatch, capsys):
 
     from mmflatten.cli.data import main
+
     options = ['--train', '3', '--val', '2', '--size', '32']
     assert main(['digits', '--stereo', '--out', str(tmp_path / 'x'), *options]) == 0
     assert files(tmp_path / 'x') == files(stereo_root)

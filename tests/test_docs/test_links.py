@@ -1,4 +1,7 @@
-"""Links of all pages of the repository: each has a target, and the file and the heading that it names exist."""
+"""Links of all pages of the repository: each has a target, and the file and the heading that it
+names exist.
+"""
+
 import re
 from collections import Counter
 from functools import cache
@@ -8,9 +11,25 @@ import pytest
 from pymdownx.slugs import slugify
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ('.', '.github', 'docs', 'docs/model_zoo', 'lab', 'lab/docs', 'mmcv-torch-ops', 'configs/*', 'lab/configs/*',
-           'mmflatten/hub/models/*')
-PAGES = sorted({page.relative_to(ROOT).as_posix() for folder in FOLDERS for page in ROOT.glob(f'{folder}/*.md')})
+FOLDERS = (
+    '.',
+    '.github',
+    'docs',
+    'docs/model_zoo',
+    'lab',
+    'lab/docs',
+    'mmcv-torch-ops',
+    'configs/*',
+    'lab/configs/*',
+    'mmflatten/hub/models/*',
+)
+PAGES = sorted(
+    {
+        page.relative_to(ROOT).as_posix()
+        for folder in FOLDERS
+        for page in ROOT.glob(f'{folder}/*.md')
+    }
+)
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]*)\)')
 CODE = re.compile(r'^```.*?^```|`[^`\n]*`', re.DOTALL | re.MULTILINE)
 make_slug = slugify(case='lower')
@@ -22,7 +41,9 @@ def targets(page: Path) -> list[str]:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    text = re.sub(r'^```.*?^```', '', page.read_text(encoding='utf-8'), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r'^```.*?^```', '', page.read_text(encoding='utf-8'), flags=re.DOTALL | re.MULTILINE
+    )
     numbers: Counter = Counter()
     found = set()
     for heading in re.findall(r'^#+ (.*)', text, re.MULTILINE):
@@ -56,6 +77,9 @@ def test_links_have_existing_targets(page):
 
 def test_links_of_all_kinds_are_found(tmp_path):
     page = tmp_path / 'page.md'
-    page.write_text('# A `b`: c\n[one]() [two](other.md) [three](#a-b-c) [four](#a) [five](https://x.y) `[six]()`\n')
+    page.write_text(
+        '# A `b`: c\n[one]() [two](other.md) [three](#a-b-c) [four](#a) [five](https://x.y)'
+        ' `[six]()`\n'
+    )
     found = [problem_of(page, target) for target in targets(page)]
     assert found == ['no target', 'no such file', '', 'no such heading', '']

@@ -1,4 +1,7 @@
-"""Commands, options, scripts, files and classes that pages, requirement files, configs and docstrings name exist."""
+"""Commands, options, scripts, files and classes that pages, requirement files, configs and
+docstrings name exist.
+"""
+
 import argparse
 import importlib
 import re
@@ -13,26 +16,50 @@ from mmflatten.cli import main as command
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {
-    'pages': ('*.md', 'docs/**/*.md', 'lab/*.md', 'lab/docs/*.md', 'configs/*/*.md', '.github/**/*.md'),
+    'pages': (
+        '*.md',
+        'docs/**/*.md',
+        'lab/*.md',
+        'lab/docs/*.md',
+        'configs/*/*.md',
+        '.github/**/*.md',
+    ),
     'requirement files': ('requirements/*.txt', 'docker/*', 'Makefile'),
     'configs': ('configs/**/*.py', 'lab/configs/**/*.py', 'lab/studies/*.yaml'),
-    'code': ('mmflatten/**/*.py', 'lab/mmflatten_lab/**/*.py', 'lab/scripts/**/*.py', 'tools/**/*.py'),
+    'code': (
+        'mmflatten/**/*.py',
+        'lab/mmflatten_lab/**/*.py',
+        'lab/scripts/**/*.py',
+        'tools/**/*.py',
+    ),
 }
 # The changelog names what was removed, and `pages.py` files of the site.
 EXCEPT = ('CHANGELOG.md', 'pages.py')
-FILES = {kind: [path for pattern in patterns for path in sorted(ROOT.glob(pattern)) if path.name not in EXCEPT]
-         for kind, patterns in FOLDERS.items()}
+FILES = {
+    kind: [
+        path
+        for pattern in patterns
+        for path in sorted(ROOT.glob(pattern))
+        if path.name not in EXCEPT
+    ]
+    for kind, patterns in FOLDERS.items()
+}
 CODE = re.compile(r'^```.*?^```|`[^`]+`', re.MULTILINE | re.DOTALL)
 
 # `mmflatten WORD ...` in code, up to a comment or the end of a line or of inline code.
-COMMAND = re.compile(r'(?:(?<=`)|(?<=\$ )|(?<=&& )|^) *mmflatten ([a-z]+)\b([^`\n#]*)', re.MULTILINE)
+COMMAND = re.compile(
+    r'(?:(?<=`)|(?<=\$ )|(?<=&& )|^) *mmflatten ([a-z]+)\b([^`\n#]*)', re.MULTILINE
+)
 SCRIPT = re.compile(r'python ((?:tools|lab/scripts)/[\w/]+\.py)([^`\n#;]*)')
 OPTION = re.compile(r'(?<![\w-])(--[a-z][\w-]*)')
-FILE = re.compile(r'(?<![\w/.-])(?:tools|docs|requirements|docker|lab|mmcv-torch-ops)/[\w./-]+'
-                  r'\.(?:py|sh|md|csv|yaml|txt|png)\b')
+FILE = re.compile(
+    r'(?<![\w/.-])(?:tools|docs|requirements|docker|lab|mmcv-torch-ops)/[\w./-]+'
+    r'\.(?:py|sh|md|csv|yaml|txt|png)\b'
+)
 MODULE = re.compile(r'(?<![\w./-])mmflatten(?:_lab)?(?:\.[a-z]\w*)+(?:\.\w+)*')
 CLASS = re.compile(r'\bmmflatten\.([A-Z]\w+)')
-NO_MODULES = {'mmflatten.json', 'mmflatten.mixers', 'mmflatten.commands'}  # a file, and groups of entry points
+# a file, and groups of entry points
+NO_MODULES = {'mmflatten.json', 'mmflatten.mixers', 'mmflatten.commands'}
 
 
 def all_commands() -> list[str]:
@@ -55,7 +82,9 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file, of a page that of its code, with commands of several lines in one."""
+    """Return the text of a file, of a page that of its code, with commands of several lines in
+    one.
+    """
     text = path.read_text(encoding='utf-8')
     if path.suffix == '.md':
         text = '\n'.join(CODE.findall(text))
@@ -68,12 +97,18 @@ def wrong_commands(text: str) -> list[str]:
         if name not in all_commands():
             found.append(f'mmflatten {name}')
             continue
-        found += [f'mmflatten {name} {word}' for word in OPTION.findall(rest) if word not in options_of(name)]
+        found += [
+            f'mmflatten {name} {word}'
+            for word in OPTION.findall(rest)
+            if word not in options_of(name)
+        ]
     return found
 
 
 def wrong_scripts(text: str) -> list[str]:
-    """Scripts that do not exist, and options whose name stands in no parser of the script or of its command."""
+    """Scripts that do not exist, and options whose name stands in no parser of the script or of its
+    command.
+    """
     found = []
     for name, rest in SCRIPT.findall(text):
         script = ROOT / name
@@ -82,7 +117,11 @@ def wrong_scripts(text: str) -> list[str]:
             continue
         code = script.read_text(encoding='utf-8')
         for module in re.findall(r'from mmflatten\.cli\.(\w+) import', code):
-            code += ' '.join(f"'{word}'" for word in options_of(module)) if module in command.COMMANDS else ''
+            code += (
+                ' '.join(f"'{word}'" for word in options_of(module))
+                if module in command.COMMANDS
+                else ''
+            )
         found += [f'{name} {word}' for word in OPTION.findall(rest) if f"'{word}'" not in code]
     return found
 
@@ -119,22 +158,35 @@ def test_named_things_exist(kind):
         found = wrong_commands(text) + wrong_scripts(text)
         found += [name for name in FILE.findall(text) if not is_file(name, path)]
         if kind != 'code':  # which fails without them
-            found += [name for name in MODULE.findall(text) if name not in NO_MODULES and not is_importable(name)]
-            found += [f'mmflatten.{name}' for name in CLASS.findall(text) if not is_registered(name)]
+            found += [
+                name
+                for name in MODULE.findall(text)
+                if name not in NO_MODULES and not is_importable(name)
+            ]
+            found += [
+                f'mmflatten.{name}' for name in CLASS.findall(text) if not is_registered(name)
+            ]
         if found:
             wrong[path.relative_to(ROOT).as_posix()] = found
     assert wrong == {}
 
 
 def is_file(name: str, page: Path) -> bool:
-    """Return True for a path from the root of the repository, or from the folder of a page, as links are."""
+    """Return True for a path from the root of the repository, or from the folder of a page, as
+    links are.
+    """
     return (ROOT / name).is_file() or (page.parent / name).is_file()
 
 
 def test_gone_things_are_found():
-    assert wrong_commands('`mmflatten curves x`, `mmflatten train C --nowhere`, mmflatten runs\n'
-                          'mmflatten test C K --out x  # --none') == ['mmflatten curves', 'mmflatten train --nowhere']
-    assert wrong_scripts('python tools/nothing.py; python tools/train.py C --nowhere --amp bfloat16') == [
-        'tools/nothing.py', 'tools/train.py --nowhere']
-    assert not is_importable('mmflatten.results.nothing') and is_importable('mmflatten.results.curves.curve')
+    assert wrong_commands(
+        '`mmflatten curves x`, `mmflatten train C --nowhere`, mmflatten runs\n'
+        'mmflatten test C K --out x  # --none'
+    ) == ['mmflatten curves', 'mmflatten train --nowhere']
+    assert wrong_scripts(
+        'python tools/nothing.py; python tools/train.py C --nowhere --amp bfloat16'
+    ) == ['tools/nothing.py', 'tools/train.py --nowhere']
+    assert not is_importable('mmflatten.results.nothing') and is_importable(
+        'mmflatten.results.curves.curve'
+    )
     assert not is_registered('Nothing') and is_registered('FLattenSwin')

@@ -1,4 +1,7 @@
-"""The documentation as a site: it builds without warnings, all links work, and the table of the zoo equals the CSV."""
+"""The documentation as a site: it builds without warnings, all links work, and the table of the zoo
+equals the CSV.
+"""
+
 import csv
 import re
 from html import unescape
@@ -17,7 +20,9 @@ DOCS = ROOT / 'docs'
 
 @pytest.fixture(scope='module')
 def site(tmp_path_factory) -> Path:
-    """The site, built in strict mode: a page outside the nav, a dead link or anchor, or a bad docstring is an error."""
+    """The site, built in strict mode: a page outside the nav, a dead link or anchor, or a bad
+    docstring is an error.
+    """
     folder = tmp_path_factory.mktemp('site')
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
@@ -31,22 +36,37 @@ def site(tmp_path_factory) -> Path:
 def pages_of(nav: list | dict | str) -> list[str]:
     if isinstance(nav, str):
         return [nav]
-    return [page for part in (nav.values() if isinstance(nav, dict) else nav) for page in pages_of(part)]
+    return [
+        page for part in (nav.values() if isinstance(nav, dict) else nav) for page in pages_of(part)
+    ]
 
 
 def test_nav_has_every_page_once():
     pages = pages_of(load_config(str(ROOT / 'mkdocs.yml')).nav)
-    english = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob('*.md') if not path.name.endswith('.vi.md')}
+    english = {
+        path.relative_to(DOCS).as_posix()
+        for path in DOCS.rglob('*.md')
+        if not path.name.endswith('.vi.md')
+    }
     others = {page for page in (*GENERATED, *SOURCES) if not page.endswith('.vi.md')}
     assert sorted(pages) == sorted((english - {'tutorial.md'}) | others)
 
 
 def test_vietnamese_pages_have_the_code_blocks_of_the_english_pages():
-    twins = {path: path.with_name(path.name.replace('.vi.md', '.md')) for path in DOCS.rglob('*.vi.md')}
+    twins = {
+        path: path.with_name(path.name.replace('.vi.md', '.md')) for path in DOCS.rglob('*.vi.md')
+    }
     assert {path.name for path in twins.values()} == {'tutorial.md'}
     for path, twin in {**twins, ROOT / 'README_vi.md': ROOT / 'README.md'}.items():
-        blocks, expected = ([re.sub(r' +#.*', '', block) for block in re.findall(
-            r'^```.*?^```', file.read_text(encoding='utf-8'), re.DOTALL | re.MULTILINE)] for file in (path, twin))
+        blocks, expected = (
+            [
+                re.sub(r' +#.*', '', block)
+                for block in re.findall(
+                    r'^```.*?^```', file.read_text(encoding='utf-8'), re.DOTALL | re.MULTILINE
+                )
+            ]
+            for file in (path, twin)
+        )
         assert blocks == expected, path.name
 
 
@@ -66,16 +86,24 @@ def test_site_has_no_dead_links_and_loads_nothing_from_other_sites(site):
 
 
 def test_site_starts_with_tutorial_and_readme_in_both_languages(site):
-    for page, source in (('index.html', 'docs/tutorial.md'), ('vi/index.html', 'docs/tutorial.vi.md'),
-                         ('overview.html', 'README.md'), ('vi/overview.html', 'README_vi.md')):
-        headings = re.findall(r'^## (.*)', (ROOT / source).read_text(encoding='utf-8'), re.MULTILINE)
+    for page, source in (
+        ('index.html', 'docs/tutorial.md'),
+        ('vi/index.html', 'docs/tutorial.vi.md'),
+        ('overview.html', 'README.md'),
+        ('vi/overview.html', 'README_vi.md'),
+    ):
+        headings = re.findall(
+            r'^## (.*)', (ROOT / source).read_text(encoding='utf-8'), re.MULTILINE
+        )
         found = re.findall(r'<h2 id="[^"]*">([^<]*)', (site / page).read_text(encoding='utf-8'))
         assert [unescape(heading) for heading in found] == headings
 
 
 def test_zoo_page_of_a_task_links_configs(site):
     detection = (site / 'model_zoo' / 'detection.html').read_text(encoding='utf-8')
-    assert 'repository/configs/flatten_swin/mask-rcnn_flatten-swin-t_fpn_1x_coco.py.txt' in detection
+    assert (
+        'repository/configs/flatten_swin/mask-rcnn_flatten-swin-t_fpn_1x_coco.py.txt' in detection
+    )
 
 
 def test_site_zoo_table_equals_the_csv(site):
@@ -83,11 +111,17 @@ def test_site_zoo_table_equals_the_csv(site):
         rows = list(csv.DictReader(file))
     page = (site / 'model_zoo.html').read_text(encoding='utf-8')
     table = max(re.findall('<tbody>(.*?)</tbody>', page, re.DOTALL), key=len)  # others are short
-    shown = [re.findall(r'<td[^>]*>(.*?)</td>', row) for row in re.findall(r'<tr>(.*?)</tr>', table)]
+    shown = [
+        re.findall(r'<td[^>]*>(.*?)</td>', row) for row in re.findall(r'<tr>(.*?)</tr>', table)
+    ]
     assert len(shown) == len(rows) == len({tuple(cells) for cells in shown})
     for cells, row in zip(shown, rows):
-        assert f'repository/{row["config"]}.txt"' in cells[0] and cells[3] == (row['attention'] or 'none')
+        assert f'repository/{row["config"]}.txt"' in cells[0] and cells[3] == (
+            row['attention'] or 'none'
+        )
         assert cells[6:8] == [f'{int(row["params"]) / 1e6:.2f}', row['paper_params_m']]
-        assert float(cells[8].rstrip('*')) == pytest.approx(int(row['flops']) / 1e9, rel=1e-3, abs=1e-3)
+        assert float(cells[8].rstrip('*')) == pytest.approx(
+            int(row['flops']) / 1e9, rel=1e-3, abs=1e-3
+        )
         assert cells[10] == AGREEMENT[row['agrees']]
         assert row['paper_top1'] in cells[11] and row['paper_ap_box'] in cells[11]

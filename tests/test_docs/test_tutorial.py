@@ -1,4 +1,5 @@
 """The files and commands of docs/tutorial.md, run in order on few images and for one epoch."""
+
 import importlib
 import re
 import runpy
@@ -11,12 +12,20 @@ import pytest
 from mmflatten.registry import MODELS
 
 ROOT = Path(__file__).parents[2]
-LOADERS = [f'{part}_dataloader.{option}' for part in ('train', 'val', 'test')
-           for option in ('num_workers=0', 'persistent_workers=False')]
+LOADERS = [
+    f'{part}_dataloader.{option}'
+    for part in ('train', 'val', 'test')
+    for option in ('num_workers=0', 'persistent_workers=False')
+]
 REDUCED = {
     'data': ['--train', '4', '--val', '2'],
-    'train': ['--cfg-options', 'train_cfg.max_epochs=1', 'train_cfg.val_interval=1', 'train_dataloader.batch_size=8',
-              *LOADERS],
+    'train': [
+        '--cfg-options',
+        'train_cfg.max_epochs=1',
+        'train_cfg.val_interval=1',
+        'train_dataloader.batch_size=8',
+        *LOADERS,
+    ],
     'test': ['--cfg-options', *LOADERS[-2:]],
     'report': ['--images', '2'],
 }
@@ -27,7 +36,11 @@ def page() -> str:
 
 
 def commands() -> list[str]:
-    return [line for block in re.findall(r'```shell\n(.*?)```', page(), re.DOTALL) for line in block.splitlines()]
+    return [
+        line
+        for block in re.findall(r'```shell\n(.*?)```', page(), re.DOTALL)
+        for line in block.splitlines()
+    ]
 
 
 @pytest.fixture
@@ -73,5 +86,10 @@ def test_tutorial_commands_run_in_order(folder, monkeypatch, capsys):
     for row in re.findall(r'^(\S+ +64x64 +\S+)', page(), re.MULTILINE):
         assert row in counts  # the numbers on the page
     *_, compared = (text for line, text in printed.items() if 'compare_runs' in line)
-    assert all(name in compared for name in ('flatten-swin-nano_digits', 'hydra', 'mine', 'accuracy/top1'))
-    assert list(Path('attention').glob('00_*.png')) and Path('comparison.html').stat().st_size > 100_000
+    assert all(
+        name in compared for name in ('flatten-swin-nano_digits', 'hydra', 'mine', 'accuracy/top1')
+    )
+    assert (
+        list(Path('attention').glob('00_*.png'))
+        and Path('comparison.html').stat().st_size > 100_000
+    )

@@ -1,4 +1,7 @@
-"""A classification run small enough to train in seconds: its images, its config, and ways to start the tools."""
+"""A classification run small enough to train in seconds: its images, its config, and ways to start
+the tools.
+"""
+
 import importlib
 import importlib.util
 import json
@@ -22,9 +25,10 @@ REPOSITORY = Path(__file__).parents[2]
 CLASSES = ('dark', 'light')
 IMAGES_PER_CLASS = 8
 
-# 16 images in batches of 4: an epoch has 4 iterations. Drop path, flips and crops draw random numbers from PyTorch and
-# NumPy; momentum, warm-up and moving average carry state from step to step.
-CONFIG = '''
+# 16 images in batches of 4: an epoch has 4 iterations. Drop path, flips and crops draw random
+# numbers from PyTorch and NumPy; momentum, warm-up and moving average carry state from step to
+# step.
+CONFIG = """
     _base_ = ['{repository}/configs/_base_/default_runtime.py']
     default_scope = 'mmpretrain'
     model = dict(
@@ -55,24 +59,24 @@ CONFIG = '''
     val_cfg = dict()
     test_cfg = dict()
     work_dir = '{work_dir}'
-'''
-BY_EPOCH = '''
+"""
+BY_EPOCH = """
     param_scheduler = [
         dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=6),
         dict(type='CosineAnnealingLR', by_epoch=True, T_max=4, convert_to_iter_based=True)]
     train_cfg = dict(by_epoch=True, max_epochs=4, val_interval=1)
-'''
-BY_ITERATION = '''
+"""
+BY_ITERATION = """
     param_scheduler = [
         dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=6),
         dict(type='CosineAnnealingLR', by_epoch=False, T_max=16)]
     train_cfg = dict(by_epoch=False, max_iters=16, val_interval=3)
     log_processor = dict(by_epoch=False)
-'''
+"""
 # The backbone of a detector and a segmentor.
 PYRAMID = """dict(_delete_=True, type='mmflatten.FLattenSwin', img_size=64, attn_types='LLSS',
                       arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)))"""
-DETECTION = '''
+DETECTION = """
     _base_ = ['{bases}/models/retinanet_fpn.py', '{bases}/default_runtime.py']
     default_scope = 'mmdet'
     model = dict(
@@ -88,8 +92,8 @@ DETECTION = '''
     optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.001))
     train_cfg = dict(by_epoch=True, max_epochs=1)
     work_dir = '{folder}/run'
-'''
-SEGMENTATION = '''
+"""
+SEGMENTATION = """
     _base_ = ['{bases}/models/semantic-fpn.py', '{bases}/default_runtime.py']
     default_scope = 'mmseg'
     model = dict(
@@ -109,7 +113,7 @@ SEGMENTATION = '''
     optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.001))
     train_cfg = dict(type='IterBasedTrainLoop', max_iters=1)
     work_dir = '{folder}/run'
-'''
+"""
 
 
 class TinyRun:
@@ -130,8 +134,12 @@ class TinyRun:
 
     def write_config(self, by_epoch: bool = True, extra: str = '') -> None:
         sampler = 'DefaultSampler' if by_epoch else 'InfiniteSampler'
-        text = CONFIG.format(repository=REPOSITORY, data=self.data, sampler=sampler, work_dir=self.work_dir)
-        self.config.write_text(dedent(text) + dedent(BY_EPOCH if by_epoch else BY_ITERATION) + dedent(extra))
+        text = CONFIG.format(
+            repository=REPOSITORY, data=self.data, sampler=sampler, work_dir=self.work_dir
+        )
+        self.config.write_text(
+            dedent(text) + dedent(BY_EPOCH if by_epoch else BY_ITERATION) + dedent(extra)
+        )
 
     @property
     def images(self) -> list[Path]:
@@ -145,11 +153,15 @@ def tiny(tmp_path: Path) -> TinyRun:
 
 @pytest.fixture(scope='session')
 def tools():
-    """The tools' main functions, called in this process: `tools.train([...])` returns the exit status."""
+    """The tools' main functions, called in this process: `tools.train([...])` returns the exit
+    status.
+    """
     torch.set_num_threads(1)  # a process forked later would deadlock in OpenMP
     loaded = SimpleNamespace()
     for name in ('train', 'test'):
-        spec = importlib.util.spec_from_file_location(f'{name}_tool', REPOSITORY / 'tools' / f'{name}.py')
+        spec = importlib.util.spec_from_file_location(
+            f'{name}_tool', REPOSITORY / 'tools' / f'{name}.py'
+        )
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         setattr(loaded, name, partial(_call, module.main))
@@ -157,7 +169,8 @@ def tools():
 
 
 def _call(main, argv: list) -> int:
-    # Runs are named by the second; what an earlier run of the same second left behind must not be found.
+    # Runs are named by the second; what an earlier run of the same second left behind must not be
+    # found.
     for kind in (MMLogger, MessageHub, Visualizer, DefaultScope):
         kind._instance_dict.clear()
     return main([str(word) for word in argv])
@@ -165,7 +178,9 @@ def _call(main, argv: list) -> int:
 
 @pytest.fixture
 def train_on(tools):
-    """`train_on(processes, arguments)` runs the tool on processes forked from this one and returns their statuses."""
+    """`train_on(processes, arguments)` runs the tool on processes forked from this one and returns
+    their statuses.
+    """
     importlib.import_module('torch._dynamo')  # once, not in each process
 
     def work(rank: int, argv: tuple, **environment: str) -> None:
@@ -180,9 +195,14 @@ def train_on(tools):
         with socket.socket() as probe:
             probe.bind(('127.0.0.1', 0))
             port = probe.getsockname()[1]
-        environment = dict(WORLD_SIZE=str(processes), MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port))
+        environment = dict(
+            WORLD_SIZE=str(processes), MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port)
+        )
         fork = multiprocessing.get_context('fork')
-        workers = [fork.Process(target=work, args=(rank, argv), kwargs=environment) for rank in range(processes)]
+        workers = [
+            fork.Process(target=work, args=(rank, argv), kwargs=environment)
+            for rank in range(processes)
+        ]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -194,7 +214,9 @@ def train_on(tools):
 
 @pytest.fixture
 def fails(tools, capsys):
-    """`fails('train', arguments)`: the tool ends with status 1 and this last line, without a traceback before it."""
+    """`fails('train', arguments)`: the tool ends with status 1 and this last line, without a
+    traceback before it.
+    """
 
     def run(tool: str, *argv: object) -> str:
         capsys.readouterr()
@@ -210,30 +232,54 @@ def fails(tools, capsys):
 def trained(tmp_path_factory, tools) -> Path:
     """A checkpoint of one epoch, which any `TinyRun` can test, fine-tune and resume."""
     run = TinyRun(tmp_path_factory.mktemp('trained'))
-    assert tools.train([run.config, '--cfg-options', 'train_cfg.max_epochs=1', '--no-validate']) == 0
+    assert (
+        tools.train([run.config, '--cfg-options', 'train_cfg.max_epochs=1', '--no-validate']) == 0
+    )
     return run.work_dir / 'epoch_1.pth'
 
 
 class Scenes:
-    """Two images of 64 x 64 with a box and a label map each, and a config of a detector or segmentor for them."""
+    """Two images of 64 x 64 with a box and a label map each, and a config of a detector or
+    segmentor for them.
+    """
 
     def __init__(self, folder: Path, text: str) -> None:
         self.folder, self.data, self.config = folder, folder / 'data', folder / 'config.py'
         self.annotations = self.data / 'instances.json'
-        for name, image in (('images', np.full((64, 64, 3), 90, np.uint8)), ('maps', np.ones((64, 64), np.uint8))):
+        for name, image in (
+            ('images', np.full((64, 64, 3), 90, np.uint8)),
+            ('maps', np.ones((64, 64), np.uint8)),
+        ):
             (self.data / name).mkdir(parents=True)
             for i in (1, 2):
                 cv2.imwrite(str(self.data / name / f'{i}.png'), image)
         self.annotate()
-        self.config.write_text(dedent(text).format(bases=REPOSITORY / 'configs' / '_base_', data=self.data,
-                                                   folder=folder, backbone=PYRAMID))
+        self.config.write_text(
+            dedent(text).format(
+                bases=REPOSITORY / 'configs' / '_base_',
+                data=self.data,
+                folder=folder,
+                backbone=PYRAMID,
+            )
+        )
 
     def annotate(self, categories: tuple = ('cat', 'dog'), images: int = 2, **changes) -> None:
         box = dict(id=1, image_id=1, category_id=1, bbox=[4, 4, 20, 20], area=400, iscrowd=0)
-        self.annotations.write_text(json.dumps(dict(
-            images=[dict(id=i + 1, file_name=f'{i + 1}.png', width=64, height=64) for i in range(images)],
-            categories=[dict(id=i + 1, name=name) for i, name in enumerate(categories)],
-            annotations=[{**box, **changes}, {**box, 'id': 2, 'image_id': 2, 'category_id': 2}][:images])))
+        self.annotations.write_text(
+            json.dumps(
+                dict(
+                    images=[
+                        dict(id=i + 1, file_name=f'{i + 1}.png', width=64, height=64)
+                        for i in range(images)
+                    ],
+                    categories=[dict(id=i + 1, name=name) for i, name in enumerate(categories)],
+                    annotations=[
+                        {**box, **changes},
+                        {**box, 'id': 2, 'image_id': 2, 'category_id': 2},
+                    ][:images],
+                )
+            )
+        )
 
 
 @pytest.fixture

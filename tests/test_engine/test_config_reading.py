@@ -1,4 +1,5 @@
 """Errors in config files name the file, also an inherited one, and the reason."""
+
 from argparse import ArgumentParser
 
 import pytest
@@ -25,27 +26,41 @@ def test_missing_config_error_lists_existing_ones(tmp_path):
 
 
 @pytest.mark.parametrize('word', ['flatten-swin-nano_digit', 'flatten-swin-nano_digit.py'])
-def test_name_without_folder_is_searched_in_package_and_working_directory(word, tmp_path, monkeypatch):
+def test_name_without_folder_is_searched_in_package_and_working_directory(
+    word, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'odd.py').write_text('a = 1\n')
     line = refused(word)
-    assert 'flatten-swin-nano_digits' in line and '`mmflatten models`' in line and 'odd.py' not in line
+    assert (
+        'flatten-swin-nano_digits' in line and '`mmflatten models`' in line and 'odd.py' not in line
+    )
     (tmp_path / 'my-flatten-swin-nano_digit.py').write_text('a = 1\n')
     assert 'my-flatten-swin-nano_digit.py, ' in refused(word)
     assert 'odd.py' in refused('od.py')
 
 
-@pytest.mark.parametrize('name, text, words', [
-    ('a.md', '# Title', ['a.md', 'py']),
-    ('a.json', '{"a": 1', ['a.json', 'line 1 column 8']),
-    ('a.yml', 'a: [1,\n', ['a.yml', 'ParserError']),
-    ('a.py', "a = 1\nmodel = dict(type='x'\nb = 2\n", ['a.py', 'line 2']),
-    ('a.py', 'a = 1\nb = unknown\n', ['a.py, line 2', 'unknown']),
-    ('a.py', "_base_ = ['gone.py']\n", ['a.py', 'gone.py']),
-    ('a.py', "_base_ = ['b.json']\n", ['b.json', 'line 1 column 2']),
-    ('a.py', "_base_ = 'child.py'\n", ['broken.py, line 1', 'unknown']),
-    ('a.py', 'import os\nfrom pathlib import Path\nimport torch\nwith open("x") as file:\n    pass\n', ['a.py']),
-])
+@pytest.mark.parametrize(
+    'name, text, words',
+    [
+        ('a.md', '# Title', ['a.md', 'py']),
+        ('a.json', '{"a": 1', ['a.json', 'line 1 column 8']),
+        ('a.yml', 'a: [1,\n', ['a.yml', 'ParserError']),
+        ('a.py', "a = 1\nmodel = dict(type='x'\nb = 2\n", ['a.py', 'line 2']),
+        ('a.py', 'a = 1\nb = unknown\n', ['a.py, line 2', 'unknown']),
+        ('a.py', "_base_ = ['gone.py']\n", ['a.py', 'gone.py']),
+        ('a.py', "_base_ = ['b.json']\n", ['b.json', 'line 1 column 2']),
+        ('a.py', "_base_ = 'child.py'\n", ['broken.py, line 1', 'unknown']),
+        (
+            'a.py',
+            (
+                'import os\nfrom pathlib import Path\nimport torch\nwith open("x") as file:\n   '
+                ' pass\n'
+            ),
+            ['a.py'],
+        ),
+    ],
+)
 def test_unreadable_config_error_names_file_and_reason(tmp_path, name, text, words):
     (tmp_path / 'b.json').write_text('[')
     (tmp_path / 'child.py').write_text("_base_ = 'broken.py'\n")
@@ -55,17 +70,28 @@ def test_unreadable_config_error_names_file_and_reason(tmp_path, name, text, wor
     assert str(tmp_path) in message and all(word in message for word in words), message
 
 
-@pytest.mark.parametrize('text, value', [
-    ("{'type':'BN','eps':1e-3}", {'type': 'BN', 'eps': 1e-3}), ('{}', {}),
-    ("[{'type': 'BN'}, 2]", [{'type': 'BN'}, 2]), ("{'a': {'b': (1, 2)}}", {'a': {'b': (1, 2)}}),
-    ('dict(type=1)', None),
-    ("{'type': BN}", None), ("{'type'", None)])
+@pytest.mark.parametrize(
+    'text, value',
+    [
+        ("{'type':'BN','eps':1e-3}", {'type': 'BN', 'eps': 1e-3}),
+        ('{}', {}),
+        ("[{'type': 'BN'}, 2]", [{'type': 'BN'}, 2]),
+        ("{'a': {'b': (1, 2)}}", {'a': {'b': (1, 2)}}),
+        ('dict(type=1)', None),
+        ("{'type': BN}", None),
+        ("{'type'", None),
+    ],
+)
 def test_dictionaries_in_options(text, value, capsys):
     parser = ArgumentParser()
     add_config_options(parser, 'a=1')
     words = ['--cfg-options', 'a.first=1', f'a.norm_cfg={text}', 'a.last=x']
     if value is not None:
-        assert parser.parse_args(words).cfg_options == {'a.first': 1, 'a.norm_cfg': value, 'a.last': 'x'}
+        assert parser.parse_args(words).cfg_options == {
+            'a.first': 1,
+            'a.norm_cfg': value,
+            'a.last': 'x',
+        }
         return
     with pytest.raises(SystemExit):
         parser.parse_args(words)

@@ -1,4 +1,5 @@
 """Frozen parameters: the optimizer leaves them out, and one line of the log sums them up."""
+
 import logging
 
 import pytest
@@ -9,31 +10,53 @@ from torch import nn
 from mmflatten.engine.optim import frozen_summary
 from mmflatten.engine.setup import build_runner, load_config
 
-BACKBONE = dict(type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)), attn_types='LS',
-                img_size=32, out_indices=(1,))
+BACKBONE = dict(
+    type='mmflatten.FLattenSwin',
+    arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)),
+    attn_types='LS',
+    img_size=32,
+    out_indices=(1,),
+)
 HEAD = dict(type='LinearClsHead', num_classes=2, in_channels=16)
 OURS, THEIRS = 'mmflatten.OptimWrapperConstructor', 'DefaultOptimWrapperConstructor'
-RULES = dict(norm_decay_mult=0., bias_decay_mult=0., custom_keys={'stages.1': dict(lr_mult=.1)})
+RULES = dict(norm_decay_mult=0.0, bias_decay_mult=0.0, custom_keys={'stages.1': dict(lr_mult=0.1)})
 
 
 @pytest.fixture
 def model() -> nn.Module:
     """A classifier with a frozen stage, and with a module that is frozen in part."""
     with DefaultScope.overwrite_default_scope('mmpretrain'):
-        built = MODELS.build(dict(type='ImageClassifier', backbone=BACKBONE, head=HEAD,
-                                  neck=dict(type='GlobalAveragePooling')))
+        built = MODELS.build(
+            dict(
+                type='ImageClassifier',
+                backbone=BACKBONE,
+                head=HEAD,
+                neck=dict(type='GlobalAveragePooling'),
+            )
+        )
     built.backbone.stages[0].requires_grad_(False)
     built.head.fc.bias.requires_grad_(False)
     return built
 
 
 def groups_of(model: nn.Module, constructor: str) -> dict[str, tuple]:
-    """Return learning rate and weight decay by the name of the parameter, in the order of the groups."""
-    wrapper = build_optim_wrapper(model, dict(
-        optimizer=dict(type='AdamW', lr=1e-3, weight_decay=.05), constructor=constructor, paramwise_cfg=RULES))
+    """Return learning rate and weight decay by the name of the parameter, in the order of the
+    groups.
+    """
+    wrapper = build_optim_wrapper(
+        model,
+        dict(
+            optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
+            constructor=constructor,
+            paramwise_cfg=RULES,
+        ),
+    )
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    return {names[id(parameter)]: (group['lr'], group['weight_decay'])
-            for group in wrapper.optimizer.param_groups for parameter in group['params']}
+    return {
+        names[id(parameter)]: (group['lr'], group['weight_decay'])
+        for group in wrapper.optimizer.param_groups
+        for parameter in group['params']
+    }
 
 
 def test_groups_are_those_of_mmengine_without_its_warnings(model, caplog):
@@ -60,8 +83,10 @@ def test_summary_counts_by_part(model):
 def test_training_logs_the_summary_and_no_warning(tiny, capsys):
     tiny.write_config(extra="model['backbone']['frozen_stages'] = 1")
     config = load_config(str(tiny.config), {'train_cfg.max_epochs': 1})
-    config.optim_wrapper.paramwise_cfg = dict(norm_decay_mult=0.)
+    config.optim_wrapper.paramwise_cfg = dict(norm_decay_mult=0.0)
     build_runner(config).train()
     printed = capsys.readouterr()
-    lines = [line for line in (printed.out + printed.err).splitlines() if 'Frozen: backbone' in line]
+    lines = [
+        line for line in (printed.out + printed.err).splitlines() if 'Frozen: backbone' in line
+    ]
     assert len(lines) == 1 and 'WARNING' not in printed.out + printed.err

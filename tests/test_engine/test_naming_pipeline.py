@@ -1,4 +1,5 @@
 """`NamingPipeline` names unreadable files and otherwise behaves like `Compose`."""
+
 import cv2
 import numpy as np
 import pytest
@@ -16,9 +17,15 @@ def sample(tmp_path):
 
 
 def pipeline(backend='cv2'):
-    return NamingPipeline([
-        LoadImageFromFile(), LoadAnnotations(with_bbox=False, with_label=False, with_seg=True,
-                                             imdecode_backend=backend), Resize(scale=(4, 4))])
+    return NamingPipeline(
+        [
+            LoadImageFromFile(),
+            LoadAnnotations(
+                with_bbox=False, with_label=False, with_seg=True, imdecode_backend=backend
+            ),
+            Resize(scale=(4, 4)),
+        ]
+    )
 
 
 @pytest.mark.parametrize('backend', ['cv2', 'pillow'])

@@ -1,4 +1,5 @@
 """Importing, training and testing change no attribute of any library."""
+
 import os
 import subprocess
 import sys
@@ -8,9 +9,9 @@ from textwrap import dedent
 import torch
 from mmengine.config import Config
 
-# A stock Runner trains first, as often as ours: it imports modules and fills caches (NumPy's type numbers, file
-# backends, the default scope), so that afterwards only changes by our Runner remain.
-LISTING = '''
+# A stock Runner trains first, as often as ours: it imports modules and fills caches (NumPy's type
+# numbers, file backends, the default scope), so that afterwards only changes by our Runner remain.
+LISTING = """
     import sys
     import types
     import mmcv, mmdet, mmengine, mmpretrain, mmseg, numpy, torch
@@ -81,7 +82,7 @@ LISTING = '''
         run(build_runner, f'ours{number}', path)
     assert len(before) > 100_000
     assert not changed(before, listed()), changed(before, listed())
-'''
+"""
 
 
 def test_import_training_and_test_patch_no_library(tiny, detection, trained):
@@ -92,11 +93,31 @@ def test_import_training_and_test_patch_no_library(tiny, detection, trained):
     tiny.write_config(extra="train_cfg['max_epochs'] = 1\nmodel['head']['in_channels'] = 64")
     stock.write_text(tiny.config.read_text())
     pretrained = f"dict(type='Pretrained', prefix='backbone', checkpoint='{foreign}')"
-    tiny.write_config(extra=f"train_cfg['max_epochs'] = 1\nload_from = '{foreign}'\n"
-                            f"model['backbone']['init_cfg'] = {pretrained}")
+    tiny.write_config(
+        extra=(
+            f"train_cfg['max_epochs'] = 1\nload_from = '{foreign}'\n"
+            f"model['backbone']['init_cfg'] = {pretrained}"
+        )
+    )
     resumed = tiny.folder / 'resumed.py'
-    resumed.write_text(tiny.config.read_text().replace(str(foreign), str(trained)) + '\nresume = True\n')
+    resumed.write_text(
+        tiny.config.read_text().replace(str(foreign), str(trained)) + '\nresume = True\n'
+    )
     finished = subprocess.run(
-        [sys.executable, '-W', 'ignore', '-c', dedent(LISTING), stock, detection.config, tiny.config, resumed],
-        env={**os.environ, 'PYTHONPATH': str(Path(__file__).parents[2])}, capture_output=True, text=True, timeout=300)
+        [
+            sys.executable,
+            '-W',
+            'ignore',
+            '-c',
+            dedent(LISTING),
+            stock,
+            detection.config,
+            tiny.config,
+            resumed,
+        ],
+        env={**os.environ, 'PYTHONPATH': str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert finished.returncode == 0, finished.stderr[-3000:]

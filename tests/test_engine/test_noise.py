@@ -1,8 +1,9 @@
 """No config makes a command print a warning that its user can do nothing about.
 
-A model of each kind trains for two steps on digit scenes and validates. Some are also tested with `--out`, and their
-attention is drawn.
+A model of each kind trains for two steps on digit scenes and validates. Some are also tested with
+`--out`, and their attention is drawn.
 """
+
 import contextlib
 import io
 import re
@@ -22,32 +23,47 @@ REPOSITORY = Path(__file__).parents[2]
 CONFIGS = REPOSITORY / 'configs'
 # A part of a line -> why it may appear.
 ALLOWED = {
-    'no object was detected, so there is no AP yet': 'a detector of two steps; the user sees how far it is',
+    'no object was detected, so there is no AP yet': (
+        'a detector of two steps; the user sees how far it is'
+    ),
     'PyTorch finds no GPU': 'the user can install a driver or another PyTorch',
     'Found no valid file in the folder': 'four scenes lack some digits; the user can add images',
-    'fcn_mask_head.py': 'mmdet 3.5 copies the mean of the masks of a cascade; no argument changes it',
+    'fcn_mask_head.py': (
+        'mmdet 3.5 copies the mean of the masks of a cascade; no argument changes it'
+    ),
 }
 # The same for lines of the log file that the terminal does not show.
 ALLOWED_IN_FILE = {
-    'The testing results of the whole dataset is empty': 'the first line above, in the words of mmdet',
+    'The testing results of the whole dataset is empty': (
+        'the first line above, in the words of mmdet'
+    ),
     '"FileClient" will be deprecated': "MMEngine's own hooks use it",
     '"HardDiskBackend" is the alias of "LocalBackend"': "MMEngine's own hooks use it",
 }
 WARNING = re.compile(r'\b(WARNING|ERROR)\b|\b\w*Warning\b')
 HIDDEN_BY_PYTHON = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
-SWIN = "type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1))"
-SMALL_SWIN = f"dict(_delete_=True, {SWIN}, attn_types='LLSS', img_size=160, softmax_window=5{{more}})"
+SWIN = (
+    "type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1,"
+    ' 1, 1))'
+)
+SMALL_SWIN = (
+    f"dict(_delete_=True, {SWIN}, attn_types='LLSS', img_size=160, softmax_window=5{{more}})"
+)
 FPN = 'in_channels=[8, 16, 32, 64], out_channels=16'
-ROI_HEAD = '''bbox_roi_extractor=dict(out_channels=16), mask_roi_extractor=dict(out_channels=16),
-              mask_head=dict(in_channels=16, conv_out_channels=16, num_convs=1, num_classes=10)'''
+ROI_HEAD = """bbox_roi_extractor=dict(out_channels=16), mask_roi_extractor=dict(out_channels=16),
+              mask_head=dict(in_channels=16, conv_out_channels=16, num_convs=1, num_classes=10)"""
 PROPOSALS = 'nms_pre=50, max_per_img=20'
-FEW_PROPOSALS = f'train_cfg=dict(rpn_proposal=dict({PROPOSALS})), test_cfg=dict(rpn=dict({PROPOSALS}))'
+FEW_PROPOSALS = (
+    f'train_cfg=dict(rpn_proposal=dict({PROPOSALS})), test_cfg=dict(rpn=dict({PROPOSALS}))'
+)
 RPN = 'rpn_head=dict(in_channels=16, feat_channels=16)'
 
 
 class Kind(NamedTuple):
-    """A kind of model: a digit config, or parts of `configs/_base_`, and the lines that make it small."""
+    """A kind of model: a digit config, or parts of `configs/_base_`, and the lines that make it
+    small.
+    """
 
     base: str | tuple[str, ...]
     lines: str = ''
@@ -55,28 +71,46 @@ class Kind(NamedTuple):
     more: tuple[str, ...] = ()  # further commands
 
 
-DETECTION = ('models/{}.py', 'datasets/digits_coco.py', 'schedules/digits_6e.py', 'default_runtime.py')
-BOXES = ('models/{}.py', 'datasets/digits_coco_det.py', 'schedules/digits_6e.py', 'default_runtime.py')
+DETECTION = (
+    'models/{}.py',
+    'datasets/digits_coco.py',
+    'schedules/digits_6e.py',
+    'default_runtime.py',
+)
+BOXES = (
+    'models/{}.py',
+    'datasets/digits_coco_det.py',
+    'schedules/digits_6e.py',
+    'default_runtime.py',
+)
 KINDS = {
     'classifier': Kind('flatten-swin-nano_digits', more=('test', 'attention')),
     'mask-rcnn': Kind('mask-rcnn_flatten-swin-nano_fpn_digits', more=('test', 'attention')),
-    'cascade': Kind(tuple(part.format('cascade-mask-rcnn_fpn') for part in DETECTION), f'''
+    'cascade': Kind(
+        tuple(part.format('cascade-mask-rcnn_fpn') for part in DETECTION),
+        f"""
 heads = [dict(head, in_channels=16, conv_out_channels=16, fc_out_channels=16, num_shared_convs=1, num_classes=10)
          for head in _base_.model.roi_head.bbox_head]
 model = dict(backbone={SMALL_SWIN.format(more='')}, neck=dict({FPN}), {RPN},
              roi_head=dict({ROI_HEAD}, bbox_head=heads), {FEW_PROPOSALS})
-'''),
+""",
+    ),
     'retinanet': Kind('retinanet_flatten-swin-nano_fpn_digits'),
     'atss': Kind('atss_flatten-swin-nano_fpn_digits', more=('test',)),
-    'reppoints-v2': Kind(tuple(part.format('reppoints-v2_bifpn') for part in BOXES), f'''
+    'reppoints-v2': Kind(
+        tuple(part.format('reppoints-v2_bifpn') for part in BOXES),
+        f"""
 norm_cfg = dict(type='GN', num_groups=4)
 model = dict(
     backbone={SMALL_SWIN.format(more=', out_indices=(1, 2, 3)')},
     neck=dict(in_channels=[16, 32, 64], out_channels=16, num_layers=1, norm_cfg=norm_cfg),
     bbox_head=dict(num_classes=10, in_channels=16, feat_channels=16, point_feat_channels=16, stacked_convs=1,
                    norm_cfg=norm_cfg))
-'''),
-    'frozen-vit': Kind(tuple(part.format('mask-rcnn_fpn') for part in DETECTION), f'''
+""",
+    ),
+    'frozen-vit': Kind(
+        tuple(part.format('mask-rcnn_fpn') for part in DETECTION),
+        f"""
 arch = dict(embed_dims=32, depth=2, num_heads=2, img_size=64, registers=4, rotary=100., layer_scale=1e-5,
             key_bias=False)
 model = dict(
@@ -87,14 +121,20 @@ model = dict(
     roi_head=dict({ROI_HEAD}, bbox_head=dict(in_channels=16, fc_out_channels=16, num_classes=10)),
     {FEW_PROPOSALS})
 optim_wrapper = dict(paramwise_cfg=dict(norm_decay_mult=0.))
-'''),
+""",
+    ),
     'upernet': Kind('upernet_flatten-swin-nano_digits', more=('test', 'attention')),
     'semantic-fpn': Kind('semantic-fpn_flatten-swin-nano_digits'),
-    'stereo': Kind('psmnet-tiny-fa_digits-stereo', '''
+    'stereo': Kind(
+        'psmnet-tiny-fa_digits-stereo',
+        """
 model = dict(max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2), attention=dict(basis_channels=4))
 val_evaluator = dict(max_disp=16)
 test_evaluator = val_evaluator
-''', data='stereo', more=('test', 'attention')),
+""",
+        data='stereo',
+        more=('test', 'attention'),
+    ),
 }
 CROPPED_PAIRS = [
     dict(type='mmflatten.LoadStereoPair'),
@@ -118,7 +158,11 @@ def data(scenes, stereo_pairs) -> dict[str, Path]:
 
 def write_config(kind: Kind, root: Path, folder: Path) -> Path:
     """Write the config of a kind for two steps on the data in `root`, and a validation."""
-    names = [f'digits/{kind.base}.py'] if isinstance(kind.base, str) else [f'_base_/{part}' for part in kind.base]
+    names = (
+        [f'digits/{kind.base}.py']
+        if isinstance(kind.base, str)
+        else [f'_base_/{part}' for part in kind.base]
+    )
     by_iterations = names[0].startswith(('digits/upernet', 'digits/semantic-fpn'))
     length = 'max_iters=2, val_interval=2' if by_iterations else 'max_epochs=1, val_interval=1'
     lines = [
@@ -128,7 +172,9 @@ def write_config(kind: Kind, root: Path, folder: Path) -> Path:
     ]
     loader = 'batch_size=2, num_workers=0, persistent_workers=False'
     dataset = f"data_root='{root}/'"
-    lines += [f'{part}_dataloader = dict({loader}, dataset=dict({dataset}))' for part in ('val', 'test')]
+    lines += [
+        f'{part}_dataloader = dict({loader}, dataset=dict({dataset}))' for part in ('val', 'test')
+    ]
     cropped = f', pipeline={CROPPED_PAIRS}' if kind.data == 'stereo' else ''
     lines.append(f'train_dataloader = dict({loader}, dataset=dict({dataset}{cropped}))')
     if any('coco' in name or 'fpn_digits' in name for name in names) and 'semantic' not in names[0]:
@@ -148,13 +194,26 @@ def commands(kind: Kind, config: Path, root: Path) -> Iterator[list[str]]:
     if 'attention' in kind.more:
         images = sorted(root.rglob('TEST/**/*.png' if kind.data == 'stereo' else 'images/**/*.*'))
         images = [image for image in images if image.parent.name == 'left'][:1] + [
-            image for image in images if image.parent.name == 'right'][:1] or images[:1]
-        yield ['attention', str(config), checkpoint, *map(str, images), '--layer', '0', '--queries', '4',
-               '--out', str(config.parent / 'attention')]
+            image for image in images if image.parent.name == 'right'
+        ][:1] or images[:1]
+        yield [
+            'attention',
+            str(config),
+            checkpoint,
+            *map(str, images),
+            '--layer',
+            '0',
+            '--queries',
+            '4',
+            '--out',
+            str(config.parent / 'attention'),
+        ]
 
 
 def noise_of(printed: str, folder: Path) -> list[str]:
-    """Return the lines of the output and of the log files that warn of something that is not allowed."""
+    """Return the lines of the output and of the log files that warn of something that is not
+    allowed.
+    """
     logged = ''.join(log.read_text(encoding='utf-8') for log in folder.rglob('*.log'))
     return [*_warnings(printed, ALLOWED), *_warnings(logged, ALLOWED | ALLOWED_IN_FILE)]
 
@@ -165,22 +224,36 @@ def _warnings(text: str, allowed: Iterable[str]) -> list[str]:
 
 
 def run_here(argv: Iterable[str]) -> str:
-    """Run a command in this process and return its output, with the warnings that Python shows by default."""
+    """Run a command in this process and return its output, with the warnings that Python shows by
+    default.
+    """
     printed = io.StringIO()
-    with (warnings.catch_warnings(record=True) as shown,
-          contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)):
+    with (
+        warnings.catch_warnings(record=True) as shown,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
         warnings.resetwarnings()
         for category in HIDDEN_BY_PYTHON:
             warnings.simplefilter('ignore', category)
         assert main(list(argv)) == 0, printed.getvalue()
     return printed.getvalue() + '\n'.join(
-        f'{warning.filename}:{warning.lineno}: {warning.category.__name__}: {warning.message}' for warning in shown)
+        f'{warning.filename}:{warning.lineno}: {warning.category.__name__}: {warning.message}'
+        for warning in shown
+    )
 
 
 def run_as_user(argv: Iterable[str]) -> str:
-    """Run a command in a process of its own, with the warnings of imports, and return its output."""
-    ended = subprocess.run([sys.executable, '-m', 'mmflatten', *argv], stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY)
+    """Run a command in a process of its own, with the warnings of imports, and return its
+    output.
+    """
+    ended = subprocess.run(
+        [sys.executable, '-m', 'mmflatten', *argv],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=REPOSITORY,
+    )
     assert ended.returncode == 0, ended.stdout
     return ended.stdout
 
@@ -197,5 +270,7 @@ def test_no_config_makes_noise(run, name, data, tmp_path):
 
 def test_noise_is_found(tmp_path):
     log = tmp_path / 'run.log'
-    log.write_text('2026/01/01 - mmengine - WARNING - a line\n2026/01/01 - mmengine - INFO - another\n')
+    log.write_text(
+        '2026/01/01 - mmengine - WARNING - a line\n2026/01/01 - mmengine - INFO - another\n'
+    )
     assert len(noise_of('UserWarning: a text\nno news\n', tmp_path)) == 2

@@ -1,4 +1,7 @@
-"""Losses stay on the device between two lines of the log: number of readings, values, and the stop at a NaN."""
+"""Losses stay on the device between two lines of the log: number of readings, values, and the stop
+at a NaN.
+"""
+
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,14 @@ from mmflatten.engine.hooks.training import NonFiniteError
 from mmflatten.engine.runner import Runner
 
 STEPS, INTERVAL = 22, 5
-READING = {Tensor.item, Tensor.tolist, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.numpy}
+READING = {
+    Tensor.item,
+    Tensor.tolist,
+    Tensor.__float__,
+    Tensor.__int__,
+    Tensor.__bool__,
+    Tensor.numpy,
+}
 
 
 class Numbers(torch.utils.data.Dataset):
@@ -35,12 +45,14 @@ class Line(BaseModel):
     def forward(self, inputs: list[Tensor], mode: str) -> dict:
         self.step += 1
         output = self.layer(torch.stack(inputs))
-        scale = float('nan') if self.step == self.bad else 1.
+        scale = float('nan') if self.step == self.bad else 1.0
         return dict(loss_a=output.square().mean() * scale, loss_b=output.double().abs().mean())
 
 
 class Readings(TorchFunctionMode):
-    """Counts the calls that wait for a number from the device; the others read indices and seeds."""
+    """Counts the calls that wait for a number from the device; the others read indices and
+    seeds.
+    """
 
     number = 0
 
@@ -53,18 +65,33 @@ class Scalars(TorchDispatchMode):
     number = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.number += function is torch.ops.aten._local_scalar_dense.default and args[0].is_floating_point()
+        self.number += (
+            function is torch.ops.aten._local_scalar_dense.default and args[0].is_floating_point()
+        )
         return function(*args, **(kwargs or {}))
 
 
 def training(folder: Path, bad: int | None = None, **hooks) -> Runner:
     return Runner(
-        Line(bad), str(folder), experiment_name=folder.name, train_dataloader=dict(
-            batch_size=4, num_workers=0, dataset=Numbers(), sampler=dict(type='InfiniteSampler', shuffle=True)),
-        train_cfg=dict(by_epoch=False, max_iters=STEPS, val_interval=100), randomness=dict(seed=0),
-        optim_wrapper=dict(optimizer=dict(type='SGD', lr=.1, foreach=False), clip_grad=dict(max_norm=.5)),
-        default_hooks=dict(logger=dict(interval=INTERVAL), checkpoint=dict(interval=100, save_last=False), **hooks),
-        log_processor=dict(by_epoch=False))
+        Line(bad),
+        str(folder),
+        experiment_name=folder.name,
+        train_dataloader=dict(
+            batch_size=4,
+            num_workers=0,
+            dataset=Numbers(),
+            sampler=dict(type='InfiniteSampler', shuffle=True),
+        ),
+        train_cfg=dict(by_epoch=False, max_iters=STEPS, val_interval=100),
+        randomness=dict(seed=0),
+        optim_wrapper=dict(
+            optimizer=dict(type='SGD', lr=0.1, foreach=False), clip_grad=dict(max_norm=0.5)
+        ),
+        default_hooks=dict(
+            logger=dict(interval=INTERVAL), checkpoint=dict(interval=100, save_last=False), **hooks
+        ),
+        log_processor=dict(by_epoch=False),
+    )
 
 
 def counted(runner: Runner) -> tuple[int, int]:
@@ -82,18 +109,42 @@ def test_losses_are_read_once_per_logging_interval_and_are_the_same(tmp_path):
     assert counted(after) == (-(-STEPS // INTERVAL), 0)
     # The log has the same numbers of every step.
     one, other = (runner.message_hub.log_scalars for runner in (before, after))
-    assert {'train/loss', 'train/loss_a', 'train/loss_b', 'train/grad_norm', 'train/lr'} <= one.keys() == other.keys()
+    assert (
+        {'train/loss', 'train/loss_a', 'train/loss_b', 'train/grad_norm', 'train/lr'}
+        <= one.keys()
+        == other.keys()
+    )
     for name in one:
         if 'time' not in name:
-            assert len(one[name].data[0]) == STEPS and (one[name].data[0] == other[name].data[0]).all(), name
-    lines = [next(Path(runner.log_dir).glob('vis_data/scalars.json')).read_text() for runner in (before, after)]
-    first, second = ([{key: value for key, value in Config.fromstring(f'x={line}', '.py').x.items()
-                       if 'time' not in key} for line in text.splitlines()] for text in lines)
+            assert (
+                len(one[name].data[0]) == STEPS and (one[name].data[0] == other[name].data[0]).all()
+            ), name
+    lines = [
+        next(Path(runner.log_dir).glob('vis_data/scalars.json')).read_text()
+        for runner in (before, after)
+    ]
+    first, second = (
+        [
+            {
+                key: value
+                for key, value in Config.fromstring(f'x={line}', '.py').x.items()
+                if 'time' not in key
+            }
+            for line in text.splitlines()
+        ]
+        for text in lines
+    )
     assert first == second and len(first) == STEPS // INTERVAL
 
 
-@pytest.mark.parametrize('hooks, stops_at', [({}, 15), (dict(runtime_info=dict(interval=1)), 12),
-                                             (dict(runtime_info=dict(type='RuntimeInfoHook')), 12)])
+@pytest.mark.parametrize(
+    'hooks, stops_at',
+    [
+        ({}, 15),
+        (dict(runtime_info=dict(interval=1)), 12),
+        (dict(runtime_info=dict(type='RuntimeInfoHook')), 12),
+    ],
+)
 def test_nan_stops_within_the_interval_and_its_step_is_named(tmp_path, hooks, stops_at):
     runner = training(tmp_path / 'run', bad=12, **hooks)
     with pytest.raises(NonFiniteError, match='at iteration 12 .*loss_a=nan'):

@@ -1,4 +1,5 @@
 """The computed schedule equals that of a real training in every iteration."""
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +13,9 @@ from mmflatten.engine.recipe.schedule import schedule_of
 from mmflatten.engine.recipe.training import Training
 from mmflatten.engine.setup import build_runner, load_config
 
-# Warm-up by iterations, a cosine by epochs turned into iterations, steps of the decay by epochs; groups by rate and by
-# decay; a momentum that falls.
-TRAINING = '''
+# Warm-up by iterations, a cosine by epochs turned into iterations, steps of the decay by epochs;
+# groups by rate and by decay; a momentum that falls.
+TRAINING = """
 train_cfg = dict(max_epochs=2)
 optim_wrapper = dict(
     _delete_=True, optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
@@ -29,7 +30,7 @@ auto_scale_lr = dict(base_batch_size=4, enable=True)
 val_cfg = None
 val_dataloader = None
 val_evaluator = None
-'''
+"""
 
 
 class Recorder(Hook):
@@ -39,8 +40,12 @@ class Recorder(Hook):
         self.settings = []
 
     def before_train_iter(self, runner, batch_idx, data_batch=None) -> None:
-        self.settings.append({(group['lr'], group['weight_decay'], group['betas'][0])
-                              for group in runner.optim_wrapper.optimizer.param_groups})
+        self.settings.append(
+            {
+                (group['lr'], group['weight_decay'], group['betas'][0])
+                for group in runner.optim_wrapper.optimizer.param_groups
+            }
+        )
 
 
 def test_schedule_equals_a_real_training(config_on):
@@ -54,9 +59,14 @@ def test_schedule_equals_a_real_training(config_on):
     assert len(recorder.settings) == len(schedule.iterations) > 10
     columns = [schedule.values[kind] for kind in ('lr', 'weight_decay', 'momentum')]
     for index, real in enumerate(recorder.settings):
-        assert {tuple(column[index, group] for column in columns) for group in range(len(schedule.groups))} == real
+        assert {
+            tuple(column[index, group] for column in columns)
+            for group in range(len(schedule.groups))
+        } == real
     assert len({tuple(row) for row in columns[0]}) > 10 and 2 < len(schedule.groups) < 20
-    assert sum(group.parameters for group in schedule.groups) == sum(map(torch.numel, runner.model.parameters()))
+    assert sum(group.parameters for group in schedule.groups) == sum(
+        map(torch.numel, runner.model.parameters())
+    )
 
 
 class Pair(BaseModel):
@@ -73,8 +83,12 @@ class Pair(BaseModel):
 def pair_training(**changes: object) -> Training:
     """Three epochs of three iterations; biases have half the rate."""
     optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.2), paramwise_cfg=dict(bias_lr_mult=0.5))
-    cfg = dict(model=dict(type=Pair), train_cfg=dict(max_epochs=3), optim_wrapper=optim_wrapper,
-               train_dataloader=dict(batch_size=2, dataset=dict(type='MadeUp')))
+    cfg = dict(
+        model=dict(type=Pair),
+        train_cfg=dict(max_epochs=3),
+        optim_wrapper=optim_wrapper,
+        train_dataloader=dict(batch_size=2, dataset=dict(type='MadeUp')),
+    )
     return Training(Config({**cfg, **changes}), gpus=1, images=6)
 
 
@@ -82,7 +96,9 @@ def test_schedule_has_a_group_for_equal_settings_and_leaves_the_optimizer_unchan
     training = pair_training(param_scheduler=dict(type='ExponentialLR', gamma=0.5))
     schedule = schedule_of(training, 4)
     assert [(group.tensors, group.parameters, group.example) for group in schedule.groups] == [
-        (2, 10, 'layers.0.weight'), (2, 4, 'layers.0.bias')]
+        (2, 10, 'layers.0.weight'),
+        (2, 4, 'layers.0.bias'),
+    ]
     assert schedule.iterations.tolist() == [1, 5, 9]  # the last is kept
     np.testing.assert_allclose(schedule.values['lr'], [[0.2, 0.1], [0.1, 0.05], [0.05, 0.025]])
     assert [group['lr'] for group in training.optimizer.param_groups] == [0.2, 0.1] * 2
@@ -101,10 +117,15 @@ def test_command_counts_images(scenes, config_on, capsys):
 
 
 def test_command_requires_the_size_of_missing_data(config_on, capsys):
-    arguments = [str(config_on('flatten-swin-nano_digits')), '--cfg-options',
-                 'train_dataloader.dataset.data_root=nowhere/']
+    arguments = [
+        str(config_on('flatten-swin-nano_digits')),
+        '--cfg-options',
+        'train_dataloader.dataset.data_root=nowhere/',
+    ]
     assert command.main(arguments) == 1
     assert 'nowhere' in (said := capsys.readouterr().err) and '--dataset-size' in said
     assert command.main([*arguments, '--dataset-size', '60', '--gpus', '3']) == 1  # with warnings
     assert '1 epochs of 10 iterations' in capsys.readouterr().out
-    assert command.main([*arguments, 'train_cfg=None']) == 1 and 'train_cfg' in capsys.readouterr().err
+    assert (
+        command.main([*arguments, 'train_cfg=None']) == 1 and 'train_cfg' in capsys.readouterr().err
+    )

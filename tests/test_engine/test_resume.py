@@ -1,4 +1,7 @@
-"""Killed and resumed training equals an uninterrupted one bit for bit (CPU, no loader processes)."""
+"""Killed and resumed training equals an uninterrupted one bit for bit (CPU, no loader
+processes).
+"""
+
 import multiprocessing
 import signal
 from textwrap import dedent
@@ -7,7 +10,7 @@ import pytest
 import torch
 
 # A hook that interrupts or kills its process at the iteration in an environment variable.
-KILLER = '''
+KILLER = """
     import os
     import signal
     from mmengine.hooks import Hook
@@ -24,18 +27,27 @@ KILLER = '''
             if runner.iter == int(os.environ.get('KILL_SAVING_AT', -1)):
                 # Between writing and renaming.
                 os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-'''
-USE_KILLER = '''
+"""
+USE_KILLER = """
     custom_imports = dict(imports=['killer'])
     custom_hooks = [dict(type='EMAHook', momentum=0.1), dict(type='Killer')]
-'''
+"""
 
 
-@pytest.mark.parametrize('by_epoch, last, environment', [
-    (False, 'iter_8.pth', dict(KILL_SAVING_AT='5')),
-    (True, 'epoch_2.pth', dict(INTERRUPT_AT='6', MMFLATTEN_COMMAND='bash dist_train.sh a\\ b.py 2 ')),
-])
-def test_resume_equals_uninterrupted_training(tiny, tools, monkeypatch, capsys, by_epoch, last, environment):
+@pytest.mark.parametrize(
+    'by_epoch, last, environment',
+    [
+        (False, 'iter_8.pth', dict(KILL_SAVING_AT='5')),
+        (
+            True,
+            'epoch_2.pth',
+            dict(INTERRUPT_AT='6', MMFLATTEN_COMMAND='bash dist_train.sh a\\ b.py 2 '),
+        ),
+    ],
+)
+def test_resume_equals_uninterrupted_training(
+    tiny, tools, monkeypatch, capsys, by_epoch, last, environment
+):
     (tiny.folder / 'killer.py').write_text(dedent(KILLER))
     tiny.write_config(by_epoch, USE_KILLER)
     monkeypatch.syspath_prepend(str(tiny.folder))
@@ -50,9 +62,11 @@ def test_resume_equals_uninterrupted_training(tiny, tools, monkeypatch, capsys, 
         if by_epoch:
             assert tools.train(argv) == 130
             line = capsys.readouterr().err.splitlines()[-1]
-            assert 'epoch_1.pth' in line and line.endswith(f'{environment["MMFLATTEN_COMMAND"]}--resume')
+            assert 'epoch_1.pth' in line and line.endswith(
+                f'{environment["MMFLATTEN_COMMAND"]}--resume'
+            )
         else:
-            process = multiprocessing.get_context('fork').Process(target=tools.train, args=(argv, ))
+            process = multiprocessing.get_context('fork').Process(target=tools.train, args=(argv,))
             process.start()
             process.join()
             assert process.exitcode == -signal.SIGKILL
@@ -63,15 +77,20 @@ def test_resume_equals_uninterrupted_training(tiny, tools, monkeypatch, capsys, 
     assert tools.train([tiny.config, '--resume', *length]) == 0
 
     assert not list(tiny.work_dir.glob('.*.part'))
-    one, other = (torch.load(folder / last, weights_only=False) for folder in (straight, tiny.work_dir))
+    one, other = (
+        torch.load(folder / last, weights_only=False) for folder in (straight, tiny.work_dir)
+    )
     assert one['param_schedulers'] == other['param_schedulers']
     assert one['optimizer']['param_groups'] == other['optimizer']['param_groups']
-    for state in (lambda found: found['state_dict'], lambda found: found['ema_state_dict'],
-                  lambda found: found['optimizer']['state']):
+    for state in (
+        lambda found: found['state_dict'],
+        lambda found: found['ema_state_dict'],
+        lambda found: found['optimizer']['state'],
+    ):
         torch.testing.assert_close(state(one), state(other), rtol=0, atol=0)
 
 
-RECORDER = '''
+RECORDER = """
     from mmengine.hooks import Hook
     from mmengine.registry import HOOKS
 
@@ -85,19 +104,24 @@ RECORDER = '''
             # Stop the loader processes; the garbage collector would wait 5 seconds for each.
             if hasattr(runner.train_loop, 'dataloader_iterator'):
                 runner.train_loop.dataloader_iterator._iterator = None
-'''
+"""
 
 
 def test_resume_continues_the_order_of_samples_with_loader_processes(tiny, tools, monkeypatch):
     (tiny.folder / 'order_recorder.py').write_text(dedent(RECORDER))
     monkeypatch.syspath_prepend(str(tiny.folder))
-    tiny.write_config(False, '''
+    tiny.write_config(
+        False,
+        """
         custom_imports = dict(imports=['order_recorder'])
         custom_hooks = [dict(type='OrderRecorder')]
         train_dataloader['num_workers'] = 2
         train_cfg['max_iters'] = 8
-    ''')
-    assert tools.train([tiny.config, '--no-validate', '--cfg-options', 'train_cfg.max_iters=4']) == 0
+    """,
+    )
+    assert (
+        tools.train([tiny.config, '--no-validate', '--cfg-options', 'train_cfg.max_iters=4']) == 0
+    )
     assert tools.train([tiny.config, '--no-validate', '--resume']) == 0
     seed = torch.load(tiny.work_dir / 'iter_8.pth', weights_only=False)['meta']['seed']
 

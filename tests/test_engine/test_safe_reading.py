@@ -1,4 +1,5 @@
 """A run reads checkpoints without running code from them."""
+
 import shutil
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -41,13 +42,21 @@ def test_testing_and_fine_tuning_run_no_code_from_a_checkpoint(tiny, tools, chec
     marked = tiny.folder / 'marked.pth'
     torch.save(dict(state_dict=checkpoint['state_dict'], config=Marking(tiny.folder)), marked)
     assert tools.test([tiny.config, marked]) == 0
-    init = [f'model.backbone.init_cfg.{option}' for option in (
-        'type=Pretrained', 'prefix=backbone.', f'checkpoint={marked}')]
-    assert tools.train([tiny.config, '--cfg-options', f'load_from={marked}', 'train_cfg.max_epochs=1', *init]) == 0
+    init = [
+        f'model.backbone.init_cfg.{option}'
+        for option in ('type=Pretrained', 'prefix=backbone.', f'checkpoint={marked}')
+    ]
+    assert (
+        tools.train(
+            [tiny.config, '--cfg-options', f'load_from={marked}', 'train_cfg.max_epochs=1', *init]
+        )
+        == 0
+    )
     assert not (tiny.folder / 'marker').exists()
     log = next(tiny.work_dir.glob('test/*/*.log')).read_text()
     assert f'{marked}: left out' in log and 'shutil.copyfile' in log
-    mmengine_checkpoint.load_from_local(str(marked), 'cpu')  # runs the code; if not, ours is not needed
+    # runs the code; if not, ours is not needed
+    mmengine_checkpoint.load_from_local(str(marked), 'cpu')
     assert (tiny.folder / 'marker').exists()
 
 
@@ -69,7 +78,10 @@ def test_label_map_of_a_data_set_is_not_given_to_ghostscript(tiny, monkeypatch):
 
 def test_address_is_read_in_the_same_way_and_downloaded_once(tiny, checkpoint, monkeypatch):
     monkeypatch.setenv('TORCH_HOME', str(tiny.folder / 'home'))
-    torch.save(dict(state_dict=checkpoint['state_dict'], config=Marking(tiny.folder)), tiny.folder / 'marked.pth')
+    torch.save(
+        dict(state_dict=checkpoint['state_dict'], config=Marking(tiny.folder)),
+        tiny.folder / 'marked.pth',
+    )
     asked = []
 
     class Handler(SimpleHTTPRequestHandler):
@@ -80,12 +92,18 @@ def test_address_is_read_in_the_same_way_and_downloaded_once(tiny, checkpoint, m
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(('127.0.0.1', 0), partial(Handler, directory=str(tiny.folder))) as server:
+    with ThreadingHTTPServer(
+        ('127.0.0.1', 0), partial(Handler, directory=str(tiny.folder))
+    ) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         for _ in range(2):
-            content = CheckpointLoader.load_checkpoint(f'http://127.0.0.1:{server.server_port}/marked.pth')
+            content = CheckpointLoader.load_checkpoint(
+                f'http://127.0.0.1:{server.server_port}/marked.pth'
+            )
         server.shutdown()
-    assert content['state_dict'].keys() == checkpoint['state_dict'].keys() and asked == ['/marked.pth']
+    assert content['state_dict'].keys() == checkpoint['state_dict'].keys() and asked == [
+        '/marked.pth'
+    ]
     assert not (tiny.folder / 'marker').exists()
     for address in ('torchvision://nothing', 's3://bucket/a.pth'):
         with pytest.raises(CheckpointError, match=f'{address}: .*Download'):
@@ -96,15 +114,20 @@ def test_log_in_a_checkpoint_registers_no_statistics(tmp_path):
     before = dict(HistoryBuffer._statistics_methods)
     try:
         HistoryBuffer._statistics_methods['mean'] = torch.Size
-        torch.save(HistoryBuffer([1., 2.5], [1, 2]), tmp_path / 'a.pth')
+        torch.save(HistoryBuffer([1.0, 2.5], [1, 2]), tmp_path / 'a.pth')
     finally:
         HistoryBuffer._statistics_methods.update(before)
     log = load_from_local(str(tmp_path / 'a.pth'))
-    assert type(log) is HistoryBuffer and [value.tolist() for value in log.data] == [[1, 2.5], [1, 2]]
+    assert type(log) is HistoryBuffer and [value.tolist() for value in log.data] == [
+        [1, 2.5],
+        [1, 2],
+    ]
     assert HistoryBuffer._statistics_methods == before
 
 
-def test_resuming_runs_no_code_from_a_checkpoint_and_names_missing_state(tiny, tools, fails, capsys, checkpoint):
+def test_resuming_runs_no_code_from_a_checkpoint_and_names_missing_state(
+    tiny, tools, fails, capsys, checkpoint
+):
     path = tiny.folder / 'marked.pth'
     torch.save({**checkpoint, 'optimizer': Marking(tiny.folder)}, path)
     line = fails('train', tiny.config, '--resume', path)
@@ -112,7 +135,9 @@ def test_resuming_runs_no_code_from_a_checkpoint_and_names_missing_state(tiny, t
     del checkpoint['optimizer']
     checkpoint['meta']['config'] = f'import os\nos.mkdir({str(tiny.folder / "marker")!r})\n'
     torch.save(checkpoint, path)
-    assert tools.train([tiny.config, '--resume', path, '--cfg-options', 'train_cfg.max_epochs=2']) == 0
+    assert (
+        tools.train([tiny.config, '--resume', path, '--cfg-options', 'train_cfg.max_epochs=2']) == 0
+    )
     assert (tiny.work_dir / 'epoch_2.pth').exists() and not (tiny.folder / 'marker').exists()
     assert f'{path} has no optimizer' in ''.join(capsys.readouterr())
 
@@ -121,9 +146,16 @@ def test_safetensors_can_be_tested_and_fine_tuned_but_not_resumed(tiny, tools, f
     path = tiny.folder / 'weights.safetensors'
     save_file(checkpoint['state_dict'], path)
     assert tools.test([tiny.config, path]) == 0
-    init = [f'model.backbone.init_cfg.{option}' for option in (
-        'type=Pretrained', 'prefix=backbone.', f'checkpoint={path}')]
-    assert tools.train([tiny.config, '--cfg-options', f'load_from={path}', 'train_cfg.max_epochs=1', *init]) == 0
+    init = [
+        f'model.backbone.init_cfg.{option}'
+        for option in ('type=Pretrained', 'prefix=backbone.', f'checkpoint={path}')
+    ]
+    assert (
+        tools.train(
+            [tiny.config, '--cfg-options', f'load_from={path}', 'train_cfg.max_epochs=1', *init]
+        )
+        == 0
+    )
     assert str(path) in fails('train', tiny.config, '--resume', path)
     path.write_bytes(path.read_bytes()[:-10])
     assert str(path) in fails('test', tiny.config, path)
@@ -132,10 +164,14 @@ def test_safetensors_can_be_tested_and_fine_tuned_but_not_resumed(tiny, tools, f
 @pytest.mark.parametrize('new_format', [True, False])
 def test_numpy_numbers_load_from_both_formats(tmp_path, new_format):
     path = tmp_path / 'a.pth'
-    content = dict(best=np.float32(3.5), count=np.int16(2), flags=np.array([True, False]), weight=torch.ones(2))
+    content = dict(
+        best=np.float32(3.5), count=np.int16(2), flags=np.array([True, False]), weight=torch.ones(2)
+    )
     torch.save(content, path, _use_new_zipfile_serialization=new_format)
     loaded = load_from_local(str(path))
-    assert loaded['best'] == 3.5 and loaded['count'] == 2 and loaded['flags'].tolist() == [True, False]
+    assert (
+        loaded['best'] == 3.5 and loaded['count'] == 2 and loaded['flags'].tolist() == [True, False]
+    )
     assert not holds_placeholder(loaded)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises((CheckpointError, ValueError), match='a.pth'):

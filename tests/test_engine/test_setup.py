@@ -1,4 +1,5 @@
 """Options of the commands applied to a config."""
+
 import pytest
 import torch
 from mmengine.config import Config
@@ -10,27 +11,40 @@ from mmflatten.engine.setup import load_config, set_amp
 def foreign(tmp_path):
     """A config without mmflatten."""
     path = tmp_path / 'foreign.py'
-    path.write_text("default_scope = 'mmengine'\n"
-                    "optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.1))\n")
+    path.write_text(
+        "default_scope = 'mmengine'\n"
+        "optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.1))\n"
+    )
     return path
 
 
-@pytest.mark.parametrize('given, own, subfolder, expected', [
-    (None, None, '', 'work_dirs/foreign'),
-    (None, None, 'test', 'work_dirs/foreign/test'),
-    (None, 'mine', 'test', 'mine/test'),
-    ('given', 'mine', 'test', 'given'),
-])
+@pytest.mark.parametrize(
+    'given, own, subfolder, expected',
+    [
+        (None, None, '', 'work_dirs/foreign'),
+        (None, None, 'test', 'work_dirs/foreign/test'),
+        (None, 'mine', 'test', 'mine/test'),
+        ('given', 'mine', 'test', 'given'),
+    ],
+)
 def test_work_dir(foreign, given, own, subfolder, expected):
     if own:
         foreign.write_text(f"work_dir = '{own}'\n")
     assert load_config(str(foreign), work_dir=given, subfolder=subfolder).work_dir == expected
 
 
-@pytest.mark.parametrize('own, option, dtype', [
-    (None, None, None), ('bfloat16', None, 'bfloat16'), ('bfloat16', 'float16', 'float16'),
-    (None, 'bfloat16', 'bfloat16')])
-def test_amp_type_is_that_of_the_option_or_else_of_the_config(foreign, monkeypatch, own, option, dtype):
+@pytest.mark.parametrize(
+    'own, option, dtype',
+    [
+        (None, None, None),
+        ('bfloat16', None, 'bfloat16'),
+        ('bfloat16', 'float16', 'float16'),
+        (None, 'bfloat16', 'bfloat16'),
+    ],
+)
+def test_amp_type_is_that_of_the_option_or_else_of_the_config(
+    foreign, monkeypatch, own, option, dtype
+):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     cfg = Config.fromfile(foreign)
     if own:
@@ -45,7 +59,10 @@ def test_amp_type_is_that_of_the_option_or_else_of_the_config(foreign, monkeypat
     set_amp(cfg, 'bfloat16')
     written = Config(cfg.to_dict())
     set_amp(cfg, None)  # the config that such a run writes can be read again
-    assert cfg.to_dict() == written.to_dict() and cfg.optim_wrapper.type == 'mmflatten.CPUAmpOptimWrapper'
+    assert (
+        cfg.to_dict() == written.to_dict()
+        and cfg.optim_wrapper.type == 'mmflatten.CPUAmpOptimWrapper'
+    )
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     set_amp(cfg, option)
     assert cfg.optim_wrapper.type == 'AmpOptimWrapper' and cfg.optim_wrapper.get('dtype') == option
@@ -63,7 +80,7 @@ def test_training_scales_the_learning_rate_and_warns_of_an_unusable_gpu(tiny, to
     saved = torch.load(tiny.work_dir / 'epoch_1.pth', weights_only=False)
     # 0.05 for a batch of 8; the batch is 4.
     assert saved['optimizer']['param_groups'][0]['initial_lr'] == pytest.approx(0.025)
-    log, = tiny.work_dir.glob('*/*.log')
+    (log,) = tiny.work_dir.glob('*/*.log')
     assert log.read_text().count('WARNING - the driver is too old') == 1
 
 

@@ -1,4 +1,7 @@
-"""Training and testing on stereo: losses, metrics, predictions, drawings, and messages for bad data."""
+"""Training and testing on stereo: losses, metrics, predictions, drawings, and messages for bad
+data.
+"""
+
 import json
 import pickle
 from pathlib import Path
@@ -12,7 +15,7 @@ import torch
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
-CONFIG = '''
+CONFIG = """
     _base_ = ['{digits}/psmnet-tiny-fa_digits-stereo.py']
     model = dict(max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2), attention=dict(basis_channels=4))
     train_dataloader = dict(num_workers={workers}, persistent_workers=False,
@@ -24,9 +27,13 @@ CONFIG = '''
     max_epochs = 2
     train_cfg = dict(max_epochs=max_epochs, val_interval=1)
     work_dir = '{folder}/run'
-'''
-PIPELINE = [dict(type='mmflatten.LoadStereoPair'), dict(type='mmflatten.LoadDisparity'),
-            dict(type='mmflatten.StereoRandomCrop', crop_size=(32, 48)), dict(type='mmflatten.PackStereoInputs')]
+"""
+PIPELINE = [
+    dict(type='mmflatten.LoadStereoPair'),
+    dict(type='mmflatten.LoadDisparity'),
+    dict(type='mmflatten.StereoRandomCrop', crop_size=(32, 48)),
+    dict(type='mmflatten.PackStereoInputs'),
+]
 
 
 @pytest.fixture
@@ -38,8 +45,11 @@ def stereo(tmp_path):
 
 def write_config(folder: Path, workers: int = 0) -> Path:
     config = folder / 'stereo.py'
-    config.write_text(dedent(CONFIG).format(digits=DIGITS, data=folder / 'data', folder=folder, workers=workers,
-                                            pipeline=PIPELINE))
+    config.write_text(
+        dedent(CONFIG).format(
+            digits=DIGITS, data=folder / 'data', folder=folder, workers=workers, pipeline=PIPELINE
+        )
+    )
     return config
 
 
@@ -57,21 +67,35 @@ def test_stereo_is_trained_tested_and_resumed(stereo, tools, capsys):
     out, folder = stereo.parent / 'out.pkl', stereo.parent / 'drawings'
     assert tools.test([stereo, work_dir / 'epoch_2.pth', '--out', out, '--show-dir', folder]) == 0
     metrics = json.loads(out.with_suffix('.json').read_text())['metrics']
-    assert {'stereo/epe', 'stereo/bad1', 'stereo/bad3', 'stereo/d1', 'stereo/epe_noc', 'stereo/epe_occ',
-            'stereo/epe_mean_disparity'} == set(metrics)
+    assert {
+        'stereo/epe',
+        'stereo/bad1',
+        'stereo/bad3',
+        'stereo/d1',
+        'stereo/epe_noc',
+        'stereo/epe_occ',
+        'stereo/epe_mean_disparity',
+    } == set(metrics)
     predictions = pickle.loads(out.read_bytes())
-    assert [Path(entry['left_path']).name for entry in predictions] == [f'{i:06d}.png' for i in range(3)]
+    assert [Path(entry['left_path']).name for entry in predictions] == [
+        f'{i:06d}.png' for i in range(3)
+    ]
     for entry in predictions:
         predicted = entry['pred_disparity']['data']
         assert predicted.shape == entry['gt_disparity']['data'].shape == (1, 32, 64)
         assert predicted.dtype == torch.float32 and 0 <= predicted.min() and predicted.max() < 16
-    assert [path.name for path in sorted(folder.iterdir())] == [f'{i:06d}_{i:06d}.png' for i in range(3)]
+    assert [path.name for path in sorted(folder.iterdir())] == [
+        f'{i:06d}_{i:06d}.png' for i in range(3)
+    ]
     assert all(cv2.imread(str(path)).std() > 20 for path in folder.iterdir())
 
     assert tools.train([stereo, '--resume', '--cfg-options', 'train_cfg.max_epochs=3']) == 0
     assert (work_dir / 'epoch_3.pth').is_file()
     captured = capsys.readouterr()
-    assert 'Traceback' not in captured.err and 'Failed to search registry' not in captured.out + captured.err
+    assert (
+        'Traceback' not in captured.err
+        and 'Failed to search registry' not in captured.out + captured.err
+    )
 
 
 def test_broken_stereo_pair_is_named(stereo, fails):
@@ -95,8 +119,12 @@ def test_invalid_stereo_options_are_named(stereo, fails):
     root = stereo.parent / 'digits_stereo'
     line = fails('train', stereo, '--cfg-options', f'train_dataloader.dataset.data_root={root}')
     assert str(root) in line and f'mmflatten data digits --stereo --out {root}' in line
-    line = fails('train', stereo, '--cfg-options', 'train_dataloader.dataset.pipeline.2.crop_size=(64,64)')
-    assert 'crop_size' in line and '(64, 64)' in line and 'frames_cleanpass/TRAIN/A/0000/left/' in line
+    line = fails(
+        'train', stereo, '--cfg-options', 'train_dataloader.dataset.pipeline.2.crop_size=(64,64)'
+    )
+    assert (
+        'crop_size' in line and '(64, 64)' in line and 'frames_cleanpass/TRAIN/A/0000/left/' in line
+    )
     checkpoint = stereo.parent / 'x.pth'
     torch.save(dict(state_dict={}), checkpoint)
     line = fails('test', stereo, checkpoint, '--tta')

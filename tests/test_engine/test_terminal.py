@@ -1,4 +1,5 @@
 """Text of unknown origin on the terminal: whoever prints it, it does not move the cursor."""
+
 import io
 import logging
 import os
@@ -13,10 +14,18 @@ from mmflatten.text import Escaped, figure_text
 STEERING = '\x1b[2J\x07\x08\x9b31m\r\u202e\u2066\x7f\ud800'
 
 
-@pytest.mark.parametrize('prints', [
-    lambda: print('name', STEERING), lambda: print_progress(STEERING), lambda: sys.stderr.writelines([STEERING]),
-    lambda: logging.StreamHandler().handle(logging.makeLogRecord(dict(msg=STEERING))),
-    lambda: int(STEERING), lambda: {}[STEERING], lambda: open(STEERING.replace('\ud800', ''))])
+@pytest.mark.parametrize(
+    'prints',
+    [
+        lambda: print('name', STEERING),
+        lambda: print_progress(STEERING),
+        lambda: sys.stderr.writelines([STEERING]),
+        lambda: logging.StreamHandler().handle(logging.makeLogRecord(dict(msg=STEERING))),
+        lambda: int(STEERING),
+        lambda: {}[STEERING],
+        lambda: open(STEERING.replace('\ud800', '')),
+    ],
+)
 def test_no_text_steers_the_terminal(capsys, prints):
     main = command_line(lambda argv: prints())
     main([])
@@ -24,29 +33,42 @@ def test_no_text_steers_the_terminal(capsys, prints):
     assert '2J' in printed and all(char.isprintable() or char in '\n\t' for char in printed)
 
 
-def test_options_that_are_wrong_and_messages_for_the_launcher_are_escaped(capsys, tmp_path, monkeypatch):
+def test_options_that_are_wrong_and_messages_for_the_launcher_are_escaped(
+    capsys, tmp_path, monkeypatch
+):
     from mmflatten.cli.main import main
+
     with pytest.raises(SystemExit):
         main(['report', 'x', '--wrong\x1b[2J'])
     assert main(['report', str(tmp_path / '\x1b[2J')]) == 1
     assert '\x1b' not in ''.join(capsys.readouterr())
     monkeypatch.setenv(ERROR_FOLDER_VARIABLE, str(tmp_path))
     command_line(lambda argv: open('\x1b[2J'))([])
-    note, = tmp_path.iterdir()
+    (note,) = tmp_path.iterdir()
     assert '2J' in note.read_text() and '\x1b' not in note.read_text()
 
 
 def test_warnings_are_escaped_and_loggers_of_openmmlab_have_no_colours():
-    code = ('import warnings\n'
-            'from mmflatten.console import command_line\n'
-            'def main(argv):\n'
-            '    warnings.warn("steering \\x1b[2J \\ud800")\n'
-            '    from mmengine.logging import MMLogger\n'
-            '    MMLogger.get_instance("a").warning("news")\n'
-            'command_line(main)([])')
-    ended = subprocess.run([sys.executable, '-c', code], capture_output=True, check=True,
-                           env={**os.environ, 'FORCE_COLOR': '1'})
-    assert b'WARNING - news' in ended.stdout and b'\\x1b' not in ended.stdout and b'\x1b' not in ended.stdout
+    code = (
+        'import warnings\n'
+        'from mmflatten.console import command_line\n'
+        'def main(argv):\n'
+        '    warnings.warn("steering \\x1b[2J \\ud800")\n'
+        '    from mmengine.logging import MMLogger\n'
+        '    MMLogger.get_instance("a").warning("news")\n'
+        'command_line(main)([])'
+    )
+    ended = subprocess.run(
+        [sys.executable, '-c', code],
+        capture_output=True,
+        check=True,
+        env={**os.environ, 'FORCE_COLOR': '1'},
+    )
+    assert (
+        b'WARNING - news' in ended.stdout
+        and b'\\x1b' not in ended.stdout
+        and b'\x1b' not in ended.stdout
+    )
     assert rb'steering \x1b[2J \ud800' in ended.stderr
 
 
@@ -69,13 +91,15 @@ def test_long_messages_are_cut_and_lines_of_results_are_not(capsys):
 
 
 def test_decoders_are_silent_and_a_command_still_prints(capfdbinary):
-    code = ('import os, sys\n'
-            'from mmflatten.console import command_line, quiet_decoders\n'
-            'def main(argv):\n'
-            '    with quiet_decoders():\n'
-            '        os.write(2, b"libpng error")\n'
-            '        print("seen\\x1b", file=sys.stderr)\n'
-            'command_line(main)([])')
+    code = (
+        'import os, sys\n'
+        'from mmflatten.console import command_line, quiet_decoders\n'
+        'def main(argv):\n'
+        '    with quiet_decoders():\n'
+        '        os.write(2, b"libpng error")\n'
+        '        print("seen\\x1b", file=sys.stderr)\n'
+        'command_line(main)([])'
+    )
     subprocess.run([sys.executable, '-c', code], check=True)
     assert capfdbinary.readouterr().err == b'seen\\x1b\n'
 

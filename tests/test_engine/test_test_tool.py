@@ -1,4 +1,5 @@
 """Testing on the three tasks: metrics, predictions, drawings, test-time augmentation."""
+
 import json
 import os
 import pickle
@@ -17,7 +18,7 @@ from mmflatten.engine.test import tta_pipeline
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_'
 SIZE = 96
-DETECTION = '''
+DETECTION = """
     _base_ = ['{bases}/models/mask-rcnn_fpn.py', '{bases}/datasets/digits_coco.py', '{bases}/default_runtime.py']
     default_scope = 'mmdet'
     model = dict(
@@ -35,7 +36,7 @@ DETECTION = '''
     tta_pipeline = None  # test the default pipeline instead of the data set's
     test_cfg = dict(type='TestLoop')
     work_dir = '{folder}/run'
-'''
+"""
 
 
 @pytest.fixture(scope='module')
@@ -46,7 +47,9 @@ def digits(tmp_path_factory):
 
 
 def metrics_and_predictions(out: Path) -> tuple[dict, list]:
-    return json.loads(out.with_suffix('.json').read_text())['metrics'], pickle.loads(out.read_bytes())
+    return json.loads(out.with_suffix('.json').read_text())['metrics'], pickle.loads(
+        out.read_bytes()
+    )
 
 
 def assert_drawn(folder: Path, names: list[str]):
@@ -74,7 +77,9 @@ def test_classifier(tiny, tools):
     assert tools.test([tiny.config, checkpoint, '--out', out]) == 0
     mirrored = metrics_and_predictions(out)[1]
     for mean, plain, mirror in zip(averaged, predictions, mirrored):
-        np.testing.assert_allclose(mean['pred_score'], (plain['pred_score'] + mirror['pred_score']) / 2, atol=1e-6)
+        np.testing.assert_allclose(
+            mean['pred_score'], (plain['pred_score'] + mirror['pred_score']) / 2, atol=1e-6
+        )
 
 
 def test_detector(tmp_path, tools, digits, fails):
@@ -82,7 +87,9 @@ def test_detector(tmp_path, tools, digits, fails):
     config.write_text(dedent(DETECTION).format(bases=BASES, data=digits, folder=tmp_path))
     with DefaultScope.overwrite_default_scope('mmdet'):
         torch.manual_seed(0)
-        torch.save(dict(state_dict=MODELS.build(Config.fromfile(config).model).state_dict()), checkpoint)
+        torch.save(
+            dict(state_dict=MODELS.build(Config.fromfile(config).model).state_dict()), checkpoint
+        )
     out, drawings = tmp_path / 'out.pkl', tmp_path / 'drawings'
     assert tools.test([config, checkpoint, '--out', out, '--show-dir', drawings]) == 0
     metrics, predictions = metrics_and_predictions(out)
@@ -93,7 +100,10 @@ def test_detector(tmp_path, tools, digits, fails):
         assert found['bboxes'].shape == (len(found['scores']), 4)
         assert [mask['size'] for mask in found['masks']] == [[SIZE, SIZE]] * len(found['scores'])
         assert len(entry['gt_instances']['masks']) == len(entry['gt_instances']['bboxes']) > 0
-    assert_drawn(drawings, [f'{i:06d}_{Path(entry["img_path"]).stem}.png' for i, entry in enumerate(predictions)])
+    assert_drawn(
+        drawings,
+        [f'{i:06d}_{Path(entry["img_path"]).stem}.png' for i, entry in enumerate(predictions)],
+    )
     assert 'Give tta_model' in fails('test', config, checkpoint, '--tta')
 
 
@@ -102,7 +112,12 @@ def test_segmentor(segmentation, tools):
     out, drawings = segmentation.folder / 'out.pkl', segmentation.folder / 'drawings'
     checkpoint = segmentation.folder / 'run' / 'iter_1.pth'
     for options in ([], ['--tta']):
-        assert tools.test([segmentation.config, checkpoint, '--out', out, '--show-dir', drawings, *options]) == 0
+        assert (
+            tools.test(
+                [segmentation.config, checkpoint, '--out', out, '--show-dir', drawings, *options]
+            )
+            == 0
+        )
         metrics, predictions = metrics_and_predictions(out)
         assert {'mIoU', 'mAcc', 'aAcc'} <= metrics.keys()
         for entry in predictions:
@@ -114,12 +129,18 @@ def test_segmentor(segmentation, tools):
 
 def test_unwritable_output_is_rejected_before_testing(tiny, fails, monkeypatch):
     monkeypatch.setattr(os, 'access', lambda path, mode: False)
-    assert f'{tiny.folder}/new' in fails('test', tiny.config, 'nothing.pth', '--out', tiny.folder / 'new' / 'out.pkl')
+    assert f'{tiny.folder}/new' in fails(
+        'test', tiny.config, 'nothing.pth', '--out', tiny.folder / 'new' / 'out.pkl'
+    )
 
 
 def test_default_tta_flips_before_reading_labels():
-    pipeline = [dict(type='LoadImageFromFile'), dict(type='Resize', scale=(200, 100), keep_ratio=True),
-                dict(type='LoadAnnotations'), dict(type='PackSegInputs', meta_keys=('img_path', ))]
+    pipeline = [
+        dict(type='LoadImageFromFile'),
+        dict(type='Resize', scale=(200, 100), keep_ratio=True),
+        dict(type='LoadAnnotations'),
+        dict(type='PackSegInputs', meta_keys=('img_path',)),
+    ]
     first, augmented = tta_pipeline(pipeline, multi_scale=True)
     scales, flips, labels, pack = augmented['transforms']
     assert first['type'] == 'LoadImageFromFile'

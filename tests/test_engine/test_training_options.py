@@ -1,4 +1,5 @@
 """`--deterministic` and `--compile` of `mmflatten train`."""
+
 import json
 import random
 import shutil
@@ -33,10 +34,23 @@ def restored(tools):
 def trained(run, name: str, *options: str, config=None) -> tuple[dict, list[float]]:
     """Train in a new folder; return the weights and the losses of all steps."""
     folder = run.folder / name
-    assert train([str(config or run.config), '--no-validate', '--work-dir', str(folder), *options, '--cfg-options',
-                  f'train_cfg.max_epochs={EPOCHS}', 'default_hooks.logger.interval=1',
-                  f'experiment_name={name}']) == 0
-    log, = folder.glob('*/vis_data/scalars.json')
+    assert (
+        train(
+            [
+                str(config or run.config),
+                '--no-validate',
+                '--work-dir',
+                str(folder),
+                *options,
+                '--cfg-options',
+                f'train_cfg.max_epochs={EPOCHS}',
+                'default_hooks.logger.interval=1',
+                f'experiment_name={name}',
+            ]
+        )
+        == 0
+    )
+    (log,) = folder.glob('*/vis_data/scalars.json')
     losses = [json.loads(line)['loss'] for line in log.read_text().splitlines()]
     return torch.load(folder / f'epoch_{EPOCHS}.pth', weights_only=False)['state_dict'], losses
 
@@ -47,7 +61,9 @@ def test_two_deterministic_trainings_with_one_seed_are_equal_bit_for_bit(tiny):
     again, losses_again = trained(tiny, 'again', '--deterministic', '--seed', '3')
     other, _ = trained(tiny, 'other', '--deterministic', '--seed', '4')
     assert len(losses) == 4 * EPOCHS and losses == losses_again
-    assert first.keys() == again.keys() and all(torch.equal(first[name], again[name]) for name in first)
+    assert first.keys() == again.keys() and all(
+        torch.equal(first[name], again[name]) for name in first
+    )
     assert not all(torch.equal(first[name], other[name]) for name in first)
 
 
@@ -64,9 +80,12 @@ def test_compiled_training_has_the_losses_and_weights_of_an_eager_one(tiny):
 def compiled_swin():
     """Function that returns a small FLatten-Swin, compiled and eager, and a list of graphs.
 
-    It has a kind of blocks with linear attention and one with windows, both twice if `depth` is 2, once with shift.
+    It has a kind of blocks with linear attention and one with windows, both twice if `depth` is 2,
+    once with shift.
     """
-    limits = {name: getattr(dynamo, name) for name in ('cache_size_limit', 'fail_on_cache_limit_hit')}
+    limits = {
+        name: getattr(dynamo, name) for name in ('cache_size_limit', 'fail_on_cache_limit_hit')
+    }
     torch.compiler.reset()
     graphs = []
 
@@ -77,7 +96,9 @@ def compiled_swin():
     def build(limit=3, depth=1):
         arch = dict(embed_dims=8, depths=(depth, depth), num_heads=(1, 1))
         model = nn.Module()
-        model.backbone = FLattenSwin(arch=arch, attn_types='LS', out_indices=(0, 1), drop_path_rate=.2).train()
+        model.backbone = FLattenSwin(
+            arch=arch, attn_types='LS', out_indices=(0, 1), drop_path_rate=0.2
+        ).train()
         eager = deepcopy(model.backbone)
         CompileHook(backend, limit).before_train(SimpleNamespace(model=model))
         return model.backbone, eager, graphs
@@ -89,13 +110,16 @@ def compiled_swin():
 
 
 def coco_sizes(number, seed=2):
-    """Padded sizes of multi-scale training on COCO: short side 480 to 800, long side up to 1333, upright or lying."""
+    """Padded sizes of multi-scale training on COCO: short side 480 to 800, long side up to 1333,
+    upright or lying.
+    """
     generator = random.Random(seed)
     for _ in range(number):
-        ratio = generator.choice([640 / 480, 640 / 427, 500 / 375, 640 / 640])  # the common shapes of COCO's images
+        # the common shapes of COCO's images
+        ratio = generator.choice([640 / 480, 640 / 427, 500 / 375, 640 / 640])
         short = min(generator.randrange(480, 801, 32), 1333 / ratio)
         sides = [ceil(side / 32) * 32 for side in (short, short * ratio)]
-        yield tuple(sides) if generator.random() < .7 else tuple(sides[::-1])
+        yield tuple(sides) if generator.random() < 0.7 else tuple(sides[::-1])
 
 
 def step(model, size):
@@ -107,7 +131,9 @@ def step(model, size):
 
 
 @pytest.mark.parametrize('number, depth', [(2, 1), pytest.param(40, 2, marks=pytest.mark.full)])
-def test_blocks_are_compiled_at_most_three_times_per_kind_for_the_sizes_of_coco(number, depth, compiled_swin):
+def test_blocks_are_compiled_at_most_three_times_per_kind_for_the_sizes_of_coco(
+    number, depth, compiled_swin
+):
     compiled, eager, graphs = compiled_swin(depth=depth)
     for size in coco_sizes(number):
         torch.testing.assert_close(step(compiled, size), step(eager, size), rtol=1e-4, atol=1e-5)
@@ -132,17 +158,23 @@ def test_compile_needs_a_compiler_on_a_cpu(tiny, fails, monkeypatch):
 def with_accumulation(run, hook: str):
     """Write a config with gradients over two steps, and a hook."""
     config = run.folder / 'accumulates.py'
-    config.write_text(f'_base_ = [{str(run.config)!r}]\noptim_wrapper = dict(accumulative_counts=2)\n'
-                      f'custom_hooks = [{hook}]\n')
+    config.write_text(
+        f'_base_ = [{str(run.config)!r}]\noptim_wrapper = dict(accumulative_counts=2)\n'
+        f'custom_hooks = [{hook}]\n'
+    )
     return config
 
 
 def test_backbone_compiled_for_graphs_has_the_losses_of_an_eager_one(tiny):
-    """Without capture, which needs a GPU; batches, drop path, accumulated gradients and the hook are the same."""
+    """Without capture, which needs a GPU; batches, drop path, accumulated gradients and the hook
+    are the same.
+    """
     config = with_accumulation(tiny, '')
     _, losses = trained(tiny, 'eager', '--seed', '3', config=config)
     counters.clear()
-    config = with_accumulation(tiny, "dict(type='mmflatten.CompileHook', graphs=True, backend='aot_eager')")
+    config = with_accumulation(
+        tiny, "dict(type='mmflatten.CompileHook', graphs=True, backend='aot_eager')"
+    )
     _, compiled_losses = trained(tiny, 'compiled', '--seed', '3', config=config)
     assert counters['stats']['unique_graphs'] == 1  # the backbone as a whole
     assert compiled_losses == pytest.approx(losses, rel=1e-4)
@@ -150,21 +182,31 @@ def test_backbone_compiled_for_graphs_has_the_losses_of_an_eager_one(tiny):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='CUDA graphs need a GPU')
 def test_cuda_graphs_train_as_eager_code(tiny, monkeypatch):
-    monkeypatch.setattr('torch._inductor.config.fallback_random', True)  # the random numbers of eager code
+    # the random numbers of eager code
+    monkeypatch.setattr('torch._inductor.config.fallback_random', True)
     config = with_accumulation(tiny, '')
     weights, losses = trained(tiny, 'eager', '--seed', '3', config=config)
-    captured, captured_losses = trained(tiny, 'graphs', '--seed', '3', '--compile', 'graphs', config=config)
+    captured, captured_losses = trained(
+        tiny, 'graphs', '--seed', '3', '--compile', 'graphs', config=config
+    )
     assert counters['inductor']['cudagraph_skips'] == 0
     assert captured_losses == pytest.approx(losses, rel=1e-3)
     torch.testing.assert_close(captured, weights, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize('change, gpu, words', [
-    (dict(), False, ['GPU']), (dict(default_scope='mmdet'), True, ['one size', 'mmdet']),
-    (dict(launcher='pytorch'), True, ['one process', 'pytorch'])])
+@pytest.mark.parametrize(
+    'change, gpu, words',
+    [
+        (dict(), False, ['GPU']),
+        (dict(default_scope='mmdet'), True, ['one size', 'mmdet']),
+        (dict(launcher='pytorch'), True, ['one process', 'pytorch']),
+    ],
+)
 def test_graphs_name_what_they_require(change, gpu, words, monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: gpu)
-    cfg = Config(dict(default_scope='mmpretrain', **change) if 'default_scope' not in change else change)
+    cfg = Config(
+        dict(default_scope='mmpretrain', **change) if 'default_scope' not in change else change
+    )
     with pytest.raises(ValueError, match='--compile graphs: ') as caught:
         setup.set_compile(cfg, 'graphs')
     assert all(word in str(caught.value) for word in words) and 'custom_hooks' not in cfg
@@ -177,8 +219,13 @@ def test_graphs_of_a_classifier_are_a_hook(monkeypatch):
     assert [hook.get('graphs') for hook in cfg.custom_hooks] == [None, True]
 
 
-@pytest.mark.parametrize('error', [RuntimeError('skipping cudagraphs due to cpu device'),
-                                   type('Unsupported', (Exception,), {})('graph break\nmore')])
+@pytest.mark.parametrize(
+    'error',
+    [
+        RuntimeError('skipping cudagraphs due to cpu device'),
+        type('Unsupported', (Exception,), {})('graph break\nmore'),
+    ],
+)
 def test_what_cannot_be_captured_says_why_in_one_line(error):
     class Stops:
         def train(self):

@@ -1,4 +1,5 @@
 """Stereo metrics on hand-computed examples."""
+
 import numpy as np
 import pytest
 import torch
@@ -11,10 +12,17 @@ from mmflatten.structures import StereoDataSample
 
 
 def sample(true, predicted, valid=None, occlusion=None, **meta) -> StereoDataSample:
-    true, predicted = (torch.as_tensor(values, dtype=torch.float32).reshape(1, 1, -1) for values in (true, predicted))
+    true, predicted = (
+        torch.as_tensor(values, dtype=torch.float32).reshape(1, 1, -1)
+        for values in (true, predicted)
+    )
     made = StereoDataSample(metainfo=meta)
-    made.gt_disparity = PixelData(data=true, valid=torch.ones_like(true, dtype=torch.bool) if valid is None else
-                                  torch.tensor(valid).reshape(true.shape))
+    made.gt_disparity = PixelData(
+        data=true,
+        valid=torch.ones_like(true, dtype=torch.bool)
+        if valid is None
+        else torch.tensor(valid).reshape(true.shape),
+    )
     if occlusion is not None:
         made.gt_disparity.set_field(torch.tensor(occlusion).reshape(true.shape), 'occlusion')
     made.pred_disparity = PixelData(data=predicted)
@@ -25,7 +33,10 @@ def evaluate(*samples, **options) -> dict:
     evaluator = Evaluator(StereoMetric(**options))
     for one in samples:
         evaluator.process([one])
-    return {key.removeprefix('stereo/'): value for key, value in evaluator.evaluate(len(samples)).items()}
+    return {
+        key.removeprefix('stereo/'): value
+        for key, value in evaluator.evaluate(len(samples)).items()
+    }
 
 
 def test_stereo_metric_of_four_pixels():
@@ -36,7 +47,12 @@ def test_stereo_metric_of_four_pixels():
 
 def test_stereo_metric_thresholds_are_exclusive():
     assert evaluate(sample([10, 10, 100], [11, 13, 105])) == dict(
-        epe=3, bad1=pytest.approx(200 / 3), bad3=pytest.approx(100 / 3), d1=0, epe_mean_disparity=pytest.approx(40))
+        epe=3,
+        bad1=pytest.approx(200 / 3),
+        bad3=pytest.approx(100 / 3),
+        d1=0,
+        epe_mean_disparity=pytest.approx(40),
+    )
 
 
 def test_stereo_metric_d1_is_relative_to_true_disparity():
@@ -45,7 +61,9 @@ def test_stereo_metric_d1_is_relative_to_true_disparity():
 
 def test_stereo_metric_counts_nan_as_wrong():
     figures = evaluate(sample([10, 10, 10, 10], [10, np.nan, np.nan, 10]))
-    assert (figures['bad1'], figures['bad3'], figures['d1']) == (50, 50, 50) and np.isnan(figures['epe'])
+    assert (figures['bad1'], figures['bad3'], figures['d1']) == (50, 50, 50) and np.isnan(
+        figures['epe']
+    )
 
 
 def test_stereo_metric_averages_over_pixels():

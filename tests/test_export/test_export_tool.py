@@ -1,4 +1,7 @@
-"""`mmflatten export` of the digit models: predictions equal those of PyTorch, and errors name the option."""
+"""`mmflatten export` of the digit models: predictions equal those of PyTorch, and errors name the
+option.
+"""
+
 import importlib.util
 from pathlib import Path
 
@@ -19,18 +22,25 @@ spec.loader.exec_module(tool)
 
 
 # One block instead of five, because the families are tested elsewhere.
-BACKBONE = "backbone=dict(arch=dict(embed_dims=32, depths=(1,), num_heads=(2,)), attn_types='L', out_indices=(0,))"
+BACKBONE = (
+    "backbone=dict(arch=dict(embed_dims=32, depths=(1,), num_heads=(2,)), attn_types='L',"
+    ' out_indices=(0,))'
+)
 CHANGES = {
     'flatten-swin-nano_digits': f'{BACKBONE}, head=dict(in_channels=32)',
     'psmnet-tiny_digits-stereo': '',
-    **dict.fromkeys(('mask-rcnn_flatten-swin-nano_fpn_digits', 'semantic-fpn_flatten-swin-nano_digits'),
-                    f'{BACKBONE}, neck=dict(in_channels=[32])'),
+    **dict.fromkeys(
+        ('mask-rcnn_flatten-swin-nano_fpn_digits', 'semantic-fpn_flatten-swin-nano_digits'),
+        f'{BACKBONE}, neck=dict(in_channels=[32])',
+    ),
 }
 
 
 @pytest.fixture(scope='module')
 def saved(tmp_path_factory):
-    """Function that builds the model of a digit config with `CHANGES` and its checkpoint, once for each config."""
+    """Function that builds the model of a digit config with `CHANGES` and its checkpoint, once for
+    each config.
+    """
     folder, models = tmp_path_factory.mktemp('checkpoints'), {}
 
     def save(name):
@@ -39,8 +49,13 @@ def saved(tmp_path_factory):
             config.write_text(f"_base_ = ['{DIGITS / name}.py']\nmodel = dict({CHANGES[name]})\n")
             torch.manual_seed(0)
             model = build_model(load_config(str(config), work_dir=str(folder))).eval()
-            torch.save(dict(state_dict=model.state_dict(), meta=dict(dataset_meta=dict(classes=list('0123456789')))),
-                       file)
+            torch.save(
+                dict(
+                    state_dict=model.state_dict(),
+                    meta=dict(dataset_meta=dict(classes=list('0123456789'))),
+                ),
+                file,
+            )
             models[name] = model, str(config), str(file)
         return models[name]
 
@@ -56,9 +71,12 @@ def export(saved, name, *options):
 def openvino_file(file):
     """Function like `OnnxFile` that runs a file in OpenVINO."""
     import openvino
+
     names = OnnxFile(file).metadata['outputs']
     model = openvino.Core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
-    return lambda *images: dict(zip(names, map(np.array, model(list(images)).values()), strict=True))
+    return lambda *images: dict(
+        zip(names, map(np.array, model(list(images)).values()), strict=True)
+    )
 
 
 def photo(*size):
@@ -66,46 +84,76 @@ def photo(*size):
 
 
 def test_classifier_probabilities_at_an_open_size(saved, tmp_path, capsys):
-    model = export(saved, 'flatten-swin-nano_digits', '--dynamic', '--out', tmp_path / 'digits.onnx')
+    model = export(
+        saved, 'flatten-swin-nano_digits', '--dynamic', '--out', tmp_path / 'digits.onnx'
+    )
     assert 'sides from 5 to' in capsys.readouterr().out
     engine, image = OnnxFile(tmp_path / 'digits.onnx'), photo(75, 90)
-    assert engine.metadata['classes'] == list('0123456789') and engine.metadata['task'] == 'classification'
+    assert (
+        engine.metadata['classes'] == list('0123456789')
+        and engine.metadata['task'] == 'classification'
+    )
     assert engine.metadata['mean'] == pytest.approx([123.675, 116.28, 103.53])
-    data = model.data_preprocessor(dict(inputs=torch.from_numpy(image).flip(1)))  # mmpretrain takes BGR
+    # mmpretrain takes BGR
+    data = model.data_preprocessor(dict(inputs=torch.from_numpy(image).flip(1)))
     with torch.no_grad():
         expected = model(data['inputs'], mode='tensor').softmax(-1).numpy()
     np.testing.assert_allclose(engine(image)['probabilities'], expected, atol=1e-5)
 
 
 def test_segmentor_logits_have_the_size_of_the_image(saved, tmp_path):
-    model = export(saved, 'semantic-fpn_flatten-swin-nano_digits', '--size', 70, 91, '--out',
-                   tmp_path / 'map.onnx')
+    model = export(
+        saved,
+        'semantic-fpn_flatten-swin-nano_digits',
+        '--size',
+        70,
+        91,
+        '--out',
+        tmp_path / 'map.onnx',
+    )
     image = photo(70, 91)
     logits = openvino_file(tmp_path / 'map.onnx')(image)['logits']
     preprocessor = model.data_preprocessor
     with torch.no_grad():
         inputs = (torch.from_numpy(image) - preprocessor.mean) / preprocessor.std
-        expected = model.encode_decode(inputs, [dict(img_shape=(70, 91), ori_shape=(70, 91))]).numpy()
+        expected = model.encode_decode(
+            inputs, [dict(img_shape=(70, 91), ori_shape=(70, 91))]
+        ).numpy()
     np.testing.assert_allclose(logits, expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_stereo_disparities_of_a_padded_image(saved, tmp_path):
-    model = export(saved, 'psmnet-tiny_digits-stereo', '--size', 90, 180, '--out',
-                   tmp_path / 'stereo.onnx')
+    model = export(
+        saved, 'psmnet-tiny_digits-stereo', '--size', 90, 180, '--out', tmp_path / 'stereo.onnx'
+    )
     left, right = photo(90, 180), photo(90, 180)[:, :, ::-1].copy()
-    sides = {name: [torch.from_numpy(image[0]).flip(0)] for name, image in (('left', left), ('right', right))}
+    sides = {
+        name: [torch.from_numpy(image[0]).flip(0)]
+        for name, image in (('left', left), ('right', right))
+    }
     with torch.no_grad():
         expected = model.predict(**model.data_preprocessor(dict(inputs=sides, data_samples=None)))
     disparity = OnnxFile(tmp_path / 'stereo.onnx')(left, right)['disparity']
     assert disparity.shape == (1, 90, 180)
     # The prediction without samples keeps the padding above and to the right.
     # An untrained PSMNet has large scores, so that float32 is as inexact in PyTorch.
-    np.testing.assert_allclose(disparity[0], expected[0].pred_disparity.data[0, -90:, :180], atol=.05)
+    np.testing.assert_allclose(
+        disparity[0], expected[0].pred_disparity.data[0, -90:, :180], atol=0.05
+    )
 
 
 @pytest.mark.full
 def test_stereo_disparities_at_open_sizes(saved, tmp_path, capsys):
-    export(saved, 'psmnet-tiny_digits-stereo', '--size', 96, 128, '--dynamic', '--out', tmp_path / 'stereo.onnx')
+    export(
+        saved,
+        'psmnet-tiny_digits-stereo',
+        '--size',
+        96,
+        128,
+        '--dynamic',
+        '--out',
+        tmp_path / 'stereo.onnx',
+    )
     assert 'sides from 49 to' in capsys.readouterr().out
     engine = OnnxFile(tmp_path / 'stereo.onnx')
     assert engine(photo(75, 91), photo(75, 91))['disparity'].shape == (1, 75, 91)
@@ -115,7 +163,9 @@ def test_features_of_a_two_stage_detector(saved, tmp_path):
     name, file = 'mask-rcnn_flatten-swin-nano_fpn_digits', tmp_path / 'maps.onnx'
     export(saved, name, '--features', '--size', 64, '--out', file)
     maps = OnnxFile(file)(photo(64, 64))
-    assert [x.shape[-1] for x in maps.values()] == sorted((x.shape[-1] for x in maps.values()), reverse=True)
+    assert [x.shape[-1] for x in maps.values()] == sorted(
+        (x.shape[-1] for x in maps.values()), reverse=True
+    )
 
 
 BAD = {
@@ -149,7 +199,7 @@ def test_file_that_disagrees_replaces_nothing(saved, tmp_path, monkeypatch, caps
 @pytest.mark.parametrize('place', [0, 1])
 def test_nan_in_any_output_does_not_agree(place):
     class Two(torch.nn.Module):
-        inputs, outputs, scales = ('image',), ('0', '1'), [1., 1.]
+        inputs, outputs, scales = ('image',), ('0', '1'), [1.0, 1.0]
 
         def forward(self, image):
             return tuple(scale * image.mean()[None] for scale in self.scales)
@@ -170,8 +220,11 @@ def test_nan_in_any_output_does_not_agree(place):
 def test_missing_package_is_named_with_its_pip_command(saved, monkeypatch, capsys):
     _, config, checkpoint = saved('flatten-swin-nano_digits')
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, 'find_spec', lambda name, *rest: None if name == 'onnxscript' else
-                        find(name, *rest))
+    monkeypatch.setattr(
+        importlib.util,
+        'find_spec',
+        lambda name, *rest: None if name == 'onnxscript' else find(name, *rest),
+    )
     assert tool.main([config, checkpoint]) == 1
     assert 'pip install onnx onnxscript' in capsys.readouterr().err
 

@@ -1,4 +1,5 @@
 """A hub on the loopback, and published models of the four tasks with random weights."""
+
 import contextlib
 import hashlib
 import json
@@ -23,33 +24,48 @@ COMMIT = 'c' * 40
 TINY = 'arch=dict(embed_dims=16, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1))'
 CHANGES = {
     'flatten-swin-nano_digits': f'model = dict(backbone=dict({TINY}), head=dict(in_channels=128))',
-    'retinanet_flatten-swin-nano_fpn_digits': f'model = dict(backbone=dict({TINY}), '
-                                              'neck=dict(in_channels=[32, 64, 128]))',
-    'semantic-fpn_flatten-swin-nano_digits': f'model = dict(backbone=dict({TINY}), '
-                                             'neck=dict(in_channels=[16, 32, 64, 128]))',
-    'psmnet-tiny_digits-stereo': 'model = dict(max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2))'}
+    'retinanet_flatten-swin-nano_fpn_digits': (
+        f'model = dict(backbone=dict({TINY}), neck=dict(in_channels=[32, 64, 128]))'
+    ),
+    'semantic-fpn_flatten-swin-nano_digits': (
+        f'model = dict(backbone=dict({TINY}), neck=dict(in_channels=[16, 32, 64, 128]))'
+    ),
+    'psmnet-tiny_digits-stereo': (
+        'model = dict(max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2))'
+    ),
+}
 
 
 @pytest.fixture(scope='session')
 def published(tmp_path_factory, scenes) -> Callable[[str], SimpleNamespace]:
-    """Publish a digit config with random weights; the result has `config`, `checkpoint` and `folder`."""
+    """Publish a digit config with random weights; the result has `config`, `checkpoint` and
+    `folder`.
+    """
 
     @cache
     def make(name: str) -> SimpleNamespace:
         folder = tmp_path_factory.mktemp('run')
         config, checkpoint = folder / f'{name}.py', folder / 'epoch_1.pth'
-        data = '' if 'stereo' in name else f"test_dataloader = dict(dataset=dict(data_root='{scenes}/'))\n"
+        data = (
+            ''
+            if 'stereo' in name
+            else f"test_dataloader = dict(dataset=dict(data_root='{scenes}/'))\n"
+        )
         config.write_text(f"_base_ = ['{CONFIGS / name}.py']\n{data}{CHANGES[name]}\n")
         torch.manual_seed(0)
         model = build_model(load_config(str(config)))
         for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, std=.1)
-        torch.save(dict(state_dict=model.state_dict(), meta=dict(seed=3, epoch=1, iter=2)), checkpoint)
+            torch.nn.init.normal_(parameter, std=0.1)
+        torch.save(
+            dict(state_dict=model.state_dict(), meta=dict(seed=3, epoch=1, iter=2)), checkpoint
+        )
         results = dict(checkpoint=str(checkpoint), folder='', metrics={'accuracy/top1': 12.5})
         (folder / 'results.json').write_text(json.dumps(results))
         out = tmp_path_factory.mktemp('published') / 'model'
         notes = publish(checkpoint, out)
-        return SimpleNamespace(config=str(config), checkpoint=str(checkpoint), folder=out, notes=notes)
+        return SimpleNamespace(
+            config=str(config), checkpoint=str(checkpoint), folder=out, notes=notes
+        )
 
     return make
 
@@ -65,8 +81,14 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
-    def _answer(self, content: bytes, status: int = 200, head: bool = False, sent: int | None = None,
-                **headers: str) -> None:
+    def _answer(
+        self,
+        content: bytes,
+        status: int = 200,
+        head: bool = False,
+        sent: int | None = None,
+        **headers: str,
+    ) -> None:
         self.send_response(status)
         for key, value in {'Content-Length': str(len(content)), **headers}.items():
             self.send_header(key.replace('_', '-'), value)
@@ -82,12 +104,22 @@ class _Handler(BaseHTTPRequestHandler):
         user, model, *rest = path.removeprefix('/api/models').strip('/').split('/')
         files = hub.repositories.get(f'{user}/{model}')
         if files is None:
-            return self._answer(b'{"error": "Repository not found"}', 404, head, X_Error_Code='RepoNotFound')
+            return self._answer(
+                b'{"error": "Repository not found"}', 404, head, X_Error_Code='RepoNotFound'
+            )
         time.sleep(hub.silence)
         if path.startswith('/api/models'):
-            info = dict(id=f'{user}/{model}', modelId=f'{user}/{model}', sha=hub.commit, private=False, tags=[],
-                        siblings=[dict(rfilename=name) for name in files])
-            return self._answer(json.dumps(info).encode(), head=head, Content_Type='application/json')
+            info = dict(
+                id=f'{user}/{model}',
+                modelId=f'{user}/{model}',
+                sha=hub.commit,
+                private=False,
+                tags=[],
+                siblings=[dict(rfilename=name) for name in files],
+            )
+            return self._answer(
+                json.dumps(info).encode(), head=head, Content_Type='application/json'
+            )
         content = files.get('/'.join(rest[2:]))  # resolve/REVISION/NAME
         if content is None:
             return self._answer(b'', 404, head, X_Error_Code='EntryNotFound')
@@ -95,8 +127,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(b'', 302, head, Location=f'{hub.location}{path}')
         if rest[-1] == hub.endless:
             return self._send_without_end()
-        headers = dict(X_Repo_Commit=hub.commit, ETag=hub.etag or f'"{hashlib.sha256(content).hexdigest()}"',
-                       Accept_Ranges='bytes')
+        headers = dict(
+            X_Repo_Commit=hub.commit,
+            ETag=hub.etag or f'"{hashlib.sha256(content).hexdigest()}"',
+            Accept_Ranges='bytes',
+        )
         start = int(self.headers.get('Range', 'bytes=0-').removeprefix('bytes=').split('-')[0])
         cut = hub.cut if not head and rest[-1].endswith('.safetensors') else None
         if cut is not None:
@@ -113,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):  # the client has gone
             for _ in range(200):
                 self.server.hub.sent += self.wfile.write(bytes(self.server.hub.piece))
-                time.sleep(.02 * (self.server.hub.piece == 1))
+                time.sleep(0.02 * (self.server.hub.piece == 1))
 
     def do_HEAD(self) -> None:
         self.do_GET(head=True)
@@ -121,21 +156,40 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path) -> Iterator[SimpleNamespace]:
-    """A hub, as `HF_ENDPOINT`: `repositories` by name, `requests`, and `cuts` downloads that end after `cut` bytes.
+    """A hub, as `HF_ENDPOINT`: `repositories` by name, `requests`, and `cuts` downloads that end
+    after `cut` bytes.
 
-    A hostile one names another `commit`, `etag` or `location`, is silent, or sends the file `endless` in `piece`s.
+    A hostile one names another `commit`, `etag` or `location`, is silent, or sends the file
+    `endless` in `piece`s.
     """
     server = ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
     server.hub = SimpleNamespace(
-        url=f'http://127.0.0.1:{server.server_port}', repositories={}, requests=[], cut=None, cuts=0, commit=COMMIT,
-        etag=None, location='', endless='', sent=0, piece=2**20, silence=0)
+        url=f'http://127.0.0.1:{server.server_port}',
+        repositories={},
+        requests=[],
+        cut=None,
+        cuts=0,
+        commit=COMMIT,
+        etag=None,
+        location='',
+        endless='',
+        sent=0,
+        piece=2**20,
+        silence=0,
+    )
     for name, value in dict(
-            ENDPOINT=server.hub.url, HF_HUB_CACHE=str(tmp_path / 'cache'), HF_HUB_DISABLE_XET=True,
-            HUGGINGFACE_CO_URL_TEMPLATE=server.hub.url + '/{repo_id}/resolve/{revision}/{filename}').items():
-        monkeypatch.setattr(f'huggingface_hub.constants.{name}', value)  # they are read once, at import
-    monkeypatch.setattr('huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE', str(tmp_path / 'cache' / 'assets'))
+        ENDPOINT=server.hub.url,
+        HF_HUB_CACHE=str(tmp_path / 'cache'),
+        HF_HUB_DISABLE_XET=True,
+        HUGGINGFACE_CO_URL_TEMPLATE=server.hub.url + '/{repo_id}/resolve/{revision}/{filename}',
+    ).items():
+        # they are read once, at import
+        monkeypatch.setattr(f'huggingface_hub.constants.{name}', value)
+    monkeypatch.setattr(
+        'huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE', str(tmp_path / 'cache' / 'assets')
+    )
     monkeypatch.setenv('HF_TOKEN', 'hf_test')
-    thread = threading.Thread(target=server.serve_forever, args=(.05,), daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     yield server.hub
     server.shutdown()

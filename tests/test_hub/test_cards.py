@@ -1,4 +1,5 @@
 """The card of a published model: text from data is shown as text, whatever it holds."""
+
 import json
 import re
 import shlex
@@ -11,10 +12,35 @@ from mmflatten.hub.card import write_card
 from mmflatten.hub.folder import shipped
 from mmflatten.untrusted.published import FACTS
 
-TEXTS = ['[a](http://evil.example)', '![a](http://evil.example/a.png)', '<script>alert(1)</script>', '`a` <img src=x>',
-         'a | b | <b>', 'a\\', '\\`<b>', '```\n<b>\n```', '~~~', '# a', '<http://evil.example>', 'http://evil.example',
-         'www.evil.example', 'me@evil.example', 'a\n\n<b>', '*a* _b_', '&lt;b&gt;', '\u202eabc\x1b[2J\x07', '| --- |',
-         '$(touch evil)', "a'; touch evil; '", '``', '', ' ', '\u0645\u0631\u062d\u0628\u0627', 'áo thun', '[a]: http://b.example']
+TEXTS = [
+    '[a](http://evil.example)',
+    '![a](http://evil.example/a.png)',
+    '<script>alert(1)</script>',
+    '`a` <img src=x>',
+    'a | b | <b>',
+    'a\\',
+    '\\`<b>',
+    '```\n<b>\n```',
+    '~~~',
+    '# a',
+    '<http://evil.example>',
+    'http://evil.example',
+    'www.evil.example',
+    'me@evil.example',
+    'a\n\n<b>',
+    '*a* _b_',
+    '&lt;b&gt;',
+    '\u202eabc\x1b[2J\x07',
+    '| --- |',
+    '$(touch evil)',
+    "a'; touch evil; '",
+    '``',
+    '',
+    ' ',
+    '\u0645\u0631\u062d\u0628\u0627',
+    'áo thun',
+    '[a]: http://b.example',
+]
 
 
 def card(tmp_path: Path, text: str) -> str:
@@ -28,18 +54,41 @@ def card(tmp_path: Path, text: str) -> str:
 
 def columns(page: str) -> list[list[int]]:
     """Return the number of cells in each row of each table."""
-    return [[row.count('<td') + row.count('<th') for row in table.split('<tr>')[1:]]
-            for table in page.split('<table>')[1:]]
+    return [
+        [row.count('<td') + row.count('<th') for row in table.split('<tr>')[1:]]
+        for table in page.split('<table>')[1:]
+    ]
 
 
 @pytest.mark.parametrize('text', TEXTS)
 def test_text_of_data_is_not_active(text, tmp_path):
     content = card(tmp_path, text)
     markdown = MarkdownIt('commonmark', dict(html=True)).enable('table')
-    page, plain = (markdown.render(words.split('---', 2)[2]) for words in (content, card(tmp_path, 'plain')))
+    page, plain = (
+        markdown.render(words.split('---', 2)[2]) for words in (content, card(tmp_path, 'plain'))
+    )
     tags = re.findall(r'<(\w+)[^>]*>', page)
-    assert set(tags) - {'code', 'td', 'tr'} == set(re.findall(r'<(\w+)[^>]*>', plain)) - {'code', 'td', 'tr'}
-    for kind in ('table', 'tr', 'td', 'th', 'h1', 'h2', 'pre', 'p', 'img', 'a', 'strong', 'em', 'script', 'b'):
+    assert set(tags) - {'code', 'td', 'tr'} == set(re.findall(r'<(\w+)[^>]*>', plain)) - {
+        'code',
+        'td',
+        'tr',
+    }
+    for kind in (
+        'table',
+        'tr',
+        'td',
+        'th',
+        'h1',
+        'h2',
+        'pre',
+        'p',
+        'img',
+        'a',
+        'strong',
+        'em',
+        'script',
+        'b',
+    ):
         assert tags.count(kind) == len(re.findall(f'<{kind}[ >]', plain)), kind
     assert columns(page) == columns(plain)
     outside = re.sub(r'<pre>.*?</pre>|<code>.*?</code>', '', page, flags=re.DOTALL)

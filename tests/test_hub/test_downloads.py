@@ -1,4 +1,7 @@
-"""Models on a hub, which may be hostile: nothing that a server says becomes a path, and every answer ends."""
+"""Models on a hub, which may be hostile: nothing that a server says becomes a path, and every
+answer ends.
+"""
+
 import json
 import os
 import subprocess
@@ -31,14 +34,29 @@ def test_hub_model_predicts_in_a_new_process(hub, published, image, tmp_path):
     run = published(CLASSIFIER)
     upload(hub, run.folder)
     variables = {**os.environ, 'HF_ENDPOINT': hub.url, 'HF_HOME': str(tmp_path / 'home')}
-    command = [sys.executable, '-m', 'mmflatten', 'predict', 'hf://user/model', str(image), '--out', 'out', '--json']
-    result = subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=240)
+    command = [
+        sys.executable,
+        '-m',
+        'mmflatten',
+        'predict',
+        'hf://user/model',
+        str(image),
+        '--out',
+        'out',
+        '--json',
+    ]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=240
+    )
     assert result.returncode == 0, result.stderr
     label = json.loads(result.stdout)['label']
     assert label == Predictor(run.config, run.checkpoint, 'cpu')(image).pred_label.item()
     asked = {path.rpartition('/')[2] for method, path, _ in hub.requests if '/resolve/' in path}
     assert asked == {FACTS, CONFIG, WEIGHTS}
-    assert not any('torch' in headers.get('User-Agent', headers.get('user-agent', '')) for *_, headers in hub.requests)
+    assert not any(
+        'torch' in headers.get('User-Agent', headers.get('user-agent', ''))
+        for *_, headers in hub.requests
+    )
 
 
 def test_second_download_asks_for_the_commit_only_and_offline_for_nothing(hub, monkeypatch):
@@ -60,7 +78,9 @@ def test_interrupted_download_continues(hub):
     with pytest.raises(HubError, match='continues'):
         locate('user/model')
     assert facts_of(locate('user/model') / WEIGHTS) == facts_of(MODEL / WEIGHTS)
-    assert [headers['range'] for *_, headers in map(lowered, hub.requests) if 'range' in headers] == ['bytes=1000-']
+    assert [
+        headers['range'] for *_, headers in map(lowered, hub.requests) if 'range' in headers
+    ] == ['bytes=1000-']
 
 
 def lowered(request: tuple) -> tuple:
@@ -73,7 +93,9 @@ def test_damaged_file_in_the_cache_is_downloaded_again(hub):
     assert facts_of(locate('user/model') / WEIGHTS) == facts_of(MODEL / WEIGHTS)
 
 
-@pytest.mark.parametrize('commit', ['../../evil', '/tmp/evil', 'C' * 40, 'c' * 39, '', None, 7, ['c' * 40]])
+@pytest.mark.parametrize(
+    'commit', ['../../evil', '/tmp/evil', 'C' * 40, 'c' * 39, '', None, 7, ['c' * 40]]
+)
 def test_wrong_commit_is_refused(commit, hub, tmp_path):
     upload(hub, MODEL)
     hub.commit = commit
@@ -84,7 +106,9 @@ def test_wrong_commit_is_refused(commit, hub, tmp_path):
 
 @pytest.mark.parametrize('etag', ['"../../../evil"', '/tmp/evil', ''])
 def test_etag_is_not_used(etag, hub, tmp_path):
-    upload(hub, MODEL).update({'../../../evil': b'evil', 'evil.py': b'raise SystemExit', 'model.bin': b'\x80evil'})
+    upload(hub, MODEL).update(
+        {'../../../evil': b'evil', 'evil.py': b'raise SystemExit', 'model.bin': b'\x80evil'}
+    )
     hub.etag = etag
     place = locate('user/model')
     assert {path.name for path in place.iterdir()} == {FACTS, CONFIG, WEIGHTS}
@@ -111,7 +135,7 @@ def test_answer_without_end_is_cut(name, hub, tmp_path):
 
 @pytest.mark.parametrize('piece', [0, 1])
 def test_silent_and_slow_servers_are_left(piece, hub, monkeypatch):
-    monkeypatch.setattr('mmflatten.hub.remote._SILENCE', .2)
+    monkeypatch.setattr('mmflatten.hub.remote._SILENCE', 0.2)
     monkeypatch.setattr('mmflatten.hub.remote._SLOWEST', 2**40)
     upload(hub, MODEL)
     hub.silence, hub.endless, hub.piece = 0 if piece else 1, CONFIG, piece

@@ -1,4 +1,7 @@
-"""Memory of a prediction is estimated from shapes, and what would take too much is refused before it is made."""
+"""Memory of a prediction is estimated from shapes, and what would take too much is refused before
+it is made.
+"""
+
 import json
 from pathlib import Path
 
@@ -24,7 +27,9 @@ def edge(scale: int, which: str) -> dict:
 
 @pytest.fixture
 def folder(published, tmp_path):
-    """`folder(name, part=..., **values)`: a published model of which a part of the config has other values."""
+    """`folder(name, part=..., **values)`: a published model of which a part of the config has other
+    values.
+    """
 
     def make(name: str, part: str = 'model', **values: object) -> Path:
         copy = tmp_path / 'model'
@@ -47,22 +52,30 @@ def picture(path: Path, height: int, width: int) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize('name, part, values, size, field', [
-    (STEREO, 'model', dict(max_disp=512), (480, 640), 'model.max_disp'),
-    (CLASSIFIER, 'input', edge(4096, 'short'), (4, 4000), 'input.resize_edge'),
-    (CLASSIFIER, 'input', edge(4096, 'long'), (480, 640), 'model')])
-def test_what_takes_too_much_is_refused_quickly(name, part, values, size, field, folder, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    'name, part, values, size, field',
+    [
+        (STEREO, 'model', dict(max_disp=512), (480, 640), 'model.max_disp'),
+        (CLASSIFIER, 'input', edge(4096, 'short'), (4, 4000), 'input.resize_edge'),
+        (CLASSIFIER, 'input', edge(4096, 'long'), (480, 640), 'model'),
+    ],
+)
+def test_what_takes_too_much_is_refused_quickly(
+    name, part, values, size, field, folder, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv(LIMIT_VARIABLE, '.5')
     images = [picture(tmp_path / f'{side}.png', *size) for side in ('left', 'right')]
     if name != STEREO:
         images.pop()
-    assert predict([str(folder(name, part, **values)), *images, '--out', str(tmp_path / 'out')]) == 1
+    assert (
+        predict([str(folder(name, part, **values)), *images, '--out', str(tmp_path / 'out')]) == 1
+    )
     line = capsys.readouterr().err.splitlines()[-1]
     assert 'left.png' in line and f'{CONFIG}: {field}:' in line, line
     assert not list((tmp_path / 'out').rglob('*.*'))
 
 
-@pytest.mark.parametrize('stride', [[1, 1], [64, 1], [8, 0], [8], [8., 8.], None])
+@pytest.mark.parametrize('stride', [[1, 1], [64, 1], [8, 0], [8], [8.0, 8.0], None])
 def test_windows_that_overlap_much_are_refused(stride, folder):
     test = dict(mode='slide', crop_size=[64, 64], stride=stride)
     with pytest.raises(HubError, match=f'{CONFIG}.*stride'):
@@ -83,4 +96,4 @@ def test_estimate_is_near_the_measured_peak(name, published, tmp_path):
     check = CostCheck(**{key: value for key, value in step.items() if key != 'type'})
     image = picture(tmp_path / 'a.png', 192, 256)
     measured = peak_memory(lambda: predictor((image, image) if name == STEREO else image))
-    assert .5 < check.estimate(192, 256) / measured < 2
+    assert 0.5 < check.estimate(192, 256) / measured < 2

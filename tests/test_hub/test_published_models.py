@@ -1,4 +1,5 @@
 """Published models: equal predictions, the hub, and hostile or damaged folders."""
+
 import json
 import os
 import shutil
@@ -24,8 +25,11 @@ SEGMENTOR, STEREO = 'semantic-fpn_flatten-swin-nano_digits', 'psmnet-tiny_digits
 
 def tensors(sample: BaseDataElement, key: str) -> dict[str, torch.Tensor]:
     value = getattr(sample, key)
-    return {'score': value} if isinstance(value, torch.Tensor) else {
-        name: torch.as_tensor(item) for name, item in value.items() if name != 'masks'}
+    return (
+        {'score': value}
+        if isinstance(value, torch.Tensor)
+        else {name: torch.as_tensor(item) for name, item in value.items() if name != 'masks'}
+    )
 
 
 @pytest.mark.parametrize('name', [CLASSIFIER, DETECTOR, SEGMENTOR, STEREO])
@@ -33,7 +37,7 @@ def test_published_model_predicts_bit_for_bit(name, published, image, tmp_path):
     run = published(name)
     if name == STEREO:
         build_stereo_scenes(tmp_path / 'pairs', StereoSceneOptions(train=1, val=1, size=64, seed=0))
-        left, = (tmp_path / 'pairs').glob('frames_cleanpass/TEST/**/left/*')
+        (left,) = (tmp_path / 'pairs').glob('frames_cleanpass/TEST/**/left/*')
         image = (str(left), str(left).replace('/left/', '/right/'))
     first, second = Predictor(run.config, run.checkpoint, 'cpu'), from_pretrained(run.folder, 'cpu')
     assert first.classes == second.classes
@@ -46,25 +50,47 @@ def test_published_model_predicts_bit_for_bit(name, published, image, tmp_path):
 def test_folder_states_metrics_seed_classes_and_hashes(published):
     folder = published(CLASSIFIER).folder
     facts = json.loads((folder / FACTS).read_text())
-    assert facts['metrics'] == dict(measured_by='mmflatten test', seed=3, values={'accuracy/top1': 12.5})
-    assert facts['classes'] == list('0123456789') and facts['environment']['torch'] == torch.__version__.split('+')[0]
+    assert facts['metrics'] == dict(
+        measured_by='mmflatten test', seed=3, values={'accuracy/top1': 12.5}
+    )
+    assert (
+        facts['classes'] == list('0123456789')
+        and facts['environment']['torch'] == torch.__version__.split('+')[0]
+    )
     config = json.loads((folder / CONFIG).read_text())
     assert config.keys() == {'input', 'model'} and config['input']['resize']['scale'] == [64, 64]
-    assert all(facts_of(folder / name).model_dump() == entry for name, entry in facts['files'].items())
+    assert all(
+        facts_of(folder / name).model_dump() == entry for name, entry in facts['files'].items()
+    )
     card = (folder / 'README.md').read_text()
-    assert '12.5' in card and facts['files'][WEIGHTS]['sha256'] in card and 'image-classification' in card
+    assert (
+        '12.5' in card
+        and facts['files'][WEIGHTS]['sha256'] in card
+        and 'image-classification' in card
+    )
 
 
 def test_backbone_loads_through_init_cfg(published):
     from mmengine.registry import MODELS, DefaultScope
+
     run = published(DETECTOR)
     file = str(run.folder / 'model.safetensors')
     weights = load_file(file)
-    options = dict(arch=dict(embed_dims=16, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)), attn_types='LLSS',
-                   img_size=160, softmax_window=5)
+    options = dict(
+        arch=dict(embed_dims=16, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)),
+        attn_types='LLSS',
+        img_size=160,
+        softmax_window=5,
+    )
     with DefaultScope.overwrite_default_scope('mmdet'):
-        backbone = MODELS.build(dict(type='mmflatten.FLattenSwin', out_indices=(1, 2, 3), **options, init_cfg=dict(
-            type='Pretrained', checkpoint=file, prefix='backbone.')))
+        backbone = MODELS.build(
+            dict(
+                type='mmflatten.FLattenSwin',
+                out_indices=(1, 2, 3),
+                **options,
+                init_cfg=dict(type='Pretrained', checkpoint=file, prefix='backbone.'),
+            )
+        )
         backbone.init_weights()
     loaded = backbone.state_dict()
     assert all(torch.equal(value, weights[f'backbone.{key}']) for key, value in loaded.items())
@@ -83,11 +109,23 @@ def test_average_of_mmengine_is_published(published, tmp_path):
 
 
 def test_values_of_a_config_survive_json_without_those_of_a_training():
-    model = dict(type='MaskRCNN', neck=dict(num_outs=(3, [4], ())), test_cfg=None, data_preprocessor=dict(type='A'),
-                 backbone=dict(type='mmflatten.FLattenSwin', arch='tiny', init_cfg=dict(checkpoint='/data/a.pth')),
-                 train_cfg=dict(rpn=dict(assigner=dict(type='MaxIoUAssigner'))))
-    expected = dict(type='MaskRCNN', neck=dict(num_outs=(3, [4], ())), test_cfg=None, train_cfg=None,
-                    backbone=dict(type='mmflatten.FLattenSwin', arch='tiny'))
+    model = dict(
+        type='MaskRCNN',
+        neck=dict(num_outs=(3, [4], ())),
+        test_cfg=None,
+        data_preprocessor=dict(type='A'),
+        backbone=dict(
+            type='mmflatten.FLattenSwin', arch='tiny', init_cfg=dict(checkpoint='/data/a.pth')
+        ),
+        train_cfg=dict(rpn=dict(assigner=dict(type='MaxIoUAssigner'))),
+    )
+    expected = dict(
+        type='MaskRCNN',
+        neck=dict(num_outs=(3, [4], ())),
+        test_cfg=None,
+        train_cfg=None,
+        backbone=dict(type='mmflatten.FLattenSwin', arch='tiny'),
+    )
     assert accepted(json.loads(json.dumps(to_data(model, 'model'))), 'mmdet', 'model') == expected
     with pytest.raises(HubError, match='model.type.*type'):
         to_data(dict(type=dict), 'model')
@@ -105,19 +143,27 @@ def test_publish_errors_are_one_line(problem, published, tmp_path, capsys):
     assert publish_command([str(checkpoint), '--out', str(out)]) == 1
     word = {'occupied': '--out', 'no config': '--config', 'no checkpoint': 'gone.pth'}[problem]
     assert word in capsys.readouterr().err.splitlines()[-1]
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(('out', '.'))) == (
-        ['out'] if problem == 'occupied' else [])
+    assert sorted(
+        path.name for path in tmp_path.iterdir() if path.name.startswith(('out', '.'))
+    ) == (['out'] if problem == 'occupied' else [])
 
 
 def test_config_with_other_classes_or_steps_is_refused_with_the_field(published, tmp_path, capsys):
     run = published(CLASSIFIER)
     imports = "custom_imports = dict(imports=['json'])"
-    for line, word in ((f"{imports}\nmodel = dict(neck=dict(type='MyNeck'))", 'model.neck.type'),
-                       ("test_dataloader = dict(dataset=dict(pipeline=[dict(type='Mine')]))", 'pipeline'),
-                       ("model = dict(backbone=dict(qkv_bias='yes'))", 'model.backbone.qkv_bias')):
+    for line, word in (
+        (f"{imports}\nmodel = dict(neck=dict(type='MyNeck'))", 'model.neck.type'),
+        ("test_dataloader = dict(dataset=dict(pipeline=[dict(type='Mine')]))", 'pipeline'),
+        ("model = dict(backbone=dict(qkv_bias='yes'))", 'model.backbone.qkv_bias'),
+    ):
         config = tmp_path / 'mine.py'
         config.write_text(f"_base_ = ['{run.config}']\n{line}\n")
-        assert publish_command([run.checkpoint, '--config', str(config), '--out', str(tmp_path / 'out')]) == 1
+        assert (
+            publish_command(
+                [run.checkpoint, '--config', str(config), '--out', str(tmp_path / 'out')]
+            )
+            == 1
+        )
         assert 'mine.py' in (line := capsys.readouterr().err.splitlines()[-1]) and word in line
         assert not (tmp_path / 'out').exists()
 
@@ -126,11 +172,15 @@ def test_publish_after_a_kill(published, tmp_path, monkeypatch):
     run, out = published(STEREO), tmp_path / 'out'
     process = os.fork()
     if not process:
-        monkeypatch.setattr('mmflatten.hub.publish.from_pretrained',
-                            lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(
+            'mmflatten.hub.publish.from_pretrained',
+            lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL),
+        )
         publish(run.checkpoint, out)
         os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL and list(tmp_path.iterdir())
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL and list(
+        tmp_path.iterdir()
+    )
     publish(run.checkpoint, out)
     assert {path.name for path in out.iterdir()} == {path.name for path in run.folder.iterdir()}
 

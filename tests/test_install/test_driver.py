@@ -1,4 +1,5 @@
 """Messages of `mmflatten doctor` and training about a GPU that PyTorch cannot use."""
+
 import pytest
 import torch
 
@@ -13,7 +14,10 @@ def old_driver(tmp_path, monkeypatch):
     """A fake nvidia-smi that lists a GPU, and a PyTorch that cannot use it."""
     tool = tmp_path / 'bin' / 'nvidia-smi'
     tool.parent.mkdir()
-    tool.write_text('#!/bin/sh\necho "GPU 0: NVIDIA A100 (UUID: GPU-1)"\necho "GPU 1: NVIDIA A100 (UUID: GPU-2)"\n')
+    tool.write_text(
+        '#!/bin/sh\necho "GPU 0: NVIDIA A100 (UUID: GPU-1)"\necho "GPU 1: NVIDIA A100 (UUID:'
+        ' GPU-2)"\n'
+    )
     tool.chmod(0o755)
     monkeypatch.setenv('PATH', str(tool.parent), prepend=':')
     monkeypatch.delenv('CUDA_VISIBLE_DEVICES', raising=False)
@@ -25,7 +29,10 @@ def old_driver(tmp_path, monkeypatch):
 def test_gpu_problem_names_an_old_driver(old_driver):
     problem = gpu_problem()
     assert TOO_OLD in problem and '13.2' in problem and len(problem.splitlines()) == 1
-    assert '--torch-backend=auto --reinstall-package torch --reinstall-package torchvision torch==' in problem
+    assert (
+        '--torch-backend=auto --reinstall-package torch --reinstall-package torchvision torch=='
+        in problem
+    )
 
 
 def test_gpu_problem_names_a_build_without_cuda(old_driver, monkeypatch):
@@ -41,7 +48,9 @@ def test_gpu_problem_is_empty_for_working_hidden_and_absent_gpus(old_driver, mon
     elif case == 'hidden':
         monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '')
     else:
-        old_driver.write_text('#!/bin/sh\n' if case == 'no GPU' else '#!/bin/sh\necho "NVML: mismatch, x"; exit 9\n')
+        old_driver.write_text(
+            '#!/bin/sh\n' if case == 'no GPU' else '#!/bin/sh\necho "NVML: mismatch, x"; exit 9\n'
+        )
     assert gpu_problem() == ''
 
 

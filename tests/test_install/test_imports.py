@@ -1,4 +1,5 @@
 """Directions of imports, and parts of the package without the libraries that they do not need."""
+
 import ast
 import re
 import subprocess
@@ -20,16 +21,18 @@ BARRED = {
     'checkpoints': (*TASKS, 'mmcv', 'torchvision'),
     'checkpoints/families': (*TASKS, 'mmengine', 'mmcv', 'torchvision'),
     'timm': ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'torchvision'),
-    **dict.fromkeys(('models/layers', 'models/attention', 'models/backbones'), (*TASKS, 'mmcv', 'torchvision')),
+    **dict.fromkeys(
+        ('models/layers', 'models/attention', 'models/backbones'), (*TASKS, 'mmcv', 'torchvision')
+    ),
 }
-BLOCKER = '''
+BLOCKER = """
 import runpy, sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name.split('.')[0] in {blocked!r}:
             raise ModuleNotFoundError(name + ' is blocked', name=name)
 sys.meta_path.insert(0, Blocker())
-'''
+"""
 
 
 def imported_modules(file: Path) -> set[str]:
@@ -40,10 +43,12 @@ def imported_modules(file: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = '.'.join(package[:len(package) - node.level + 1]) if node.level else ''
+            base = '.'.join(package[: len(package) - node.level + 1]) if node.level else ''
             module = '.'.join(part for part in (base, node.module) if part)
-            names.update(f'{module}.{alias.name}' if module_path(f'{module}.{alias.name}') else module
-                         for alias in node.names)
+            names.update(
+                f'{module}.{alias.name}' if module_path(f'{module}.{alias.name}') else module
+                for alias in node.names
+            )
     return names
 
 
@@ -54,7 +59,9 @@ def module_path(name: str) -> Path | None:
 
 
 def edges(folder: Path) -> list[tuple[str, str, str]]:
-    """Return (importing part, imported part, description) for every import between the parts of a folder."""
+    """Return (importing part, imported part, description) for every import between the parts of a
+    folder.
+    """
     inside = '.'.join(folder.relative_to(ROOT).parts) + '.'
     found = []
     for file in sorted(folder.rglob('*.py')):
@@ -72,7 +79,9 @@ def test_layer_imports_only_lower_layers(folder, layers):
     assert [text for area, other, text in edges(folder) if level[other] > level[area]] == []
 
 
-@pytest.mark.parametrize('package', sorted(str(file.parent.relative_to(ROOT)) for file in PACKAGE.rglob('__init__.py')))
+@pytest.mark.parametrize(
+    'package', sorted(str(file.parent.relative_to(ROOT)) for file in PACKAGE.rglob('__init__.py'))
+)
 def test_package_has_no_import_cycle(package):
     graph = {}
     for area, other, _ in edges(ROOT / package):
@@ -81,40 +90,67 @@ def test_package_has_no_import_cycle(package):
 
 
 def sources(*folders: str) -> list[Path]:
-    return [file for folder in folders for file in (ROOT / folder).rglob('*') if file.suffix in ('.py', '.js', '.html')]
+    return [
+        file
+        for folder in folders
+        for file in (ROOT / folder).rglob('*')
+        if file.suffix in ('.py', '.js', '.html')
+    ]
 
 
 def test_mmflatten_does_not_import_the_lab():
-    assert [str(file) for file in sources('mmflatten', 'configs', 'tools') if file.suffix == '.py'
-            for name in imported_modules(file) if name.partition('.')[0] == 'mmflatten_lab'
-            and 'maintain' not in file.parts] == []
+    assert [
+        str(file)
+        for file in sources('mmflatten', 'configs', 'tools')
+        if file.suffix == '.py'
+        for name in imported_modules(file)
+        if name.partition('.')[0] == 'mmflatten_lab' and 'maintain' not in file.parts
+    ] == []
 
 
 def test_only_tasks_compare_task_names():
     names = 'mm[a-z]+|classification|detection|segmentation|stereo'
     pattern = re.compile(rf"""(scope|task)\b[^\n'"]*\s(==|!=|in)\s*\(?['"]({names})['"]""")
     files = [file for file in PACKAGE.rglob('*.py') if file.parent.name != 'tasks']
-    assert [f'{file.name}: {line.strip()}' for file in files for line in file.read_text(encoding='utf-8').splitlines()
-            if pattern.search(line)] == []
+    assert [
+        f'{file.name}: {line.strip()}'
+        for file in files
+        for line in file.read_text(encoding='utf-8').splitlines()
+        if pattern.search(line)
+    ] == []
 
 
 @pytest.mark.parametrize('area', BARRED)
 def test_area_does_not_import_barred_libraries(area):
     files = sorted((PACKAGE / area).rglob('*.py'))
     assert files
-    assert [f'{file.relative_to(ROOT)} imports {name}' for file in files for name in sorted(imported_modules(file))
-            if name.split('.')[0] in BARRED[area]] == []
+    assert [
+        f'{file.relative_to(ROOT)} imports {name}'
+        for file in files
+        for name in sorted(imported_modules(file))
+        if name.split('.')[0] in BARRED[area]
+    ] == []
 
 
 def test_package_import_loads_no_library(run_python):
-    code = "import sys, mmflatten\nprint(sorted({'torch', 'numpy', 'mmengine', 'mmcv'} & set(sys.modules)))\n"
+    code = (
+        "import sys, mmflatten\nprint(sorted({'torch', 'numpy', 'mmengine', 'mmcv'} &"
+        ' set(sys.modules)))\n'
+    )
     assert run_python('-c', code) == (0, '[]\n')
 
 
-SCRIPTS = {'operators': BARRED['ops'], 'backbones': (*BARRED['models/backbones'], 'cv2'),  # MMEngine brings no OpenCV
-           'timm_models': ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'cv2')}
-LIBRARIES = {'operators': ('torch', 'einops'), 'backbones': ('torch', 'einops', 'onedl-mmengine'),
-             'timm_models': ('torch', 'torchvision', 'einops', 'onedl-mmengine', 'timm')}
+# MMEngine brings no OpenCV
+SCRIPTS = {
+    'operators': BARRED['ops'],
+    'backbones': (*BARRED['models/backbones'], 'cv2'),
+    'timm_models': ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'cv2'),
+}
+LIBRARIES = {
+    'operators': ('torch', 'einops'),
+    'backbones': ('torch', 'einops', 'onedl-mmengine'),
+    'timm_models': ('torch', 'torchvision', 'einops', 'onedl-mmengine', 'timm'),
+}
 
 
 @pytest.mark.parametrize('script, absent', SCRIPTS.items())
@@ -132,8 +168,22 @@ def test_core_runs_in_an_environment_with_only_its_libraries(run_python, script,
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder) / 'bin' / 'python'
         subprocess.run([sys.executable, '-m', 'venv', folder], check=True)
-        subprocess.run([sys.executable, '-m', 'uv', 'pip', 'install', '-q', '--python', python, '-c', constraints,
-                        *LIBRARIES[script]], check=True)
+        subprocess.run(
+            [
+                sys.executable,
+                '-m',
+                'uv',
+                'pip',
+                'install',
+                '-q',
+                '--python',
+                python,
+                '-c',
+                constraints,
+                *LIBRARIES[script],
+            ],
+            check=True,
+        )
         code = f'from importlib.util import find_spec\nassert not any(map(find_spec, {absent}))'
         assert run_python('-c', code, python=python) == (0, '')
         status, output = run_python(str(ISOLATED / f'{script}.py'), python=python)

@@ -1,4 +1,5 @@
 """Set-up: folders that are no environment, settings of the caller, and failures."""
+
 import importlib.util
 import json
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-STAND_IN = f'''#!{sys.executable}
+STAND_IN = f"""#!{sys.executable}
 import json, os, sys
 from pathlib import Path
 folder = Path(__file__).resolve().parent.parent
@@ -18,7 +19,7 @@ if (folder / 'fails').exists() and (folder / 'fails').read_text() in text:
     sys.exit('failed')
 if text == '-m pip config list':
     print("global.index-url='https://other'\\ninstall.index-url='https://mirror/simple'\\n:env:.cert='/certificate'")
-'''
+"""
 
 
 @pytest.fixture
@@ -53,10 +54,15 @@ def test_installer_installs_pins_with_index_and_certificate_of_pip(installer, fo
     monkeypatch.delenv('UV_DEFAULT_INDEX', raising=False)
     installer.install(folder)
     calls = [json.loads(line) for line in (folder / 'calls').read_text().splitlines()]
-    (words, variables), = (call for call in calls if call[0][:4] == ['-m', 'uv', 'pip', 'install'])
+    ((words, variables),) = (
+        call for call in calls if call[0][:4] == ['-m', 'uv', 'pip', 'install']
+    )
     assert 'requirements/constraints.txt' in words and './lab[app,cluster]' in words
     assert not {'PYTHONPATH', 'PIP_TARGET'} & set(variables)
-    assert variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple' and variables['SSL_CERT_FILE'] == '/own'
+    assert (
+        variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple'
+        and variables['SSL_CERT_FILE'] == '/own'
+    )
 
 
 def test_installer_recreates_a_broken_environment(installer, tmp_path, monkeypatch):
@@ -64,7 +70,8 @@ def test_installer_recreates_a_broken_environment(installer, tmp_path, monkeypat
     broken.mkdir()
     for name in ('left over', 'pyvenv.cfg'):
         (broken / name).touch()
-    monkeypatch.setattr(installer, 'UV', str(tmp_path / 'nothing.whl'))  # pip fails instead of downloading uv
+    # pip fails instead of downloading uv
+    monkeypatch.setattr(installer, 'UV', str(tmp_path / 'nothing.whl'))
     with pytest.raises(installer.subprocess.CalledProcessError):
         installer.install(broken)
     assert (broken / 'bin' / 'python').exists() and not (broken / 'left over').exists()

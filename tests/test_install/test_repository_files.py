@@ -1,4 +1,5 @@
 """Size and contents of the committed files."""
+
 import re
 import subprocess
 from pathlib import Path
@@ -18,7 +19,11 @@ def test_tracked_files_are_small_and_name_no_home_folder():
         pytest.skip('not a git checkout, so the committed files are unknown')
     files = [ROOT / name for name in listing.stdout.split('\0') if name and (ROOT / name).is_file()]
     assert ROOT / 'pyproject.toml' in files
-    assert [str(path) for path in files if path.stat().st_size > 1_000_000 or home.search(path.read_bytes())] == []
+    assert [
+        str(path)
+        for path in files
+        if path.stat().st_size > 1_000_000 or home.search(path.read_bytes())
+    ] == []
 
 
 def steps_of(workflow: Path) -> list[str]:
@@ -29,13 +34,25 @@ def steps_of(workflow: Path) -> list[str]:
 def test_workflows_call_existing_targets_on_each_python():
     makefile = (ROOT / 'Makefile').read_text(encoding='utf-8')
     workflows = list((ROOT / '.github' / 'workflows').glob('*.yml'))
-    targets = {target for file in workflows for step in steps_of(file) for target in re.findall(r'make ([\w-]+)', step)}
+    targets = {
+        target
+        for file in workflows
+        for step in steps_of(file)
+        for target in re.findall(r'make ([\w-]+)', step)
+    }
     assert {'setup', 'doctor', 'demo', 'test', 'wheels'} <= targets
     assert targets <= set(re.findall(r'^([\w-]+):', makefile, re.MULTILINE))
-    tried = yaml.safe_load((ROOT / '.github' / 'workflows' / 'test.yml').read_text())['jobs']['make']['strategy']
-    lowest, highest = (int(minor) for minor in re.search(r'\(3\.(\d+) to 3\.(\d+)\)', makefile).groups())
+    tried = yaml.safe_load((ROOT / '.github' / 'workflows' / 'test.yml').read_text())['jobs'][
+        'make'
+    ]['strategy']
+    lowest, highest = (
+        int(minor) for minor in re.search(r'\(3\.(\d+) to 3\.(\d+)\)', makefile).groups()
+    )
     assert tried['matrix']['python'] == [f'3.{minor}' for minor in range(lowest, highest + 1)]
 
 
 def test_citation_names_the_version():
-    assert yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))['version'] == __version__
+    assert (
+        yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))['version']
+        == __version__
+    )

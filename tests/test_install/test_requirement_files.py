@@ -1,4 +1,5 @@
 """Requirement files, pins and the table of versions in the code are consistent."""
+
 import re
 import tomllib
 from pathlib import Path
@@ -16,7 +17,8 @@ from mmflatten.requirements import LIBRARIES
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ('runtime', 'mmcv', 'cls', 'det', 'seg', 'analyze', 'export', 'hub', 'timm', 'tests')
-HOME = {'mmcv': 'mmcv', 'mmpretrain': 'cls', 'mmdet': 'det', 'mmseg': 'seg'}  # the others are in runtime
+# the others are in runtime
+HOME = {'mmcv': 'mmcv', 'mmpretrain': 'cls', 'mmdet': 'det', 'mmseg': 'seg'}
 
 
 def read(name: str) -> list[Requirement]:
@@ -25,8 +27,12 @@ def read(name: str) -> list[Requirement]:
 
 
 def pin(name: str, python: str = '3.11') -> str:
-    fitting = [pin for pin in read('constraints') if canonicalize_name(pin.name) == canonicalize_name(name)
-               and (pin.marker is None or pin.marker.evaluate({'python_version': python}))]
+    fitting = [
+        pin
+        for pin in read('constraints')
+        if canonicalize_name(pin.name) == canonicalize_name(name)
+        and (pin.marker is None or pin.marker.evaluate({'python_version': python}))
+    ]
     assert len(fitting) == 1, f'{name} has {len(fitting)} pins for Python {python}'
     return re.fullmatch(r'==([\w.+]+)', str(fitting[0].specifier)).group(1)
 
@@ -34,7 +40,9 @@ def pin(name: str, python: str = '3.11') -> str:
 @pytest.mark.parametrize('name', sorted(LIBRARIES))
 def test_library_table_equals_the_requirement_files(name):
     library = LIBRARIES[name]
-    in_file, = (item for item in read(HOME.get(name, 'runtime')) if item.name == library.distribution)
+    (in_file,) = (
+        item for item in read(HOME.get(name, 'runtime')) if item.name == library.distribution
+    )
     assert library.required in str(in_file.specifier).split(',')
     assert pin(library.distribution) == library.tested
     assert Version(library.tested) < Version(library.untested)
@@ -44,7 +52,10 @@ def test_library_table_equals_the_requirement_files(name):
 def test_requirements_have_one_pin_in_their_range(python):
     for file in FILES:
         for requirement in read(file):
-            assert requirement.specifier.contains(pin(requirement.name, python)), (file, requirement.name)
+            assert requirement.specifier.contains(pin(requirement.name, python)), (
+                file,
+                requirement.name,
+            )
 
 
 def test_versions_of_opencv_and_mmcv_torch_ops_are_consistent():
@@ -71,8 +82,10 @@ def test_mmcv_torch_ops_has_the_lower_bounds_of_mmflatten():
         assert found[name] == LIBRARIES[name].required
     readme = (ROOT / 'mmcv-torch-ops' / 'README.md').read_text()
     first, last = re.search(r'PyTorch (\d+\.\d+) to (\d+\.\d+)', readme).groups()
-    assert first == lower_bound('torch') and Version(LIBRARIES['torch'].tested) in SpecifierSet(f'=={last}.*')
-    mmcv, = project('mmcv-torch-ops')['optional-dependencies']['onedl']
+    assert first == lower_bound('torch') and Version(LIBRARIES['torch'].tested) in SpecifierSet(
+        f'=={last}.*'
+    )
+    (mmcv,) = project('mmcv-torch-ops')['optional-dependencies']['onedl']
     assert Requirement(mmcv).specifier.contains(pin('onedl-mmcv'))
 
 
@@ -89,27 +102,43 @@ def test_requirements_of_the_lab_have_one_pin_in_their_range():
 def test_workflow_begins_with_the_lower_bounds():
     workflow = yaml.safe_load((ROOT / '.github' / 'workflows' / 'test.yml').read_text())
     versions = workflow['jobs']['torch']['strategy']['matrix']['versions']
-    assert versions[0] == f"torch=={lower_bound('torch')}.* torchvision=={lower_bound('torchvision')}.*"
+    assert (
+        versions[0]
+        == f'torch=={lower_bound("torch")}.* torchvision=={lower_bound("torchvision")}.*'
+    )
     assert versions[-1] == 'torch torchvision'
 
 
 def test_page_of_the_installation_has_the_versions_of_the_table():
     page = (ROOT / 'docs' / 'install.md').read_text()
-    rows = {cells[0].lower(): cells[1:] for line in page.partition('## Versions')[2].splitlines()
-            if len(cells := [cell.strip() for cell in line.strip('|').split('|')]) == 3}
+    rows = {
+        cells[0].lower(): cells[1:]
+        for line in page.partition('## Versions')[2].splitlines()
+        if len(cells := [cell.strip() for cell in line.strip('|').split('|')]) == 3
+    }
     for title, name in (('pytorch', 'torch'), ('torchvision', 'torchvision'), ('numpy', 'numpy')):
         lowest, tested = rows[title]
         assert lowest == lower_bound(name) and tested.startswith(LIBRARIES[name].tested)
     assert rows['opencv'][0] == OPENCV.required.removeprefix('>=')
-    assert Version(OPENCV.tested) in SpecifierSet(f"=={rows['opencv'][1].partition(';')[0]}.*")
+    assert Version(OPENCV.tested) in SpecifierSet(f'=={rows["opencv"][1].partition(";")[0]}.*')
 
 
 NAMED = re.compile(r'\b(torch|torchvision)(==|>=)(\d+\.\d+)')
 
 
-@pytest.mark.parametrize('pattern', [
-    '*.md', 'docs/**/*.md', 'docker/*', '.github/workflows/*', 'lab/**/*.md', 'mmcv-torch-ops/README.md',
-    'mmcv-torch-ops/tools/*.py', 'Makefile'])
+@pytest.mark.parametrize(
+    'pattern',
+    [
+        '*.md',
+        'docs/**/*.md',
+        'docker/*',
+        '.github/workflows/*',
+        'lab/**/*.md',
+        'mmcv-torch-ops/README.md',
+        'mmcv-torch-ops/tools/*.py',
+        'Makefile',
+    ],
+)
 def test_commands_install_no_version_below_the_lower_bound(pattern):
     files = [path for path in ROOT.glob(pattern) if path.is_file()]
     assert files

@@ -1,4 +1,7 @@
-"""Errors and warnings about libraries that are too old, duplicated, missing or newer than tested."""
+"""Errors and warnings about libraries that are too old, duplicated, missing or newer than
+tested.
+"""
+
 import pytest
 
 from mmflatten.requirements import LIBRARIES
@@ -9,7 +12,9 @@ CHECK = 'from mmflatten.requirements import check_task as check; check({0!r}); c
 
 @pytest.fixture
 def check_task(run_python, distribution):
-    """Check a task twice in a Python without site-packages, with package metadata of `versions` only."""
+    """Check a task twice in a Python without site-packages, with package metadata of `versions`
+    only.
+    """
 
     def check(versions: dict, scope: str = 'mmdet', torchvision_needs: str = '') -> tuple[int, str]:
         for name, version in versions.items():
@@ -24,7 +29,7 @@ def without(*names: str) -> dict:
 
 
 def test_check_task_accepts_tested_versions(check_task):
-    assert check_task(TESTED, torchvision_needs=f"torch=={TESTED['torch']}") == (0, '')
+    assert check_task(TESTED, torchvision_needs=f'torch=={TESTED["torch"]}') == (0, '')
 
 
 def test_check_task_names_missing_and_old_libraries(check_task, tmp_path):
@@ -39,7 +44,9 @@ def test_check_task_names_missing_and_old_libraries(check_task, tmp_path):
 
 
 def test_check_task_warns_once_of_untested_versions(check_task):
-    status, output = check_task({**TESTED, 'torch': '2.16.0', 'onedl-mmdetection': '4.0', 'numpy': '2.99'})
+    status, output = check_task(
+        {**TESTED, 'torch': '2.16.0', 'onedl-mmdetection': '4.0', 'numpy': '2.99'}
+    )
     assert status == 0
     assert len(output.splitlines()) == 1
     assert 'torch 2.16.0' in output and 'onedl-mmdetection 4.0' in output and 'numpy' not in output
@@ -50,33 +57,55 @@ def test_check_task_compares_release_numbers(check_task, version):
     assert check_task({**TESTED, 'torch': version}) == (0, '')
 
 
-@pytest.mark.parametrize('versions, removed', [
-    ({**without('onedl-mmcv'), 'mmcv': '2.2.0'}, 'mmcv'),
-    ({**TESTED, 'mmcv': LIBRARIES['mmcv'].tested}, 'onedl-mmcv mmcv'),
-    ({**TESTED, 'mmcv-full': '1.7.2'}, 'onedl-mmcv mmcv-full')])
+@pytest.mark.parametrize(
+    'versions, removed',
+    [
+        ({**without('onedl-mmcv'), 'mmcv': '2.2.0'}, 'mmcv'),
+        ({**TESTED, 'mmcv': LIBRARIES['mmcv'].tested}, 'onedl-mmcv mmcv'),
+        ({**TESTED, 'mmcv-full': '1.7.2'}, 'onedl-mmcv mmcv-full'),
+    ],
+)
 def test_check_task_rejects_original_mmcv(check_task, versions, removed):
     status, output = check_task(versions)
     assert status == 1
-    assert f'pip uninstall -y {removed} && pip install --no-cache-dir --find-links dist onedl-mmcv==' in output
+    assert (
+        f'pip uninstall -y {removed} && pip install --no-cache-dir --find-links dist onedl-mmcv=='
+        in output
+    )
 
 
-@pytest.mark.parametrize('transformers, scope, refused', [
-    ('5.24.0', 'mmpretrain', True), ('4.57.6', 'mmpretrain', False), ('5.24.0', 'mmdet', False)])
-def test_check_task_rejects_transformers_5_beside_mmpretrain(check_task, transformers, scope, refused):
+@pytest.mark.parametrize(
+    'transformers, scope, refused',
+    [('5.24.0', 'mmpretrain', True), ('4.57.6', 'mmpretrain', False), ('5.24.0', 'mmdet', False)],
+)
+def test_check_task_rejects_transformers_5_beside_mmpretrain(
+    check_task, transformers, scope, refused
+):
     status, output = check_task({**TESTED, 'transformers': transformers}, scope)
     assert (status == 1) is refused
-    assert (f"beside transformers {transformers}\n    fix it with: pip install 'transformers<5'" in output) is refused
+    assert (
+        f"beside transformers {transformers}\n    fix it with: pip install 'transformers<5'"
+        in output
+    ) is refused
 
 
-@pytest.mark.parametrize('scope, refused', [('mmdet', True), ('mmseg', False), ('mmflatten', False)])
+@pytest.mark.parametrize(
+    'scope, refused', [('mmdet', True), ('mmseg', False), ('mmflatten', False)]
+)
 def test_check_task_requires_only_libraries_of_the_task(check_task, scope, refused):
     status, output = check_task(without('onedl-mmdetection'), scope)
     assert (status == 1) is refused and ('pip install onedl-mmdetection==' in output) is refused
 
 
-@pytest.mark.parametrize('torch, needs, refused', [
-    ('2.15.0+cu132', 'torch==2.15.0', False), ('2.14.1', 'torch==2.15.0', True),
-    ('2.15.0', 'torch (>=2.14.0)', False), ('2.13.0', 'torch (>=2.14.0)', True)])
+@pytest.mark.parametrize(
+    'torch, needs, refused',
+    [
+        ('2.15.0+cu132', 'torch==2.15.0', False),
+        ('2.14.1', 'torch==2.15.0', True),
+        ('2.15.0', 'torch (>=2.14.0)', False),
+        ('2.13.0', 'torch (>=2.14.0)', True),
+    ],
+)
 def test_check_task_rejects_torchvision_for_another_torch(check_task, torch, needs, refused):
     status, output = check_task({**TESTED, 'torch': torch}, torchvision_needs=needs)
     assert (status == 1) is refused and ('torch==2.15.0 torchvision==0.29.2' in output) is refused

@@ -1,4 +1,7 @@
-"""The public modules, those with a page under docs/api, are typed for others, as `py.typed` states."""
+"""The public modules, those with a page under docs/api, are typed for others, as `py.typed`
+states.
+"""
+
 import ast
 import re
 import subprocess
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-USE = '''
+USE = """
 from typing import assert_type
 import torch
 from mmflatten.apis import list_models
@@ -20,51 +23,99 @@ assert_type(linear_attention(x, x, x), torch.Tensor)
 assert_type(list_models('flatten*'), list[str])
 assert_type(build_mixer(dict(type='LinearAttention'), embed_dims=8, num_heads=2, grid_size=(2, 2)), TokenMixer)
 list_models(3)
-'''
+"""
 
 
 def public_files() -> list[Path]:
-    pages = ''.join(page.read_text(encoding='utf-8') for page in (ROOT / 'docs' / 'api').glob('*.md'))
+    pages = ''.join(
+        page.read_text(encoding='utf-8') for page in (ROOT / 'docs' / 'api').glob('*.md')
+    )
     found = []
     for name in re.findall(r'^::: (mmflatten[\w.]+)', pages, re.MULTILINE):
         path = ROOT / name.replace('.', '/')
         if path.is_dir():
             found += sorted(path.glob('*.py'))
         else:
-            found += [file for file in (path.with_suffix('.py'), path.parent.with_suffix('.py')) if file.is_file()][:1]
+            found += [
+                file
+                for file in (path.with_suffix('.py'), path.parent.with_suffix('.py'))
+                if file.is_file()
+            ][:1]
     return found
 
 
 def without_types(file: Path) -> list[str]:
-    """Public functions with a parameter (other than the `**kwargs` that are passed on) or a result without a type."""
+    """Public functions with a parameter (other than the `**kwargs` that are passed on) or a result
+    without a type.
+    """
     missing = []
     for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
-        if isinstance(node, ast.FunctionDef) and (not node.name.startswith('_') or node.name == '__init__'):
+        if isinstance(node, ast.FunctionDef) and (
+            not node.name.startswith('_') or node.name == '__init__'
+        ):
             given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            untyped = [item.arg for item in given if item.annotation is None and item.arg not in ('self', 'cls')]
-            missing += [f'{file.name}:{node.lineno} {node.name} {untyped}'] * bool(untyped or node.returns is None)
+            untyped = [
+                item.arg
+                for item in given
+                if item.annotation is None and item.arg not in ('self', 'cls')
+            ]
+            missing += [f'{file.name}:{node.lineno} {node.name} {untyped}'] * bool(
+                untyped or node.returns is None
+            )
     return missing
 
 
 def test_public_functions_state_their_types():
     files = public_files()
-    assert {'linear.py', 'predictor.py', 'registry.py', 'classifier.py'} <= {file.name for file in files}
+    assert {'linear.py', 'predictor.py', 'registry.py', 'classifier.py'} <= {
+        file.name for file in files
+    }
     assert [line for file in files for line in without_types(file)] == []
 
 
 @pytest.mark.full
 def test_mypy_knows_the_types_of_an_installed_mmflatten(tmp_path):
-    """Without `py.typed` mypy would ignore the types and report the import instead of the wrong argument."""
+    """Without `py.typed` mypy would ignore the types and report the import instead of the wrong
+    argument.
+    """
     target = tmp_path / 'installed'
-    subprocess.run([sys.executable, '-m', 'pip', '-q', 'install', '--no-index', '--no-deps', '--no-build-isolation',
-                    '--target', target, ROOT], check=True)
+    subprocess.run(
+        [
+            sys.executable,
+            '-m',
+            'pip',
+            '-q',
+            'install',
+            '--no-index',
+            '--no-deps',
+            '--no-build-isolation',
+            '--target',
+            target,
+            ROOT,
+        ],
+        check=True,
+    )
     file = tmp_path / 'use.py'
     file.write_text(USE)
     packages = tmp_path / 'env' / 'lib' / f'python3.{sys.version_info.minor}' / 'site-packages'
     subprocess.run([sys.executable, '-m', 'venv', '--without-pip', tmp_path / 'env'], check=True)
     (packages / 'libraries.pth').write_text(f'{target}\n{Path(pytest.__file__).parents[1]}\n')
-    done = subprocess.run([sys.executable, '-m', 'mypy', '--python-executable', tmp_path / 'env' / 'bin' / 'python',
-                           '--follow-imports', 'silent', '--cache-dir', tmp_path / 'cache', file],
-                          cwd=tmp_path, text=True, capture_output=True)
-    line, = (line for line in done.stdout.splitlines() if 'error' in line and 'use.py' in line)
+    done = subprocess.run(
+        [
+            sys.executable,
+            '-m',
+            'mypy',
+            '--python-executable',
+            tmp_path / 'env' / 'bin' / 'python',
+            '--follow-imports',
+            'silent',
+            '--cache-dir',
+            tmp_path / 'cache',
+            file,
+        ],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+    )
+    (line,) = (line for line in done.stdout.splitlines() if 'error' in line and 'use.py' in line)
     assert '[arg-type]' in line and 'list_models' in line, done.stdout

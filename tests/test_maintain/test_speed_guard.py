@@ -1,4 +1,5 @@
 """The guard against slower models, with invented ratios and tables."""
+
 import time
 from pathlib import Path
 from types import ModuleType
@@ -7,20 +8,24 @@ import pytest
 import torch
 from speed_guard import cpu_clock, processor_family, read_table, slower, write_table
 
-TABLE = {'inference A': 1., 'inference B': 2., 'training A': .5}
+TABLE = {'inference A': 1.0, 'inference B': 2.0, 'training A': 0.5}
 
 
-@pytest.mark.parametrize('measured, bad', [
-    (TABLE, []),
-    ({what: 5 * ratio for what, ratio in TABLE.items()}, []),
-    (TABLE | {'inference B': 1.81}, []),
-    (TABLE | {'inference B': 1.79}, ['inference B']),
-    (TABLE | {'inference A': .8, 'training A': .4}, ['inference A', 'training A']),
-    ({'inference A': 1., 'training A': .5}, ['inference B']),
-    (TABLE | {'training B': 1.}, ['training B']),
-])
-def test_slower_lists_lower_and_unmatched_ratios(measured: dict[str, float],
-                                                                    bad: list[str]) -> None:
+@pytest.mark.parametrize(
+    'measured, bad',
+    [
+        (TABLE, []),
+        ({what: 5 * ratio for what, ratio in TABLE.items()}, []),
+        (TABLE | {'inference B': 1.81}, []),
+        (TABLE | {'inference B': 1.79}, ['inference B']),
+        (TABLE | {'inference A': 0.8, 'training A': 0.4}, ['inference A', 'training A']),
+        ({'inference A': 1.0, 'training A': 0.5}, ['inference B']),
+        (TABLE | {'training B': 1.0}, ['training B']),
+    ],
+)
+def test_slower_lists_lower_and_unmatched_ratios(
+    measured: dict[str, float], bad: list[str]
+) -> None:
     assert slower(measured, TABLE) == bad
 
 
@@ -28,14 +33,17 @@ def test_write_table_replaces_only_the_rows_of_its_processor_family(tmp_path: Pa
     path = tmp_path / 'ratios.csv'
     assert read_table('one', path) == {}
     write_table('one', TABLE, path)
-    write_table('other', {'inference A': 3.}, path)
-    write_table('one', {'inference A': .25}, path)
-    assert read_table('one', path) == {'inference A': .25} and read_table('other', path) == {'inference A': 3.}
+    write_table('other', {'inference A': 3.0}, path)
+    write_table('one', {'inference A': 0.25}, path)
+    assert read_table('one', path) == {'inference A': 0.25} and read_table('other', path) == {
+        'inference A': 3.0
+    }
     assert read_table('third', path) == {}
 
 
 def test_speed_guard_needs_a_table_writes_one_and_fails_for_lower_ratios(
-        load_tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    load_tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     tool: ModuleType = load_tool('speed_guard')
     path, ratios, threads = tmp_path / 'ratios.csv', dict(TABLE), torch.get_num_threads()
     monkeypatch.setattr(tool, 'measure_ratios', lambda: ratios)
@@ -45,13 +53,14 @@ def test_speed_guard_needs_a_table_writes_one_and_fails_for_lower_ratios(
     last = capsys.readouterr().err.splitlines()[-1]
     assert processor_family() in last and '--write' in last
     assert tool.main(['--write']) == 0 and tool.main([]) == 0
-    ratios['inference B'] = 1.
+    ratios['inference B'] = 1.0
     capsys.readouterr()
     assert tool.main([]) == 1
-    assert [line.split()[:4] for line in capsys.readouterr().out.splitlines() if 'FAILED' in line] == [
-        ['inference', 'B', '1.000', '2.000']]
+    assert [
+        line.split()[:4] for line in capsys.readouterr().out.splitlines() if 'FAILED' in line
+    ] == [['inference', 'B', '1.000', '2.000']]
     torch.set_num_threads(threads)
 
 
 def test_cpu_clock_does_not_count_sleep() -> None:
-    assert cpu_clock(lambda: time.sleep(.05), 1) < .03
+    assert cpu_clock(lambda: time.sleep(0.05), 1) < 0.03

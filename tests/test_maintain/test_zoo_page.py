@@ -1,4 +1,5 @@
 """The model zoo: records, page, metafiles and the tool that writes them."""
+
 import csv
 from io import StringIO
 from pathlib import Path
@@ -29,9 +30,20 @@ def committed() -> list[ZooEntry]:
 
 
 def swin_t(**cells: str) -> PaperRow:
-    known = dict(paper='flatten', table='8', task='classification', dataset='imagenet1k', method='-', backbone='swin-t',
-                 schedule='300e', flops_input_hw='224x224',
-                 params_m='29', flops_g='4.5', top1='81.3', config=SWIN_T)
+    known = dict(
+        paper='flatten',
+        table='8',
+        task='classification',
+        dataset='imagenet1k',
+        method='-',
+        backbone='swin-t',
+        schedule='300e',
+        flops_input_hw='224x224',
+        params_m='29',
+        flops_g='4.5',
+        top1='81.3',
+        config=SWIN_T,
+    )
     return PaperRow.of(**{**known, **cells})
 
 
@@ -44,17 +56,20 @@ def tool(load_tool) -> ModuleType:
     return load_tool('reproduce_tables')
 
 
-@pytest.mark.parametrize('cells, agrees', [
-    (dict(params_m='28'), 'yes'),
-    ({}, 'unit'),  # 28.29 of 29
-    (dict(params_m='28', flops_g='4.43'), 'near'),  # 1.9 %
-    (dict(params_m='30'), 'no'),
-    (dict(params_m='28.20'), 'no'),  # 0.3 %
-    (dict(params_m='28', flops_g='4.6'), 'unit'),  # rounded up
-    (dict(flops_g='4.4'), 'no'),  # 2.5 %
-    (dict(params_m=''), 'yes'),
-    (dict(params_m='', flops_g=''), ''),
-])
+@pytest.mark.parametrize(
+    'cells, agrees',
+    [
+        (dict(params_m='28'), 'yes'),
+        ({}, 'unit'),  # 28.29 of 29
+        (dict(params_m='28', flops_g='4.43'), 'near'),  # 1.9 %
+        (dict(params_m='30'), 'no'),
+        (dict(params_m='28.20'), 'no'),  # 0.3 %
+        (dict(params_m='28', flops_g='4.6'), 'unit'),  # rounded up
+        (dict(flops_g='4.4'), 'no'),  # 2.5 %
+        (dict(params_m=''), 'yes'),
+        (dict(params_m='', flops_g=''), ''),
+    ],
+)
 def test_entry_agrees_if_parameters_and_flops_do(cells, agrees):
     assert counted(swin_t(**cells)).agrees == agrees
     assert ZooEntry(swin_t(**cells)).agrees == '', 'nothing was counted'
@@ -65,8 +80,14 @@ def test_csv_round_trip_and_columns():
     entries = [counted(swin_t(cause='one, with a comma')), missing]
     assert from_csv(to_csv(entries)) == entries
     first = next(csv.DictReader(StringIO(to_csv(entries))))
-    assert list(first) == (ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8').splitlines()[0].split(',')
-    assert (first['params'], first['paper_params_m'], first['params_diff_percent']) == ('28288354', '29', '-2.45')
+    assert list(first) == (ROOT / 'docs' / 'model_zoo.csv').read_text(
+        encoding='utf-8'
+    ).splitlines()[0].split(',')
+    assert (first['params'], first['paper_params_m'], first['params_diff_percent']) == (
+        '28288354',
+        '29',
+        '-2.45',
+    )
     assert first['paper_top1'] == '81.3' and 'top1' not in first and first['agrees'] == 'unit'
 
 
@@ -76,10 +97,16 @@ def test_count_rows_counts_a_config_once_per_size_and_continues_after_errors(tmp
     broken.write_text('model = dict(')
     (tmp_path / 'configs' / 'flatten_swin').symlink_to(ROOT / 'configs' / 'flatten_swin')
     (tmp_path / 'configs' / '_base_').symlink_to(ROOT / 'configs' / '_base_')
-    rows = [swin_t(), PaperRow.of(config='configs/mine/broken.py'), swin_t(table='9'), PaperRow.of(paper='focal')]
+    rows = [
+        swin_t(),
+        PaperRow.of(config='configs/mine/broken.py'),
+        swin_t(table='9'),
+        PaperRow.of(paper='focal'),
+    ]
     reports = []
     (first, failed, second, without), failures = count_rows(
-        rows, tmp_path, lambda done, total, what: reports.append(f'[{done}/{total}] {what}'))
+        rows, tmp_path, lambda done, total, what: reports.append(f'[{done}/{total}] {what}')
+    )
     assert reports == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
     assert first.params == second.params == 28_288_354 and first.image == '224x224' and first.agrees
     assert first.attention == 'Softmax'
@@ -88,11 +115,14 @@ def test_count_rows_counts_a_config_once_per_size_and_continues_after_errors(tmp
 
 
 def test_zoo_rows_have_every_config(rows):
-    assert rows[:len(paper_rows())] == list(paper_rows())
-    others = rows[len(paper_rows()):]
+    assert rows[: len(paper_rows())] == list(paper_rows())
+    others = rows[len(paper_rows()) :]
     named = {row.config for row in rows} - {''}
-    assert named == {path.relative_to(ROOT).as_posix() for path in ROOT.glob('configs/*/*.py')
-                     if path.parent.name != '_base_'}
+    assert named == {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.glob('configs/*/*.py')
+        if path.parent.name != '_base_'
+    }
     assert all(row.cells['task'] and not row.cells['paper'] for row in others)
 
 
@@ -102,14 +132,19 @@ def test_committed_zoo_files_match_rows_and_configs(rows, committed, tool):
     assert [entry.row for entry in committed] == rows, fix
     assert all(entry.is_counted for entry in committed if entry.row.config), fix
     files = tool.files_of(committed)
-    assert [name for name, text in files.items() if (ROOT / name).read_text(encoding='utf-8') != text] == [], fix
+    assert [
+        name for name, text in files.items() if (ROOT / name).read_text(encoding='utf-8') != text
+    ] == [], fix
     written = [*ROOT.glob('configs/*/metafile.yml'), *ROOT.glob('configs/*/README.md')]
     assert {path.relative_to(ROOT).as_posix() for path in written} == {
-        name for name in files if name.startswith('configs/')}
+        name for name in files if name.startswith('configs/')
+    }
 
 
 def test_rows_that_differ_have_a_cause(committed):
-    assert [entry.row for entry in committed if (entry.agrees == 'no') != bool(entry.row.cause)] == []
+    assert [
+        entry.row for entry in committed if (entry.agrees == 'no') != bool(entry.row.cause)
+    ] == []
 
 
 @pytest.mark.full
@@ -117,45 +152,69 @@ def test_committed_zoo_files_match_counts(tool, capsys):
     assert tool.main(['--check']) == 0, capsys.readouterr().err
 
 
-@pytest.mark.parametrize('config, attention', [
-    (SWIN_T, 'Softmax'),
-    ('configs/flatten_swin/flatten-swin-t_8xb128_in1k.py', 'FocusedLinear, Softmax'),
-    ('configs/flatten_deit/deit-t_8xb128_in1k_hydra-attention.py', 'Hydra'),
-    ('configs/l2vit/l2vit-t_32xb128_in1k.py', 'Softmax, ClampedLinear'),
-    ('configs/focal/focal-t_8xb128_in1k.py', 'Focal'),
-    ('configs/factorized/mask-rcnn_r50_nl-res3_fpn_32xb2-24e_coco.py', 'Conventional'),
-    ('configs/psmnet/psmnet_fa_8xb3-100e_sceneflow.py', 'Factorized'),
-    ('configs/agent/agent-swin-b_8xb64_in1k.py', 'Agent, Softmax'),
-    ('configs/ravlt/mavit-t_8xb128_in1k.py', 'MagnitudeAwareLinear, GatedSoftmax'),
-    ('configs/vittt/h-vittt-t_8xb128_in1k.py', 'TTT'),
-    ('configs/resnet/resnet50_8xb32_in1k.py', ''),
-    ('configs/biformer/biformer-stl_8xb128_in1k.py', 'BiLevelRouting, Softmax'),
-])
+@pytest.mark.parametrize(
+    'config, attention',
+    [
+        (SWIN_T, 'Softmax'),
+        ('configs/flatten_swin/flatten-swin-t_8xb128_in1k.py', 'FocusedLinear, Softmax'),
+        ('configs/flatten_deit/deit-t_8xb128_in1k_hydra-attention.py', 'Hydra'),
+        ('configs/l2vit/l2vit-t_32xb128_in1k.py', 'Softmax, ClampedLinear'),
+        ('configs/focal/focal-t_8xb128_in1k.py', 'Focal'),
+        ('configs/factorized/mask-rcnn_r50_nl-res3_fpn_32xb2-24e_coco.py', 'Conventional'),
+        ('configs/psmnet/psmnet_fa_8xb3-100e_sceneflow.py', 'Factorized'),
+        ('configs/agent/agent-swin-b_8xb64_in1k.py', 'Agent, Softmax'),
+        ('configs/ravlt/mavit-t_8xb128_in1k.py', 'MagnitudeAwareLinear, GatedSoftmax'),
+        ('configs/vittt/h-vittt-t_8xb128_in1k.py', 'TTT'),
+        ('configs/resnet/resnet50_8xb32_in1k.py', ''),
+        ('configs/biformer/biformer-stl_8xb128_in1k.py', 'BiLevelRouting, Softmax'),
+    ],
+)
 def test_attentions_of_config(config, attention):
     model = read_model_config(ROOT / config)
     assert attentions_of(build_on_meta(model.model, model.default_scope)) == attention
 
 
 def test_zoo_pages_list_results_by_task_and_differences():
-    detector = swin_t(task='detection', dataset='coco', table='2a', method='mask-rcnn', schedule='1x', top1='')
-    entries = [counted(swin_t()), counted(detector), counted(swin_t(table='4')), counted(swin_t(table='11')),
-               counted(swin_t(paper='focal', table='fig5')), counted(swin_t(paper='focal', table='9')),
-               counted(swin_t(paper='factorized', task='stereo', backbone='psmnet', method='psmnet + attention')),
-               counted(PaperRow.of(task='classification', config='configs/digits/mine.py'))]
+    detector = swin_t(
+        task='detection', dataset='coco', table='2a', method='mask-rcnn', schedule='1x', top1=''
+    )
+    entries = [
+        counted(swin_t()),
+        counted(detector),
+        counted(swin_t(table='4')),
+        counted(swin_t(table='11')),
+        counted(swin_t(paper='focal', table='fig5')),
+        counted(swin_t(paper='focal', table='9')),
+        counted(
+            swin_t(
+                paper='factorized', task='stereo', backbone='psmnet', method='psmnet + attention'
+            )
+        ),
+        counted(PaperRow.of(task='classification', config='configs/digits/mine.py')),
+    ]
     pages = render_pages(entries)
     assert list(pages) == ['model_zoo.md', 'model_zoo/coverage.md']
     classification = render_task_page(entries, 'classification')
     assert [line.lstrip('# ') for line in classification.splitlines() if line.startswith('##')] == [
         'FLatten Transformer, Table 4: ImageNet-1k',
-        'FLatten Transformer, Table 8: ImageNet-1k', 'FLatten Transformer, Table 11: ImageNet-1k',
-        'Focal Transformer, Table 9: ImageNet-1k', 'Focal Transformer, Figure 5: ImageNet-1k',
-        'Classification: configs without a paper']
-    assert "| paper's top-1 (%) |" in classification and '| [mine](../../configs/digits/mine.py) ' in classification
+        'FLatten Transformer, Table 8: ImageNet-1k',
+        'FLatten Transformer, Table 11: ImageNet-1k',
+        'Focal Transformer, Table 9: ImageNet-1k',
+        'Focal Transformer, Figure 5: ImageNet-1k',
+        'Classification: configs without a paper',
+    ]
+    assert (
+        "| paper's top-1 (%) |" in classification
+        and '| [mine](../../configs/digits/mine.py) ' in classification
+    )
     assert f'| [swin-t, mask-rcnn, 1x](../../{SWIN_T}) ' in render_task_page(entries, 'detection')
     assert f'| [psmnet + attention](../../{SWIN_T}) ' in render_task_page(entries, 'stereo')
     page = pages['model_zoo.md']
     assert '7 results with 1 configs, and 1 configs of our own. For 7 of' in page
-    assert '0 agree with ours in all printed digits, 7 within one unit of the last digit, 0 within 2 %' in page
+    assert (
+        '0 agree with ours in all printed digits, 7 within one unit of the last digit, 0 within 2 %'
+        in page
+    )
     assert '## What differs' not in page
     wrong = render_pages([*entries, counted(swin_t(params_m='31', cause='a head more'))])
     assert '## What differs' in wrong['model_zoo.md']
@@ -163,50 +222,109 @@ def test_zoo_pages_list_results_by_task_and_differences():
 
 def test_zoo_page_lists_each_cause_with_its_rows():
     head = dict(params_m='31', cause='the paper counts a head twice')
-    pages = render_pages([counted(swin_t(**head)), counted(swin_t(flops_g='5.0', cause='Inference: no attention')),
-                          counted(swin_t(flops_g='4.6', backbone='right')), counted(swin_t(table='9', **head))])
+    pages = render_pages(
+        [
+            counted(swin_t(**head)),
+            counted(swin_t(flops_g='5.0', cause='Inference: no attention')),
+            counted(swin_t(flops_g='4.6', backbone='right')),
+            counted(swin_t(table='9', **head)),
+        ]
+    )
     page = pages['model_zoo.md']
-    lines = page[page.index('## What differs'):].splitlines()
+    lines = page[page.index('## What differs') :].splitlines()
     at = lines.index('- the paper counts a head twice')
-    assert lines[at + 1:at + 5] == [
+    assert lines[at + 1 : at + 5] == [
         f'    - Table 8, [swin-t](../{SWIN_T}): 28.29 M parameters, the paper 31 (-8.7%)',
         f'    - Table 9, [swin-t](../{SWIN_T}): 28.29 M parameters, the paper 31 (-8.7%)',
         '- Inference: no attention',
-        f'    - Table 8, [swin-t](../{SWIN_T}): 4.512 G FLOPs, the paper 5.0 (-9.8%)']
+        f'    - Table 8, [swin-t](../{SWIN_T}): 4.512 G FLOPs, the paper 5.0 (-9.8%)',
+    ]
     assert not any('right' in line for line in lines)
 
 
 def test_coverage_page_counts_results_and_lists_missing_models():
-    printed = [dict(paper='flatten', table='8', results='4', note='four'),
-               dict(paper='focal', table='9', results='1', note='')]
-    missing = [dict(paper=paper, table=table, task='classification', model=model, reason=f'no {model}')
-               for paper, table, model in (('flatten', '8', 'ViL'), ('flatten', '8', 'CvT'), ('flatten', '9', 'ViL'),
-                                           ('focal', '9', 'TNT'))]
-    text = render_coverage([counted(swin_t()), counted(swin_t()), counted(swin_t(paper='focal', table='2'))],
-                           printed, missing)
-    cells = [[cell.strip() for cell in line.split('|')[1:-1]] for line in text.splitlines() if line.startswith('| ')]
-    assert cells[2:] == [['FLatten Transformer, Table 8', '4', '2', '2', 'four'],
-                         ['Focal Transformer, Table 9', '1', '0', '1', ''], ['all', '5', '2', '3', '']]
+    printed = [
+        dict(paper='flatten', table='8', results='4', note='four'),
+        dict(paper='focal', table='9', results='1', note=''),
+    ]
+    missing = [
+        dict(paper=paper, table=table, task='classification', model=model, reason=f'no {model}')
+        for paper, table, model in (
+            ('flatten', '8', 'ViL'),
+            ('flatten', '8', 'CvT'),
+            ('flatten', '9', 'ViL'),
+            ('focal', '9', 'TNT'),
+        )
+    ]
+    text = render_coverage(
+        [counted(swin_t()), counted(swin_t()), counted(swin_t(paper='focal', table='2'))],
+        printed,
+        missing,
+    )
+    cells = [
+        [cell.strip() for cell in line.split('|')[1:-1]]
+        for line in text.splitlines()
+        if line.startswith('| ')
+    ]
+    assert cells[2:] == [
+        ['FLatten Transformer, Table 8', '4', '2', '2', 'four'],
+        ['Focal Transformer, Table 9', '1', '0', '1', ''],
+        ['all', '5', '2', '3', ''],
+    ]
     assert [line for line in text.splitlines() if line.startswith('- ')] == [
-        '- ViL (Table 8, Table 9): no ViL', '- CvT (Table 8): no CvT', '- TNT (Table 9): no TNT']
+        '- ViL (Table 8, Table 9): no ViL',
+        '- CvT (Table 8): no CvT',
+        '- TNT (Table 9): no TNT',
+    ]
 
 
 def test_metafiles_have_results_with_paper_and_counted_sizes():
-    detector = PaperRow.of(paper='flatten', table='2a', task='detection', dataset='coco', backbone='swin-t',
-                           ap_box='43.7', ap_mask='39.8', config='configs/flatten_swin/mask.py')
+    detector = PaperRow.of(
+        paper='flatten',
+        table='2a',
+        task='detection',
+        dataset='coco',
+        backbone='swin-t',
+        ap_box='43.7',
+        ap_mask='39.8',
+        config='configs/flatten_swin/mask.py',
+    )
     words = swin_t(top1='fail', ap_box='44', config='configs/l2vit/x.py')
-    files = render_metafiles([counted(swin_t()), counted(detector), counted(swin_t(table='5', top1='81.2')),
-                              counted(words), ZooEntry(PaperRow.of(paper='focal'))])
-    assert list(files) == ['configs/flatten_swin/metafile.yml', 'configs/l2vit/metafile.yml', 'model-index.yml']
+    files = render_metafiles(
+        [
+            counted(swin_t()),
+            counted(detector),
+            counted(swin_t(table='5', top1='81.2')),
+            counted(words),
+            ZooEntry(PaperRow.of(paper='focal')),
+        ]
+    )
+    assert list(files) == [
+        'configs/flatten_swin/metafile.yml',
+        'configs/l2vit/metafile.yml',
+        'model-index.yml',
+    ]
     content = yaml.safe_load(files['configs/flatten_swin/metafile.yml'])
     assert content['Collections'][0]['Name'] == 'FLatten-Swin'
     mask, swin = content['Models']
-    assert swin['Metadata'] == {'Task': 'classification', 'Parameters': 28_288_354, 'FLOPs': 4_492_000_000,
-                                'Image Size': '224x224'}
-    assert [result['Metrics'] for result in swin['Results']] == [{'Top 1 Accuracy': 81.3}, {'Top 1 Accuracy': 81.2}]
-    assert [result['Task'] for result in mask['Results']] == ['Object Detection', 'Instance Segmentation']
+    assert swin['Metadata'] == {
+        'Task': 'classification',
+        'Parameters': 28_288_354,
+        'FLOPs': 4_492_000_000,
+        'Image Size': '224x224',
+    }
+    assert [result['Metrics'] for result in swin['Results']] == [
+        {'Top 1 Accuracy': 81.3},
+        {'Top 1 Accuracy': 81.2},
+    ]
+    assert [result['Task'] for result in mask['Results']] == [
+        'Object Detection',
+        'Instance Segmentation',
+    ]
     assert mask['Results'][0]['Reported By'] == 'the paper (FLatten Transformer, Table 2a)'
-    assert 'Results' not in yaml.safe_load(files['configs/l2vit/metafile.yml'])['Models'][0], 'no figure of this model'
+    assert 'Results' not in yaml.safe_load(files['configs/l2vit/metafile.yml'])['Models'][0], (
+        'no figure of this model'
+    )
     assert yaml.safe_load(files['model-index.yml']) == {'Import': list(files)[:2]}
 
 
@@ -218,11 +336,14 @@ def test_reproduce_tables_prints_one_table(tool, capsys):
     assert '[5/5] configs/flatten_swin/' in captured.err
 
 
-@pytest.mark.parametrize('arguments, status, words', [
-    (['--paper', 'flatten', '--table', '99'], 1, 'got 99'),
-    (['--table', '8'], 2, '--table'),
-    (['--check', '--paper', 'focal'], 2, '--check'),
-])
+@pytest.mark.parametrize(
+    'arguments, status, words',
+    [
+        (['--paper', 'flatten', '--table', '99'], 1, 'got 99'),
+        (['--table', '8'], 2, '--table'),
+        (['--check', '--paper', 'focal'], 2, '--check'),
+    ],
+)
 def test_reproduce_tables_rejects_wrong_options(tool, capsys, arguments, status, words):
     if status == 2:
         with pytest.raises(SystemExit):

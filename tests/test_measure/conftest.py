@@ -1,4 +1,5 @@
 """Costs of configs, counted once, and the baselines of mmdet and mmseg from their own configs."""
+
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,13 @@ from mmflatten.measure.papers.costs import count_beside_papers
 from mmflatten.measure.papers.tables import rows_of_config
 
 ROOT = Path(__file__).parents[2]
-SWIN_T = dict(type='SwinTransformer', embed_dims=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7)
+SWIN_T = dict(
+    type='SwinTransformer',
+    embed_dims=96,
+    depths=[2, 2, 6, 2],
+    num_heads=[3, 6, 12, 24],
+    window_size=7,
+)
 SWIN_CHANNELS = [96, 192, 384, 768]
 BACKBONES = {
     'r50': (dict(type='ResNet', depth=50), [256, 512, 1024, 2048]),
@@ -25,7 +32,10 @@ KINDS = {
     'mask-rcnn': (mmdet, 'mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py'),
     'cascade-mask-rcnn': (mmdet, 'cascade_rcnn/cascade-mask-rcnn_r50_fpn_1x_coco.py'),
     'htc': (mmdet, 'htc/htc_r50_fpn_1x_coco.py'),
-    'sparse-rcnn': (mmdet, 'sparse_rcnn/sparse-rcnn_r50_fpn_300-proposals_crop-ms-480-800-3x_coco.py'),
+    'sparse-rcnn': (
+        mmdet,
+        'sparse_rcnn/sparse-rcnn_r50_fpn_300-proposals_crop-ms-480-800-3x_coco.py',
+    ),
     'atss': (mmdet, 'atss/atss_r50_fpn_1x_coco.py'),
     'upernet': (mmseg, 'upernet/upernet_r50_4xb4-160k_ade20k-512x512.py'),
 }
@@ -33,7 +43,9 @@ KINDS = {
 
 @pytest.fixture(scope='session')
 def cost_of_config() -> Callable[..., ModelCost]:
-    """`cost_of_config('configs/mila/mila-t_8xb128_in1k.py', shape)`; the default shape is that of the paper."""
+    """`cost_of_config('configs/mila/mila-t_8xb128_in1k.py', shape)`; the default shape is that of
+    the paper.
+    """
     counted = cache(count_beside_papers)
 
     def cost(config: str, shape: tuple[int, int] | None = None) -> ModelCost:
@@ -45,7 +57,9 @@ def cost_of_config() -> Callable[..., ModelCost]:
 
 @pytest.fixture(scope='session')
 def known_model() -> Callable[[str, str], ConfigDict]:
-    """`known_model('mask-rcnn', 'swin-t')` gives the `model` of a config; Cascade has Swin's box heads."""
+    """`known_model('mask-rcnn', 'swin-t')` gives the `model` of a config; Cascade has Swin's box
+    heads.
+    """
 
     def model_of(kind: str, backbone: str) -> ConfigDict:
         library, path = KINDS[kind]
@@ -58,8 +72,14 @@ def known_model() -> Callable[[str, str], ConfigDict]:
         else:
             model.neck.in_channels = channels
         for head in model.roi_head.bbox_head if kind == 'cascade-mask-rcnn' else ():
-            head.update(type='ConvFCBBoxHead', num_shared_convs=4, num_shared_fcs=1, conv_out_channels=256,
-                        norm_cfg=dict(type='SyncBN'), reg_class_agnostic=False)
+            head.update(
+                type='ConvFCBBoxHead',
+                num_shared_convs=4,
+                num_shared_fcs=1,
+                conv_out_channels=256,
+                norm_cfg=dict(type='SyncBN'),
+                reg_class_agnostic=False,
+            )
         return model
 
     return model_of

@@ -1,4 +1,5 @@
 """Counting stereo models: two images, every operator."""
+
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,11 @@ def convolutions(height: int, width: int) -> int:
     c = 32
     residual = 3 * 2 * c * c * 9 * full / 4
     residual += (c * 2 * c * 10 + (2 * 16 - 1) * (2 * c) ** 2 * 9) * quarter
-    residual += (2 * c * 4 * c * 10 + (2 * 3 - 1) * (4 * c) ** 2 * 9 + 6 * (4 * c) ** 2 * 9) * quarter
+    residual += (
+        2 * c * 4 * c * 10 + (2 * 3 - 1) * (4 * c) ** 2 * 9 + 6 * (4 * c) ** 2 * 9
+    ) * quarter
     stem = (3 * c + 2 * c * c) * 9 * full / 4
-    pools = sum(4 * c * c * quarter / size ** 2 for size in (64, 32, 16, 8))
+    pools = sum(4 * c * c * quarter / size**2 for size in (64, 32, 16, 8))
     fusion = (10 * c * 4 * c * 9 + 4 * c * c) * quarter
     volume = 48 * quarter
     matching = (2 * c * c + 3 * c * c) * 27 * volume  # stem and refinement
@@ -56,23 +59,35 @@ def test_attention_adds_its_projections_and_products_for_both_images(config):
     assert attentive.params - plain.params == 49_536
     positions, width, basis = 64 * 128, 128, 64
     projections = 2 * positions * width * (2 * basis + 2 * width)
-    assert attentive.counts.macs - plain.counts.macs == projections + 2 * 2 * positions * basis * width
+    assert (
+        attentive.counts.macs - plain.counts.macs == projections + 2 * 2 * positions * basis * width
+    )
     assert attentive.counts.by_kind[PRODUCT] == 2 * 2 * positions * basis * width
 
 
 def test_counting_on_meta_equals_counting_a_real_run():
-    model = dict(type='mmflatten.PSMNet', max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2),
-                 attention=dict(type='mmflatten.ConventionalAttention'))
+    model = dict(
+        type='mmflatten.PSMNet',
+        max_disp=16,
+        base_channels=4,
+        depths=(1, 1, 1, 1),
+        pool_sizes=(4, 2),
+        attention=dict(type='mmflatten.ConventionalAttention'),
+    )
     meta = count_model(build_on_meta(model, 'mmflatten'), (33, 51))
     image = torch.zeros(1, 3, 33, 51)
     real = count_operations(MODELS.build(model).eval(), dict(left=image, right=image))
-    assert meta.counts.macs == real.macs and meta.counts.by_kind[PRODUCT] == real.by_kind[PRODUCT] > 0
+    assert (
+        meta.counts.macs == real.macs and meta.counts.by_kind[PRODUCT] == real.by_kind[PRODUCT] > 0
+    )
     assert not meta.counts.uncounted and not real.uncounted
 
 
 def test_backbone_of_this_project_has_no_task():
     arch = dict(embed_dims=16, depths=[1], num_heads=[1])
-    backbone = build_on_meta(dict(type='FLattenSwin', arch=arch, attn_types='L', out_indices=(0,)), 'mmflatten')
+    backbone = build_on_meta(
+        dict(type='FLattenSwin', arch=arch, attn_types='L', out_indices=(0,)), 'mmflatten'
+    )
     assert task_of_model(backbone) is None
     assert count_model(backbone, (32, 32)).counts.macs > 0
     assert task_of_model(build_on_meta(dict(type='PSMNet'), 'mmflatten')).name == 'stereo'

@@ -1,4 +1,7 @@
-"""The classifiers of the newer attentions cost what their authors' classes cost, counted on those classes."""
+"""The classifiers of the newer attentions cost what their authors' classes cost, counted on those
+classes.
+"""
+
 from pathlib import Path
 
 import pytest
@@ -7,7 +10,8 @@ from mmengine.config import Config
 from mmflatten.measure.flops.meta import build_on_meta
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
-# Parameters, and multiply-accumulates in 1e9 where those were counted, at the image size of the model.
+# Parameters, and multiply-accumulates in 1e9 where those were counted, at the image size of the
+# model.
 OFFICIAL = {
     'agent/agent-deit-t_8xb128_in1k': (6_015_640, 1.168),
     'agent/agent-deit-s_8xb128_in1k': (22_647_112, 4.427),
@@ -40,7 +44,8 @@ OFFICIAL = {
     'polaformer/polaformer-swin-t_8xb128_in1k': (29_285_696, 4.659),
     'polaformer/polaformer-swin-s_8xb128_in1k': (50_603_600, 8.910),
     'polaformer/polaformer-swin-b_8xb64_in1k': (89_137_864, 15.71),
-    # The official classes have a norm of 2 x 512 behind their last stage that they never call, as FLatten's.
+    # The official classes have a norm of 2 x 512 behind their last stage that they never call, as
+    # FLatten's.
     'polaformer/polaformer-pvt-t_8xb128_in1k': (12_924_648 - 1024, None),
     'polaformer/polaformer-pvt-s_8xb64_in1k': (23_157_224 - 1024, None),
     'polaformer/polaformer-pvt-m_8xb64_in1k': (39_965_672 - 1024, None),
@@ -67,7 +72,8 @@ OFFICIAL = {
     'vittt/h-vittt-t_8xb128_in1k': (28_703_560, 4.903),
     'vittt/h-vittt-s_8xb128_in1k': (54_362_056, 8.732),
     'vittt/h-vittt-b_8xb128_in1k': (94_369_304, 16.68),
-    # The official class projects behind the Fourier transform, which has a few more elements than the map.
+    # The official class projects behind the Fourier transform, which has a few more elements than
+    # the map.
     'circulant/circulant-deit-t_8xb128_in1k': (6_140_200, None),
     'circulant/circulant-deit-s_8xb128_in1k': (23_780_968, None),
     'circulant/circulant-deit-b_8xb128_in1k': (93_567_208, None),
@@ -83,9 +89,13 @@ def test_classifier_has_the_parameters_of_the_official_class(name: str) -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == OFFICIAL[name][0]
 
 
-@pytest.mark.parametrize('name', [pytest.param(name, marks=[] if name in SMALL else pytest.mark.full)
-                                  for name in COUNTED])
-def test_classifier_has_parameters_and_macs_of_the_official_class(cost_of_config, name: str) -> None:
+@pytest.mark.parametrize(
+    'name',
+    [pytest.param(name, marks=[] if name in SMALL else pytest.mark.full) for name in COUNTED],
+)
+def test_classifier_has_parameters_and_macs_of_the_official_class(
+    cost_of_config, name: str
+) -> None:
     cost, (params, gmacs) = cost_of_config(f'configs/{name}.py'), OFFICIAL[name]
     assert cost.params == params and not cost.counts.uncounted
     assert cost.counts.macs / 1e9 == pytest.approx(gmacs, rel=5e-3)

@@ -1,4 +1,5 @@
 """The example of docs/adding_an_attention.md: its file and its config lines, run in three tasks."""
+
 import re
 import sys
 from pathlib import Path
@@ -22,13 +23,17 @@ ARCH = dict(depths=(1, 1, 2, 1), num_heads=(2, 4, 8, 16))
 def documented_code(containing: str) -> str:
     """The Python block of the document that contains a text."""
     text = (ROOT / 'docs' / 'adding_an_attention.md').read_text(encoding='utf-8')
-    block, = (code for code in re.findall(r'```python\n(.*?)```', text, re.DOTALL) if containing in code)
+    (block,) = (
+        code for code in re.findall(r'```python\n(.*?)```', text, re.DOTALL) if containing in code
+    )
     return block
 
 
 @pytest.fixture(scope='module')
 def project(tmp_path_factory):
-    """A folder on the Python path with the file of the document; removed from the path and the registry afterwards."""
+    """A folder on the Python path with the file of the document; removed from the path and the
+    registry afterwards.
+    """
     folder = tmp_path_factory.mktemp('project')
     (folder / f'{MODULE}.py').write_text(documented_code('class '), encoding='utf-8')
     sys.path.insert(0, str(folder))
@@ -51,14 +56,22 @@ def swin(config: Config) -> None:
 
 
 def pvt(config: Config) -> None:
-    config.model.backbone = dict(type='mmflatten.FLattenPVT', arch=dict(ARCH, embed_dims=WIDTHS), img_size=160,
-                                 linear_sr_ratios=(2, 1, 1, 1),
-                                 mixers=config.model.backbone.mixers)
+    config.model.backbone = dict(
+        type='mmflatten.FLattenPVT',
+        arch=dict(ARCH, embed_dims=WIDTHS),
+        img_size=160,
+        linear_sr_ratios=(2, 1, 1, 1),
+        mixers=config.model.backbone.mixers,
+    )
 
 
 def deit(config: Config) -> None:
-    config.model.backbone = dict(type='mmflatten.FLattenDeiT', arch=dict(embed_dims=64, depth=3, num_heads=4),
-                                 img_size=64, mixers=config.model.backbone.mixers)
+    config.model.backbone = dict(
+        type='mmflatten.FLattenDeiT',
+        arch=dict(embed_dims=64, depth=3, num_heads=4),
+        img_size=64,
+        mixers=config.model.backbone.mixers,
+    )
     config.model.neck = None
     config.model.head.in_channels = 64
 
@@ -66,10 +79,16 @@ def deit(config: Config) -> None:
 def config_with_documented_lines(base: str, project: Path, digit_root: Path) -> Config:
     """The lines of the document, added to a config for the digit scenes."""
     path = project / Path(base).name
-    path.write_text(f"_base_ = ['{ROOT / 'configs' / 'digits' / base}']\n" + documented_code('custom_imports'),
-                    encoding='utf-8')
-    options = {'train_dataloader.dataset.data_root': str(digit_root), 'train_dataloader.num_workers': 0,
-               'train_dataloader.persistent_workers': False, 'train_dataloader.batch_size': 2}
+    path.write_text(
+        f"_base_ = ['{ROOT / 'configs' / 'digits' / base}']\n" + documented_code('custom_imports'),
+        encoding='utf-8',
+    )
+    options = {
+        'train_dataloader.dataset.data_root': str(digit_root),
+        'train_dataloader.num_workers': 0,
+        'train_dataloader.persistent_workers': False,
+        'train_dataloader.batch_size': 2,
+    }
     config = load_config(str(path), options, str(project / 'work_dirs'))
     config.val_cfg = config.val_dataloader = config.val_evaluator = None
     config.test_cfg = config.test_dataloader = config.test_evaluator = None
@@ -80,14 +99,20 @@ def config_with_documented_lines(base: str, project: Path, digit_root: Path) -> 
 def loss_of(runner: Runner, batch: dict) -> torch.Tensor:
     """The total loss. Proposals are sampled with the same random numbers each time."""
     set_random_seed(0)
-    return runner.model.parse_losses(runner.model(**runner.model.data_preprocessor(batch, True), mode='loss'))[0]
+    return runner.model.parse_losses(
+        runner.model(**runner.model.data_preprocessor(batch, True), mode='loss')
+    )[0]
 
 
-@pytest.mark.parametrize(('base', 'change', 'blocks'), [
-    ('mask-rcnn_flatten-swin-nano_fpn_digits.py', swin, 5),
-    ('semantic-fpn_flatten-swin-nano_digits.py', pvt, 5),
-    ('flatten-swin-nano_digits.py', deit, 3),
-], ids=['FLattenSwin-mask-rcnn', 'FLattenPVT-semantic-fpn', 'FLattenDeiT-classifier'])
+@pytest.mark.parametrize(
+    ('base', 'change', 'blocks'),
+    [
+        ('mask-rcnn_flatten-swin-nano_fpn_digits.py', swin, 5),
+        ('semantic-fpn_flatten-swin-nano_digits.py', pvt, 5),
+        ('flatten-swin-nano_digits.py', deit, 3),
+    ],
+    ids=['FLattenSwin-mask-rcnn', 'FLattenPVT-semantic-fpn', 'FLattenDeiT-classifier'],
+)
 def test_documented_attention_trains(base, change, blocks, project, digit_root):
     config = config_with_documented_lines(base, project, digit_root)
     change(config)
@@ -110,9 +135,13 @@ def test_documented_attention_trains(base, change, blocks, project, digit_root):
 
 FAMILIES = {
     'FLattenSwin': dict(attn_types='LLLL', linear_window=3, arch=dict(ARCH, embed_dims=16)),
-    'FLattenPVT': dict(linear_sr_ratios=(4, 2, 1, 1), arch=dict(ARCH, embed_dims=(16, 32, 64, 128))),
+    'FLattenPVT': dict(
+        linear_sr_ratios=(4, 2, 1, 1), arch=dict(ARCH, embed_dims=(16, 32, 64, 128))
+    ),
     'FLattenPVTv2': dict(arch=dict(ARCH, embed_dims=(16, 32, 64, 128))),
-    'FLattenCSwin': dict(attn_types='LLLL', linear_split=(1, 2, 2, 2), arch=dict(ARCH, embed_dims=16)),
+    'FLattenCSwin': dict(
+        attn_types='LLLL', linear_split=(1, 2, 2, 2), arch=dict(ARCH, embed_dims=16)
+    ),
     'FLattenDeiT': dict(out_type='featmap', arch=dict(embed_dims=16, depth=2, num_heads=2)),
     'L2ViT': dict(arch=dict(ARCH, embed_dims=16)),
 }
@@ -129,7 +158,9 @@ def attention(project) -> dict:
 @pytest.mark.parametrize('family', FAMILIES)
 def test_documented_attention_runs_in_every_family(family, attention):
     torch.manual_seed(0)
-    model = MODELS.build(dict(type=family, img_size=64, linear_attention=attention, **FAMILIES[family]))
+    model = MODELS.build(
+        dict(type=family, img_size=64, linear_attention=attention, **FAMILIES[family])
+    )
     maps = model(torch.randn(2, 3, 65, 97))
     sum(out.square().sum() for out in maps).backward()
     mixers = [m for m in model.modules() if type(m).__name__ == NAME]

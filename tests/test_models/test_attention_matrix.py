@@ -1,4 +1,7 @@
-"""Every attention in every FLatten family at an odd size, and the parameter counts of the papers."""
+"""Every attention in every FLatten family at an odd size, and the parameter counts of the
+papers.
+"""
+
 import re
 from math import ceil
 from pathlib import Path
@@ -12,7 +15,10 @@ from mmflatten.registry import MODELS
 
 ATTENTIONS = {
     'softmax': dict(type='SoftmaxAttention'),
-    **{f'focused-{p}': dict(type='FocusedLinearAttention', focusing_factor=p) for p in (2, 3, 4, 8, 32)},
+    **{
+        f'focused-{p}': dict(type='FocusedLinearAttention', focusing_factor=p)
+        for p in (2, 3, 4, 8, 32)
+    },
     'focused-without-dwc': dict(type='FocusedLinearAttention', kernel_size=None),
     'focused-without-focusing': dict(type='FocusedLinearAttention', focusing_factor=None),
     **{f'linear-{name}': dict(type='LinearAttention', feature_map=name) for name in FEATURE_MAPS},
@@ -49,34 +55,77 @@ ATTENTIONS = {
     'routing': dict(type='BiLevelRoutingAttention', num_regions=3, topk=2),
     'neighborhood': dict(type='NeighborhoodAttention', kernel_size=3, dilation=2),
 }
-# Attentions that reject class tokens, padding in windows or reduced keys, and those that need their own projections.
-ROWS_AND_COLUMNS = ('CirculantAttention', 'ManhattanAttention', 'BiLevelRoutingAttention', 'NeighborhoodAttention')
+# Attentions that reject class tokens, padding in windows or reduced keys, and those that need their
+# own projections.
+ROWS_AND_COLUMNS = (
+    'CirculantAttention',
+    'ManhattanAttention',
+    'BiLevelRoutingAttention',
+    'NeighborhoodAttention',
+)
 WHOLE_MAPS = ('MambaInspiredLinearAttention', 'GatedDifferentialLinearAttention', *ROWS_AND_COLUMNS)
-NO_PADDING = ('TTTAttention', 'TransformerToTTTAttention', 'GatedDifferentialLinearAttention', *ROWS_AND_COLUMNS)
-OWN_PROJECTIONS = ('FocalAttention', 'MambaInspiredLinearAttention', 'MultiScaleLinearAttention',
-                   'TokenLevelMultiHeadAttention', 'TTTAttention', 'GatedDifferentialLinearAttention')
-# Loss scales for outputs that grow faster than the input, as a GradScaler would find. If only the numerator is rotated,
-# the denominator does not bound it.
-LOSS_SCALES = {'mala': 1e-9, 'inline': 1e-9, 'rala': 1e-20, 'polaformer++': 1e-20, **dict.fromkeys(
-    ('gated-softmax', 'polaformer', 'mila', 'ttt', 'circulant', 'performer'), 1e-6)}
+NO_PADDING = (
+    'TTTAttention',
+    'TransformerToTTTAttention',
+    'GatedDifferentialLinearAttention',
+    *ROWS_AND_COLUMNS,
+)
+OWN_PROJECTIONS = (
+    'FocalAttention',
+    'MambaInspiredLinearAttention',
+    'MultiScaleLinearAttention',
+    'TokenLevelMultiHeadAttention',
+    'TTTAttention',
+    'GatedDifferentialLinearAttention',
+)
+# Loss scales for outputs that grow faster than the input, as a GradScaler would find. If only the
+# numerator is rotated, the denominator does not bound it.
+LOSS_SCALES = {
+    'mala': 1e-9,
+    'inline': 1e-9,
+    'rala': 1e-20,
+    'polaformer++': 1e-20,
+    **dict.fromkeys(('gated-softmax', 'polaformer', 'mila', 'ttt', 'circulant', 'performer'), 1e-6),
+}
 PYRAMID = dict(attn_types='LL', out_indices=(0, 1))
 STAGES = dict(depths=(1, 1), num_heads=(2, 4))
 RATIOS = dict(linear_sr_ratios=(1, 1), sr_ratios=(2, 1))
 FAMILIES = {
     'FLattenSwin': dict(PYRAMID, arch=dict(STAGES, embed_dims=16)),
-    'FLattenPVT': dict(PYRAMID, **RATIOS, arch=dict(STAGES, embed_dims=(16, 32), mlp_ratios=(2, 2))),
-    'FLattenPVTv2': dict(PYRAMID, **RATIOS, arch=dict(STAGES, embed_dims=(16, 32), mlp_ratios=(2, 2))),
+    'FLattenPVT': dict(
+        PYRAMID, **RATIOS, arch=dict(STAGES, embed_dims=(16, 32), mlp_ratios=(2, 2))
+    ),
+    'FLattenPVTv2': dict(
+        PYRAMID, **RATIOS, arch=dict(STAGES, embed_dims=(16, 32), mlp_ratios=(2, 2))
+    ),
     'FLattenCSwin': dict(PYRAMID, softmax_split=(1, 1), arch=dict(STAGES, embed_dims=16)),
-    'FLattenDeiT': dict(attn_types='L', out_type='featmap', out_indices=(1,), patch_size=8,
-                        arch=dict(embed_dims=16, depth=2, num_heads=2)),
+    'FLattenDeiT': dict(
+        attn_types='L',
+        out_type='featmap',
+        out_indices=(1,),
+        patch_size=8,
+        arch=dict(embed_dims=16, depth=2, num_heads=2),
+    ),
 }
 
 
 def build_backbone(family, attention):
     torch.manual_seed(0)
-    whole = dict(with_cls_token=False) if family == 'FLattenDeiT' and attention['type'] in WHOLE_MAPS else {}
-    return MODELS.build(dict(type=family, img_size=32, drop_path_rate=0., linear_attention=attention,
-                             **FAMILIES[family], **whole))
+    whole = (
+        dict(with_cls_token=False)
+        if family == 'FLattenDeiT' and attention['type'] in WHOLE_MAPS
+        else {}
+    )
+    return MODELS.build(
+        dict(
+            type=family,
+            img_size=32,
+            drop_path_rate=0.0,
+            linear_attention=attention,
+            **FAMILIES[family],
+            **whole,
+        )
+    )
 
 
 @pytest.mark.parametrize('attention', ATTENTIONS.values(), ids=ATTENTIONS)
@@ -90,7 +139,11 @@ def test_attention_runs_in_family(family, attention):
     maps = model(torch.randn(2, 3, 41, 50))
     sum(out.square().sum() for out in maps).backward()
     assert all(out.isfinite().all() for out in maps)
-    without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
+    without = [
+        name
+        for name, p in model.named_parameters()
+        if p.grad is None or not p.grad.isfinite().all()
+    ]
     assert not without
 
 
@@ -104,7 +157,8 @@ def test_attention_supports_class_tokens_and_autocast(name):
             out = mixer(x, (4, 4))
         assert out.isfinite().all()
         mixer.zero_grad()
-        # Inputs and values are about 1e3, so the gradients of an unscaled loss would overflow float16.
+        # Inputs and values are about 1e3, so the gradients of an unscaled loss would overflow
+        # float16.
         out.float().sum().mul(LOSS_SCALES.get(name, 1e-3)).backward()
         assert all(p.grad.isfinite().all() for p in mixer.parameters())
     if ATTENTIONS[name]['type'] in WHOLE_MAPS:
@@ -138,51 +192,77 @@ def test_attention_supports_half_precision_empty_batches_and_tracing(name):
         torch.testing.assert_close(traced(x), expected, rtol=1e-4, atol=1e-5)
         half = mixer.half()(x.half(), (4, 5))
     assert half.dtype == torch.float16
-    torch.testing.assert_close(half.float(), expected, rtol=.05, atol=.02 * float(expected.abs().max()))
+    torch.testing.assert_close(
+        half.float(), expected, rtol=0.05, atol=0.02 * float(expected.abs().max())
+    )
 
 
 def test_routing_ignores_regions_of_padding():
-    mixer = build_mixer(dict(type='BiLevelRoutingAttention', num_regions=7), embed_dims=12, num_heads=3,
-                        grid_size=(8, 8))
+    mixer = build_mixer(
+        dict(type='BiLevelRoutingAttention', num_regions=7),
+        embed_dims=12,
+        num_heads=3,
+        grid_size=(8, 8),
+    )
     mixer.lepe = None
     for weight in (mixer.qkv.weight, mixer.proj.bias):
         torch.nn.init.zeros_(weight)
     torch.nn.init.eye_(mixer.proj.weight)
-    with torch.no_grad():  # opposite queries and keys, so that a product of 0 with padding would be larger
-        mixer.qkv.bias.copy_(torch.tensor([1., -1., 5.]).repeat_interleave(12))
-        torch.testing.assert_close(mixer(torch.randn(1, 64, 12), (8, 8)), torch.full((1, 64, 12), 5.))
+    # opposite queries and keys, so that a product of 0 with padding would be larger
+    with torch.no_grad():
+        mixer.qkv.bias.copy_(torch.tensor([1.0, -1.0, 5.0]).repeat_interleave(12))
+        torch.testing.assert_close(
+            mixer(torch.randn(1, 64, 12), (8, 8)), torch.full((1, 64, 12), 5.0)
+        )
 
 
 def test_linformer_keeps_sums_when_resized():
     torch.manual_seed(0)
-    small, large = (build_mixer(dict(type='LinformerAttention', num_keys=5), embed_dims=12, num_heads=3,
-                                grid_size=(side, side)) for side in (4, 8))
+    small, large = (
+        build_mixer(
+            dict(type='LinformerAttention', num_keys=5),
+            embed_dims=12,
+            num_heads=3,
+            grid_size=(side, side),
+        )
+        for side in (4, 8)
+    )
     table = torch.rand(1, 16, 5)
     small.key_sums.table.data.copy_(table)
     large.load_state_dict(small.state_dict())
     x = torch.ones(1, 1, 64, 4)
-    torch.testing.assert_close(large._sums(x, large.key_sums, (8, 8)), small._sums(x, small.key_sums, (8, 8)),
-                               rtol=.05, atol=0)
-    torch.testing.assert_close(large._sums(x, large.key_sums, (8, 8)).sum(), table.sum() * 4, rtol=.05, atol=0)
+    torch.testing.assert_close(
+        large._sums(x, large.key_sums, (8, 8)),
+        small._sums(x, small.key_sums, (8, 8)),
+        rtol=0.05,
+        atol=0,
+    )
+    torch.testing.assert_close(
+        large._sums(x, large.key_sums, (8, 8)).sum(), table.sum() * 4, rtol=0.05, atol=0
+    )
 
 
 @pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('softmax', 'focal')])
 def test_attention_ignores_masked_padding(name):
     """The content of the padding does not change the output for real tokens."""
     torch.manual_seed(0)
-    mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(3, 3)).eval().double()
+    mixer = (
+        build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(3, 3)).eval().double()
+    )
     x = torch.randn(2, 6, 12, dtype=torch.float64)
     mask = torch.tensor([True, True, False] * 3).view(1, 1, 9)
     padded = torch.zeros(2, 9, 12, dtype=torch.float64)
     padded[:, mask[0, 0]] = x
     other = padded.clone()
-    other[:, ~mask[0, 0]] = 5.
+    other[:, ~mask[0, 0]] = 5.0
     real = mask[0, 0]
     if ATTENTIONS[name]['type'] in NO_PADDING:
         with pytest.raises(ValueError, match='mask'):
             mixer(padded, (3, 3), mask)
         return
-    torch.testing.assert_close(mixer(padded, (3, 3), mask)[:, real], mixer(other, (3, 3), mask)[:, real])
+    torch.testing.assert_close(
+        mixer(padded, (3, 3), mask)[:, real], mixer(other, (3, 3), mask)[:, real]
+    )
 
 
 @pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('xca', 'focal')])
@@ -202,20 +282,32 @@ def test_attention_supports_reduced_keys(name, class_tokens):
 
 
 def test_attentions_cover_the_registry():
-    registered = {name for name, cls in MODELS.module_dict.items()
-                  if isinstance(cls, type) and issubclass(cls, TokenMixer) and cls.__module__.startswith('mmflatten.')}
+    registered = {
+        name
+        for name, cls in MODELS.module_dict.items()
+        if isinstance(cls, type)
+        and issubclass(cls, TokenMixer)
+        and cls.__module__.startswith('mmflatten.')
+    }
     assert registered == {cfg['type'] for cfg in ATTENTIONS.values()}
 
 
 def test_docs_list_a_valid_config_for_each_attention():
     page = (Path(__file__).parents[2] / 'docs' / 'attentions.md').read_text(encoding='utf-8')
-    lines = [line.replace('dict(type=...)', "dict(type='SoftmaxAttention')")
-             for line in re.findall(r"`(type='\w+'[^`]*)`", page)]
+    lines = [
+        line.replace('dict(type=...)', "dict(type='SoftmaxAttention')")
+        for line in re.findall(r"`(type='\w+'[^`]*)`", page)
+    ]
     configs = [eval(f'dict({line})') for line in lines]
-    mixers = [build_mixer(cfg, embed_dims=12, num_heads=3, grid_size=(4, 4)) for cfg in configs
-              if cfg['type'] != 'FactorizedAttention']  # a layer for feature maps, not a token mixer
-    assert {type(mixer).__name__ for mixer in mixers} == {cfg['type'] for cfg in ATTENTIONS.values()} | {
-        'CrossShapedAttention'}
+    mixers = [
+        build_mixer(cfg, embed_dims=12, num_heads=3, grid_size=(4, 4))
+        for cfg in configs
+        # a layer for feature maps, not a token mixer
+        if cfg['type'] != 'FactorizedAttention'
+    ]
+    assert {type(mixer).__name__ for mixer in mixers} == {
+        cfg['type'] for cfg in ATTENTIONS.values()
+    } | {'CrossShapedAttention'}
 
 
 def millions_of_parameters(attention, **backbone):
@@ -224,18 +316,35 @@ def millions_of_parameters(attention, **backbone):
     return (sum(p.numel() for p in model.parameters()) + 1000 * (model.out_channels[-1] + 1)) / 1e6
 
 
-@pytest.mark.parametrize(('attention', 'attn_types', 'printed'), [
-    # FLatten, Tables 3a and 4.
-    ('hydra', 'L', 5.7), ('efficient', 'L', 5.7), ('angular', 'L', 5.7), ('enhanced', 'L', 5.8),
-    ('linear-relu', 'L', 5.7), ('focused-without-dwc', 'L', 5.7), ('softmax', 'S', 5.7),
-    # L2ViT, Tables 1 and 8.
-    ('softmax', 'L', 5.7), ('xca', 'L', 5.7), ('cosformer', 'L', 5.7), ('efficient', 'L', 5.7), ('sima', 'L', 5.7),
-    ('linear-relu', 'L', 5.7), ('linear-leaky_relu', 'L', 5.7), ('clamped-lcm', 'L', 5.8),
-    # L2ViT, Table 11: the 1st, 3rd, ... 11th block are unchanged.
-    ('clamped-lcm', 'SL' * 6, 5.7),
-])
+@pytest.mark.parametrize(
+    ('attention', 'attn_types', 'printed'),
+    [
+        # FLatten, Tables 3a and 4.
+        ('hydra', 'L', 5.7),
+        ('efficient', 'L', 5.7),
+        ('angular', 'L', 5.7),
+        ('enhanced', 'L', 5.8),
+        ('linear-relu', 'L', 5.7),
+        ('focused-without-dwc', 'L', 5.7),
+        ('softmax', 'S', 5.7),
+        # L2ViT, Tables 1 and 8.
+        ('softmax', 'L', 5.7),
+        ('xca', 'L', 5.7),
+        ('cosformer', 'L', 5.7),
+        ('efficient', 'L', 5.7),
+        ('sima', 'L', 5.7),
+        ('linear-relu', 'L', 5.7),
+        ('linear-leaky_relu', 'L', 5.7),
+        ('clamped-lcm', 'L', 5.8),
+        # L2ViT, Table 11: the 1st, 3rd, ... 11th block are unchanged.
+        ('clamped-lcm', 'SL' * 6, 5.7),
+    ],
+)
 def test_deit_tiny_parameters_match_papers(attention, attn_types, printed):
-    assert round(millions_of_parameters(attention, type='FLattenDeiT', attn_types=attn_types), 1) == printed
+    assert (
+        round(millions_of_parameters(attention, type='FLattenDeiT', attn_types=attn_types), 1)
+        == printed
+    )
 
 
 def test_flatten_deit_tiny_parameters_match_paper():
@@ -247,6 +356,10 @@ def test_flatten_deit_tiny_parameters_match_paper():
 @pytest.mark.parametrize('attention', ['hydra', 'efficient', 'angular', 'enhanced', 'focused-3'])
 def test_swin_tiny_parameters_match_paper(attention):
     """FLatten, Table 3b: 29 M for all attentions and for Swin-T, which has 28.29 M."""
-    swin = millions_of_parameters('softmax', type='FLattenSwin', attn_types='SSSS', out_indices=(3,))
+    swin = millions_of_parameters(
+        'softmax', type='FLattenSwin', attn_types='SSSS', out_indices=(3,)
+    )
     total = millions_of_parameters(attention, type='FLattenSwin', out_indices=(3,))
-    assert ceil(swin) == 29 and (round(total) == 29 if attention == 'focused-3' else abs(total - swin) < .02)
+    assert ceil(swin) == 29 and (
+        round(total) == 29 if attention == 'focused-3' else abs(total - swin) < 0.02
+    )

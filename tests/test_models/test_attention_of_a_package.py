@@ -1,4 +1,7 @@
-"""A package that adds an attention by an entry point: the class and the entry of docs/adding_an_attention.md."""
+"""A package that adds an attention by an entry point: the class and the entry of
+docs/adding_an_attention.md.
+"""
+
 import os
 import re
 import subprocess
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = '''
+PROJECT = """
 [build-system]
 requires = ["hatchling"]
 build-backend = "hatchling.build"
@@ -18,9 +21,9 @@ name = "squared-relu"
 version = "1.2"
 [tool.hatch.build.targets.wheel]
 include = ["squared_relu.py"]
-'''
+"""
 PROBE = "from mmflatten.cli import doctor; print(*sum(doctor.report_attentions(), []), sep='\\n')"
-USE = '''
+USE = """
 import sys, mmflatten
 from mmflatten import registry
 assert 'squared_relu' not in sys.modules
@@ -28,7 +31,7 @@ from mmflatten.cli.main import main
 assert main(['flops', 'mine.py']) == 0
 assert 'squared_relu' in sys.modules
 print(type(registry.MODELS.build(dict(type='SquaredReLUAttention', embed_dims=8, num_heads=2, grid_size=(4, 4)))))
-'''
+"""
 
 CONFIG = f"""
 _base_ = ['{ROOT}/configs/digits/flatten-swin-nano_digits.py']
@@ -38,25 +41,49 @@ model = dict(backbone=dict(mixers=dict(L=dict(type='SquaredReLUAttention'))))
 
 @pytest.fixture(scope='module')
 def installed(tmp_path_factory) -> Path:
-    """The folder of the installed package. A second entry of it names a class that does not exist."""
+    """The folder of the installed package. A second entry of it names a class that does not
+    exist.
+    """
     text = (ROOT / 'docs' / 'adding_an_attention.md').read_text(encoding='utf-8')
     blocks = re.findall(r'```(?:python|toml)\n(.*?)```', text, re.DOTALL)
-    module, = (block for block in blocks if 'class ' in block)
-    entry, = (block for block in blocks if 'entry-points' in block)
+    (module,) = (block for block in blocks if 'class ' in block)
+    (entry,) = (block for block in blocks if 'entry-points' in block)
     sources, target = tmp_path_factory.mktemp('sources'), tmp_path_factory.mktemp('installed')
     (sources / 'squared_relu.py').write_text(module, encoding='utf-8')
-    (sources / 'pyproject.toml').write_text(f'{PROJECT}{entry}OldAttention = "squared_relu:OldAttention"\n')
-    subprocess.run([sys.executable, '-m', 'pip', '-q', '--disable-pip-version-check', 'install', '--no-index',
-                    '--no-deps', '--no-build-isolation', '--target', target, sources], check=True)
+    (sources / 'pyproject.toml').write_text(
+        f'{PROJECT}{entry}OldAttention = "squared_relu:OldAttention"\n'
+    )
+    subprocess.run(
+        [
+            sys.executable,
+            '-m',
+            'pip',
+            '-q',
+            '--disable-pip-version-check',
+            'install',
+            '--no-index',
+            '--no-deps',
+            '--no-build-isolation',
+            '--target',
+            target,
+            sources,
+        ],
+        check=True,
+    )
     return target
 
 
 @pytest.fixture
 def run(installed, tmp_path) -> Callable[[str], subprocess.CompletedProcess]:
     """Run code in a new process in which the package is installed."""
-    environment = {**os.environ, 'PYTHONPATH': f'{installed}{os.pathsep}{ROOT}', 'OMP_NUM_THREADS': '1'}
-    return lambda code: subprocess.run([sys.executable, '-c', code], env=environment, cwd=tmp_path, text=True,
-                                       capture_output=True)
+    environment = {
+        **os.environ,
+        'PYTHONPATH': f'{installed}{os.pathsep}{ROOT}',
+        'OMP_NUM_THREADS': '1',
+    }
+    return lambda code: subprocess.run(
+        [sys.executable, '-c', code], env=environment, cwd=tmp_path, text=True, capture_output=True
+    )
 
 
 def test_attention_of_a_package_is_found_by_name_and_a_broken_one_is_one_line(run, tmp_path):
@@ -64,7 +91,7 @@ def test_attention_of_a_package_is_found_by_name_and_a_broken_one_is_one_line(ru
     done = run(USE)
     assert done.returncode == 0, done.stderr
     assert 'squared_relu.SquaredReLUAttention' in done.stdout.splitlines()[-1]
-    line, = (line for line in done.stderr.splitlines() if 'OldAttention' in line)
+    (line,) = (line for line in done.stderr.splitlines() if 'OldAttention' in line)
     assert 'squared-relu 1.2' in line and 'AttributeError' in line
 
 
@@ -72,6 +99,9 @@ def test_doctor_lists_attentions_of_packages(run):
     done = run(PROBE)
     assert done.returncode == 0, done.stderr
     *rows, note = done.stdout.splitlines()
-    assert sorted(row.split()[:2] for row in rows) == [['OldAttention', 'broken'], ['SquaredReLUAttention', 'ok']]
+    assert sorted(row.split()[:2] for row in rows) == [
+        ['OldAttention', 'broken'],
+        ['SquaredReLUAttention', 'ok'],
+    ]
     assert all(row.endswith('squared-relu 1.2') for row in rows)
     assert 'OldAttention of squared-relu 1.2' in note and 'AttributeError' in note

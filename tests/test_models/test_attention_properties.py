@@ -1,4 +1,5 @@
 """Rank and cost of the attentions, as the papers state them."""
+
 import pytest
 import torch
 
@@ -22,7 +23,9 @@ LINEAR = {
     'sima': dict(type='SimAAttention'),
     # The window and the region around it have a constant size.
     'focal': dict(type='FocalAttention', window_size=4, focal_window=3, expand_size=1),
-    'cross-shaped': dict(type='CrossShapedAttention', split=None, mixer=dict(type='FocusedLinearAttention')),
+    'cross-shaped': dict(
+        type='CrossShapedAttention', split=None, mixer=dict(type='FocusedLinearAttention')
+    ),
 }
 
 
@@ -43,7 +46,9 @@ def test_linear_attention_cost_is_linear(name):
 
 
 def test_softmax_attention_cost_is_quadratic():
-    small, large = (count(dict(type='SoftmaxAttention'), *hw_shape).by_kind for hw_shape in ((16, 24), (32, 48)))
+    small, large = (
+        count(dict(type='SoftmaxAttention'), *hw_shape).by_kind for hw_shape in ((16, 24), (32, 48))
+    )
     assert small[PRODUCT] > 0 and large[PRODUCT] == 16 * small[PRODUCT]
 
 
@@ -51,7 +56,10 @@ def implicit_map(mixer, H, W, channel):
     """The attention matrix of a channel, `(N, N)`, from values that are one-hot over the tokens."""
     N, C = H * W, mixer.num_heads * 8
     generator = torch.Generator().manual_seed(0)
-    q, k = (torch.randn(1, N, C, dtype=torch.float64, generator=generator).expand(N, N, C) for _ in range(2))
+    q, k = (
+        torch.randn(1, N, C, dtype=torch.float64, generator=generator).expand(N, N, C)
+        for _ in range(2)
+    )
     values = torch.zeros(N, N, C, dtype=torch.float64)
     values[:, :, channel] = torch.eye(N, dtype=torch.float64)
     return mixer.attend(q, k, values, Maps((H, W), (H, W)))[:, :, channel].t()
@@ -60,12 +68,18 @@ def implicit_map(mixer, H, W, channel):
 @pytest.mark.parametrize(('H', 'W'), [(7, 7), (5, 9)])
 @pytest.mark.parametrize('channel', [0, 11, 23])
 def test_focused_attention_rank_is_full_with_convolution(H, W, channel):
-    """FLatten, sec. 4.2.2 and Figure 5: the rank is at most the width of a head, and full with the convolution."""
+    """FLatten, sec. 4.2.2 and Figure 5: the rank is at most the width of a head, and full with the
+    convolution.
+    """
     torch.manual_seed(0)
     ranks = []
     for kernel_size in (None, 5):
-        mixer = build_mixer(dict(type='FocusedLinearAttention', kernel_size=kernel_size), embed_dims=24, num_heads=3,
-                            grid_size=(H, W)).double()
+        mixer = build_mixer(
+            dict(type='FocusedLinearAttention', kernel_size=kernel_size),
+            embed_dims=24,
+            num_heads=3,
+            grid_size=(H, W),
+        ).double()
         if kernel_size:
             torch.nn.init.zeros_(mixer.dwc.conv.bias)  # a bias does not depend on the values
         ranks.append(torch.linalg.matrix_rank(implicit_map(mixer, H, W, channel)).item())

@@ -1,4 +1,7 @@
-"""FactorizedAttention and ConventionalAttention: the eight modules of the paper and the official outputs."""
+"""FactorizedAttention and ConventionalAttention: the eight modules of the paper and the official
+outputs.
+"""
+
 import importlib.util
 import re
 from itertools import product
@@ -29,7 +32,9 @@ def build(cls, ndim=2, dtype=torch.float64, **kwargs):
 
 
 def images(ndim=2, dtype=torch.float64):
-    return torch.randn(2, 16, *GRIDS[ndim], generator=torch.Generator().manual_seed(1), dtype=dtype).requires_grad_()
+    return torch.randn(
+        2, 16, *GRIDS[ndim], generator=torch.Generator().manual_seed(1), dtype=dtype
+    ).requires_grad_()
 
 
 def golden_case():
@@ -44,9 +49,15 @@ def golden_case():
 def test_converted_weights_reproduce_official_output():
     case, state, image = golden_case()
     settings = case['settings']
-    module = MODELS.build(dict(
-        type='FactorizedAttention', in_channels=settings['in_channels'], basis_channels=settings['key_channels'],
-        value_channels=settings['value_channels'], num_heads=settings['head_count']))
+    module = MODELS.build(
+        dict(
+            type='FactorizedAttention',
+            in_channels=settings['in_channels'],
+            basis_channels=settings['key_channels'],
+            value_channels=settings['value_channels'],
+            num_heads=settings['head_count'],
+        )
+    )
     module.load_state_dict(convert_state_dict(state, family='efficient_attention'), strict=True)
     expected = torch.from_numpy(case['expected']['output'])
     with torch.no_grad():
@@ -60,9 +71,14 @@ def test_conversion_is_reversible_and_checks_keys():
     assert torch.equal(converted['coefficients.weight'], state['queries.weight'])
     assert torch.equal(converted['basis.bias'], state['keys.bias'])
     reverted = revert_state_dict(converted, family='efficient_attention')
-    assert reverted.keys() == state.keys() and all(torch.equal(reverted[key], state[key]) for key in state)
+    assert reverted.keys() == state.keys() and all(
+        torch.equal(reverted[key], state[key]) for key in state
+    )
     with pytest.raises(ValueError, match='keys.bias'):
-        convert_state_dict({key: value for key, value in state.items() if key != 'keys.bias'}, 'efficient_attention')
+        convert_state_dict(
+            {key: value for key, value in state.items() if key != 'keys.bias'},
+            'efficient_attention',
+        )
     with pytest.raises(ValueError, match='surplus.weight'):
         convert_state_dict({**state, 'surplus.weight': torch.zeros(1)}, 'efficient_attention')
     with pytest.raises(ValueError, match='efficient_attention'):
@@ -82,7 +98,9 @@ def test_dot_modules_have_equal_values_and_gradients(form, ndim):
         torch.testing.assert_close(ours / scale, conventional / scale, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize('cls, normalization, form, ndim', list(product(CLASSES, ['gaussian', 'dot'], FORMS, GRIDS)))
+@pytest.mark.parametrize(
+    'cls, normalization, form, ndim', list(product(CLASSES, ['gaussian', 'dot'], FORMS, GRIDS))
+)
 def test_forms_keep_shape_and_train_all_parameters(cls, normalization, form, ndim):
     module, x = build(cls, ndim, normalization=normalization, **FORMS[form]), images(ndim)
     out = module(x)
@@ -90,7 +108,11 @@ def test_forms_keep_shape_and_train_all_parameters(cls, normalization, form, ndi
     out.square().sum().backward()
     # The bias of the basis cancels in a softmax over the keys.
     assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
-    assert all(parameter.grad.any() for name, parameter in module.named_parameters() if name != 'basis.bias')
+    assert all(
+        parameter.grad.any()
+        for name, parameter in module.named_parameters()
+        if name != 'basis.bias'
+    )
 
 
 @pytest.mark.parametrize('cls', CLASSES)
@@ -103,7 +125,10 @@ def test_gaussian_rows_sum_to_one(cls):
 
 
 def test_factors_are_normalised_and_multiply_to_the_attention():
-    module, x = build(FactorizedAttention, num_heads=4, residual=False, reprojection=False), images()
+    module, x = (
+        build(FactorizedAttention, num_heads=4, residual=False, reprojection=False),
+        images(),
+    )
     coefficients, basis = module.factors(x)
     assert coefficients.shape == basis.shape == (2, 4, 2, 5, 7)
     for total in (coefficients.sum(2), basis.sum((-2, -1))):
@@ -117,9 +142,15 @@ def test_factors_are_normalised_and_multiply_to_the_attention():
 
 
 def test_volume_of_one_frame_equals_a_map():
-    on_map, on_volume = (build(FactorizedAttention, ndim, num_heads=2, value_channels=4) for ndim in (2, 3))
-    on_volume.load_state_dict({key: value.unsqueeze(2) if value.dim() == 4 else value
-                               for key, value in on_map.state_dict().items()})
+    on_map, on_volume = (
+        build(FactorizedAttention, ndim, num_heads=2, value_channels=4) for ndim in (2, 3)
+    )
+    on_volume.load_state_dict(
+        {
+            key: value.unsqueeze(2) if value.dim() == 4 else value
+            for key, value in on_map.state_dict().items()
+        }
+    )
     x = images()
     torch.testing.assert_close(on_volume(x[:, :, None])[:, :, 0], on_map(x), rtol=1e-12, atol=1e-12)
 
@@ -146,8 +177,11 @@ def test_zero_init_is_identity_and_learns(cls, form):
 
 def test_zero_init_overrides_surrounding_initialisation():
     from mmengine.model import Sequential
-    network = Sequential(FactorizedAttention(8, basis_channels=4, zero_init=True), init_cfg=dict(
-        type='Xavier', layer='Conv2d', bias=1.))
+
+    network = Sequential(
+        FactorizedAttention(8, basis_channels=4, zero_init=True),
+        init_cfg=dict(type='Xavier', layer='Conv2d', bias=1.0),
+    )
     network.init_weights()
     assert not network[0].reprojection.weight.any() and not network[0].reprojection.bias.any()
     assert network[0].basis.bias.all()
@@ -156,8 +190,14 @@ def test_zero_init_overrides_surrounding_initialisation():
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize('cls, normalization', list(product(CLASSES, ['gaussian', 'dot'])))
 def test_modules_are_finite_under_autocast(cls, normalization, dtype):
-    module = build(cls, dtype=torch.float32, normalization=normalization, value_channels=8, num_heads=2)
-    x = torch.randn(1, 16, 40, 40, generator=torch.Generator().manual_seed(2)).mul(8).requires_grad_()
+    module = build(
+        cls, dtype=torch.float32, normalization=normalization, value_channels=8, num_heads=2
+    )
+    x = (
+        torch.randn(1, 16, 40, 40, generator=torch.Generator().manual_seed(2))
+        .mul(8)
+        .requires_grad_()
+    )
     with torch.autocast('cpu', dtype=dtype):
         out = module(x)
     out.float().mean().backward()
@@ -171,21 +211,24 @@ def test_modules_run_in_half_precision(cls, normalization):
     x = images(dtype=torch.bfloat16)
     out, exact = build(cls, dtype=torch.bfloat16, **options)(x), build(cls, **options)(x.double())
     assert out.dtype == torch.bfloat16
-    assert (out - exact).abs().max() < .05 * exact.abs().max()
+    assert (out - exact).abs().max() < 0.05 * exact.abs().max()
 
 
-@pytest.mark.parametrize('wrong, named', [
-    (dict(basis_channels=10, num_heads=4), r'basis_channels: .*\(4\), got 10'),
-    (dict(value_channels=6, num_heads=4), r'value_channels: .*\(4\), got 6'),
-    (dict(value_channels=8, reprojection=False), r'value_channels: .*\(16\).* got 8'),
-    (dict(basis_channels=0), 'basis_channels: .* got 0'),
-    (dict(basis_channels=8.), r'basis_channels: .* got 8\.0'),
-    (dict(num_heads=-1), 'num_heads: .* got -1'),
-    (dict(feed_forward_channels=0), 'feed_forward_channels: .* got 0'),
-    (dict(normalization='softmax'), r"normalization: .*\['dot', 'gaussian'\], got 'softmax'"),
-    (dict(ndim=1), 'ndim: .* got 1'),
-    (dict(zero_init=True, residual=False), 'zero_init: .* got True'),
-])
+@pytest.mark.parametrize(
+    'wrong, named',
+    [
+        (dict(basis_channels=10, num_heads=4), r'basis_channels: .*\(4\), got 10'),
+        (dict(value_channels=6, num_heads=4), r'value_channels: .*\(4\), got 6'),
+        (dict(value_channels=8, reprojection=False), r'value_channels: .*\(16\).* got 8'),
+        (dict(basis_channels=0), 'basis_channels: .* got 0'),
+        (dict(basis_channels=8.0), r'basis_channels: .* got 8\.0'),
+        (dict(num_heads=-1), 'num_heads: .* got -1'),
+        (dict(feed_forward_channels=0), 'feed_forward_channels: .* got 0'),
+        (dict(normalization='softmax'), r"normalization: .*\['dot', 'gaussian'\], got 'softmax'"),
+        (dict(ndim=1), 'ndim: .* got 1'),
+        (dict(zero_init=True, residual=False), 'zero_init: .* got True'),
+    ],
+)
 @pytest.mark.parametrize('cls', CLASSES)
 def test_modules_reject_invalid_arguments(cls, wrong, named):
     with pytest.raises(ValueError, match=named):
@@ -194,14 +237,22 @@ def test_modules_reject_invalid_arguments(cls, wrong, named):
 
 @pytest.mark.parametrize('shape', [(2, 8, 5, 7), (2, 16, 5, 7, 3)])
 def test_module_rejects_wrong_input_shapes(shape):
-    with pytest.raises(ValueError, match=re.escape(f'(B, C, H, W) with C = in_channels (16), got {shape}')):
+    with pytest.raises(
+        ValueError, match=re.escape(f'(B, C, H, W) with C = in_channels (16), got {shape}')
+    ):
         build(FactorizedAttention)(torch.zeros(shape).double())
 
 
-@pytest.mark.parametrize('settings, parameters', [
-    (dict(in_channels=128, value_channels=128), 49_536),
-    (dict(in_channels=256, value_channels=256), 164_480),
-    (dict(in_channels=1024, value_channels=1024), 2_230_400),
-])
+@pytest.mark.parametrize(
+    'settings, parameters',
+    [
+        (dict(in_channels=128, value_channels=128), 49_536),
+        (dict(in_channels=256, value_channels=256), 164_480),
+        (dict(in_channels=1024, value_channels=1024), 2_230_400),
+    ],
+)
 def test_parameters_match_official_module(settings, parameters):
-    assert sum(parameter.numel() for parameter in FactorizedAttention(**settings).parameters()) == parameters
+    assert (
+        sum(parameter.numel() for parameter in FactorizedAttention(**settings).parameters())
+        == parameters
+    )

@@ -1,4 +1,7 @@
-"""Operators of a training step: each launches at least one kernel on a GPU, so their number must not grow unseen."""
+"""Operators of a training step: each launches at least one kernel on a GPU, so their number must
+not grow unseen.
+"""
+
 import pytest
 import torch
 
@@ -8,19 +11,24 @@ from tests.test_ops.test_kernels.launches import Launches
 
 closed_form.register()
 
-SWIN = dict(arch=dict(embed_dims=32, depths=(2, 2, 6, 2), num_heads=(1, 2, 4, 8)))  # the depths of the tiny models
+# the depths of the tiny models
+SWIN = dict(arch=dict(embed_dims=32, depths=(2, 2, 6, 2), num_heads=(1, 2, 4, 8)))
 
 
 @pytest.fixture
 def as_on_gpu(monkeypatch):
     """Use the fused operator and cast weights together, as on a GPU."""
     monkeypatch.setattr('mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: True)
-    monkeypatch.setattr('mmflatten.models.layers.linear._casts_together', lambda x: torch.is_grad_enabled())
+    monkeypatch.setattr(
+        'mmflatten.models.layers.linear._casts_together', lambda x: torch.is_grad_enabled()
+    )
 
 
 def build(name, settings):
     torch.manual_seed(0)
-    return getattr(backbones, name)(**settings, drop_path_rate=.2, out_indices=(3,)).train(), torch.randn(2, 3, 64, 96)
+    return getattr(backbones, name)(
+        **settings, drop_path_rate=0.2, out_indices=(3,)
+    ).train(), torch.randn(2, 3, 64, 96)
 
 
 def step(model, x):
@@ -30,9 +38,16 @@ def step(model, x):
     return y, {key: parameter.grad for key, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize('name, settings, limit', [
-    ('FLattenSwin', SWIN, 936), ('FLattenPVT', dict(arch='tiny'), 634), ('L2ViT', SWIN, 808),
-    ('FLattenPVTv2', dict(arch='b1'), 614), ('FLattenCSwin', SWIN, 790)])
+@pytest.mark.parametrize(
+    'name, settings, limit',
+    [
+        ('FLattenSwin', SWIN, 936),
+        ('FLattenPVT', dict(arch='tiny'), 634),
+        ('L2ViT', SWIN, 808),
+        ('FLattenPVTv2', dict(arch='b1'), 614),
+        ('FLattenCSwin', SWIN, 790),
+    ],
+)
 def test_training_step_has_few_operators(name, settings, limit, as_on_gpu):
     inputs = build(name, settings)
     step(*inputs)  # keeps the weights that resize tables
@@ -43,14 +58,22 @@ def test_training_step_has_few_operators(name, settings, limit, as_on_gpu):
     assert sum(launches.names.values()) <= limit, most
 
 
-@pytest.mark.parametrize('name, settings', [
-    ('FLattenSwin', dict(SWIN, attn_types='LLSS')), ('FLattenSwin', dict(SWIN, with_cp=True)),
-    ('FLattenPVTv2', dict(arch='b0'))])
-def test_weights_cast_together_give_the_values_and_gradients_of_autocast(name, settings, as_on_gpu, monkeypatch):
+@pytest.mark.parametrize(
+    'name, settings',
+    [
+        ('FLattenSwin', dict(SWIN, attn_types='LLSS')),
+        ('FLattenSwin', dict(SWIN, with_cp=True)),
+        ('FLattenPVTv2', dict(arch='b0')),
+    ],
+)
+def test_weights_cast_together_give_the_values_and_gradients_of_autocast(
+    name, settings, as_on_gpu, monkeypatch
+):
     y, grads = step(*build(name, settings))
     monkeypatch.setattr('mmflatten.models.layers.linear._casts_together', lambda x: False)
     expected, expected_grads = step(*build(name, settings))
     torch.testing.assert_close(y, expected, rtol=0, atol=0)
-    for key, grad in grads.items():  # the gradient of a shared convolution is summed over the heads, then rounded
-        tolerance = dict(rtol=2 ** -7, atol=1e-6) if '.dwc.conv.' in key else dict(rtol=0, atol=0)
+    # the gradient of a shared convolution is summed over the heads, then rounded
+    for key, grad in grads.items():
+        tolerance = dict(rtol=2**-7, atol=1e-6) if '.dwc.conv.' in key else dict(rtol=0, atol=0)
         torch.testing.assert_close(grad, expected_grads[key], **tolerance)

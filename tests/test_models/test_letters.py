@@ -1,4 +1,5 @@
 """Letters select mixers and their arguments per stage and per block, in every family."""
+
 import pytest
 import torch
 
@@ -14,17 +15,28 @@ FAMILIES = {
     'FLattenDeiT': dict(arch=dict(embed_dims=16, depth=5, num_heads=2), out_type='featmap'),
     'L2ViT': dict(arch=dict(ARCH, embed_dims=16)),
 }
-MIXERS = dict(H=dict(type='HydraAttention'), F=dict(type='FocusedLinearAttention', focusing_factor=5),
-              E=dict(type='EfficientAttention'))
+MIXERS = dict(
+    H=dict(type='HydraAttention'),
+    F=dict(type='FocusedLinearAttention', focusing_factor=5),
+    E=dict(type='EfficientAttention'),
+)
 ORDER = ('H', 'F', 'ES', 'S')  # per stage, or joined, per block
-KINDS = ['HydraAttention', 'FocusedLinearAttention', 'EfficientAttention', 'SoftmaxAttention', 'SoftmaxAttention']
+KINDS = [
+    'HydraAttention',
+    'FocusedLinearAttention',
+    'EfficientAttention',
+    'SoftmaxAttention',
+    'SoftmaxAttention',
+]
 
 
 def build(family, letters=ORDER, **kwargs):
     torch.manual_seed(0)
     name = 'block_order' if family == 'L2ViT' else 'attn_types'
     letters = ''.join(letters) if family == 'FLattenDeiT' else letters
-    return MODELS.build(dict(type=family, img_size=64, **{name: letters}, **FAMILIES[family], **kwargs))
+    return MODELS.build(
+        dict(type=family, img_size=64, **{name: letters}, **FAMILIES[family], **kwargs)
+    )
 
 
 def mixers_of(model):
@@ -53,8 +65,10 @@ def test_letters_select_mixers_per_block(family):
 
 @pytest.mark.parametrize('family', [family for family in FAMILIES if family != 'L2ViT'])
 def test_linear_attention_sets_the_mixer_of_l(family):
-    short, long = (build(family, ('L', 'L', 'LL', 'S'), **kwargs) for kwargs in (
-        dict(linear_attention=MIXERS['E']), dict(mixers=dict(L=MIXERS['E']))))
+    short, long = (
+        build(family, ('L', 'L', 'LL', 'S'), **kwargs)
+        for kwargs in (dict(linear_attention=MIXERS['E']), dict(mixers=dict(L=MIXERS['E'])))
+    )
     assert [type(m) for m in mixers_of(short)] == [type(m) for m in mixers_of(long)]
     assert short.state_dict().keys() == long.state_dict().keys()
     image = torch.randn(1, 3, 64, 64)
@@ -63,9 +77,20 @@ def test_linear_attention_sets_the_mixer_of_l(family):
 
 
 def test_letters_of_a_string_belong_to_stages():
-    model = MODELS.build(dict(type='FLattenSwin', img_size=64, attn_types='HFSS', mixers=MIXERS,
-                              **FAMILIES['FLattenSwin']))
-    assert [type(m).__name__ for m in mixers_of(model)] == [KINDS[0], KINDS[1], *['SoftmaxAttention'] * 3]
+    model = MODELS.build(
+        dict(
+            type='FLattenSwin',
+            img_size=64,
+            attn_types='HFSS',
+            mixers=MIXERS,
+            **FAMILIES['FLattenSwin'],
+        )
+    )
+    assert [type(m).__name__ for m in mixers_of(model)] == [
+        KINDS[0],
+        KINDS[1],
+        *['SoftmaxAttention'] * 3,
+    ]
 
 
 @pytest.mark.parametrize('family', [family for family in FAMILIES if family != 'L2ViT'])
@@ -73,36 +98,54 @@ def test_mixers_override_softmax(family):
     model = build(family, mixers=dict(MIXERS, S=dict(type='SoftmaxAttention', qkv_bias=False)))
     last = mixers_of(model)[-1]
     assert last.qkv is None or last.qkv.bias is None
-    assert getattr(last, 'relative_position_bias', None) is None  # the config replaces all arguments
+    # the config replaces all arguments
+    assert getattr(last, 'relative_position_bias', None) is None
     assert model(torch.randn(1, 3, 64, 64))[-1].isfinite().all()
 
 
-@pytest.mark.parametrize('mixer', [dict(type='HydraAttention'), dict(type='FocusedLinearAttention')],
-                         ids=lambda mixer: mixer['type'])
+@pytest.mark.parametrize(
+    'mixer',
+    [dict(type='HydraAttention'), dict(type='FocusedLinearAttention')],
+    ids=lambda mixer: mixer['type'],
+)
 @pytest.mark.parametrize('family', FAMILIES)
 def test_linear_mixers_ignore_padding_in_softmax_windows(family, mixer):
     """Also in shifted windows and stripes, on a map that must be padded."""
     letters = 'WVWV' if family == 'L2ViT' else ('S', 'S', 'SS', 'S')
     windows = dict(FLattenSwin=dict(softmax_window=4), L2ViT=dict(window_size=4)).get(family, {})
-    model = build(family, letters, mixers=dict.fromkeys('SWV' if family == 'L2ViT' else 'S', mixer), **windows).eval()
+    model = build(
+        family, letters, mixers=dict.fromkeys('SWV' if family == 'L2ViT' else 'S', mixer), **windows
+    ).eval()
     assert {type(m).__name__ for m in mixers_of(model)} == {mixer['type']}
     maps = model(torch.randn(2, 3, 65, 97))
     assert all(out.isfinite().all() for out in maps)
-    masked = build(family, letters, mixers=dict.fromkeys('SWV' if family == 'L2ViT' else 'S', mixer), **windows,
-                   **({} if family in ('FLattenPVT', 'FLattenPVTv2', 'FLattenDeiT') else dict(mask_padding=True)))
+    masked = build(
+        family,
+        letters,
+        mixers=dict.fromkeys('SWV' if family == 'L2ViT' else 'S', mixer),
+        **windows,
+        **(
+            {}
+            if family in ('FLattenPVT', 'FLattenPVTv2', 'FLattenDeiT')
+            else dict(mask_padding=True)
+        ),
+    )
     image = torch.randn(1, 3, 65, 97)
     for a, b in zip(model(image), masked.eval()(image)):
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(letters=('X', 'S', 'S', 'S')), r'X.*mixers'),
-    (dict(letters=('HH', 'S', 'S', 'S'), mixers=MIXERS), r"'HH'"),
-    (dict(mixers=dict(MIXERS, M=MIXERS['H'])), r"'M'"),
-    (dict(mixers=dict(MIXERS, h=MIXERS['H'])), r"'h'"),
-    (dict(mixers=dict(H='HydraAttention')), r"mixers\['H'\].*'HydraAttention'"),
-    (dict(mixers=dict(L=MIXERS['H']), linear_attention=MIXERS['E']), 'linear_attention'),
-])
+@pytest.mark.parametrize(
+    ('kwargs', 'message'),
+    [
+        (dict(letters=('X', 'S', 'S', 'S')), r'X.*mixers'),
+        (dict(letters=('HH', 'S', 'S', 'S'), mixers=MIXERS), r"'HH'"),
+        (dict(mixers=dict(MIXERS, M=MIXERS['H'])), r"'M'"),
+        (dict(mixers=dict(MIXERS, h=MIXERS['H'])), r"'h'"),
+        (dict(mixers=dict(H='HydraAttention')), r"mixers\['H'\].*'HydraAttention'"),
+        (dict(mixers=dict(L=MIXERS['H']), linear_attention=MIXERS['E']), 'linear_attention'),
+    ],
+)
 def test_backbone_rejects_invalid_letters(kwargs, message):
     with pytest.raises(ValueError, match=message):
         build('FLattenSwin', **kwargs)

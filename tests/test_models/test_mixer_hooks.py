@@ -1,4 +1,7 @@
-"""Options of `TokenMixer` for subclasses: further inputs, gates, local terms, means without padding."""
+"""Options of `TokenMixer` for subclasses: further inputs, gates, local terms, means without
+padding.
+"""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,12 +20,16 @@ from mmflatten.registry import MODELS
 def randomise(module, seed=0):
     generator = torch.Generator().manual_seed(seed)
     for parameter in module.parameters():
-        parameter.data = 0.3 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+        parameter.data = 0.3 * torch.randn(
+            parameter.shape, generator=generator, dtype=parameter.dtype
+        )
     return module.eval()
 
 
 class GatedAttention(TokenMixer):
-    """Attention with a gate as wide as the tokens, another projection as wide as a head, and the input."""
+    """Attention with a gate as wide as the tokens, another projection as wide as a head, and the
+    input.
+    """
 
     extra_inputs = ('C', 'd', 'x')
 
@@ -41,8 +48,13 @@ def test_extra_inputs_use_unreduced_tokens(sr_ratio):
     weight, bias = mixer.qkv.weight, mixer.qkv.bias
     assert weight.shape == (12 * 4 + 4, 12)
     plain = SoftmaxAttention(12, 3, (4, 4), sr_ratio=sr_ratio)
-    state = {**mixer.state_dict(), 'qkv.weight': weight[:36], 'qkv.bias': bias[:36], 'proj.weight': torch.eye(12),
-             'proj.bias': torch.zeros(12)}
+    state = {
+        **mixer.state_dict(),
+        'qkv.weight': weight[:36],
+        'qkv.bias': bias[:36],
+        'proj.weight': torch.eye(12),
+        'proj.bias': torch.zeros(12),
+    }
     plain.load_state_dict(state)
     gate, addend = F.linear(x, weight[36:], bias[36:]).split((12, 4), dim=-1)
     expected = mixer.proj((plain(x, (5, 7)) + addend.repeat(1, 1, 3)) * gate + x)
@@ -66,12 +78,19 @@ def test_cross_shaped_attention_splits_gates_with_channels():
     finally:
         MODELS.module_dict.pop('TestGate')
     plain = CrossShapedAttention(8, 2, (4, 4), split=2).eval()
-    state = {**gated.state_dict(), 'qkv.weight': gated.qkv.weight[:24], 'qkv.bias': gated.qkv.bias[:24],
-             'proj.weight': torch.eye(8), 'proj.bias': torch.zeros(8)}
+    state = {
+        **gated.state_dict(),
+        'qkv.weight': gated.qkv.weight[:24],
+        'qkv.bias': gated.qkv.bias[:24],
+        'proj.weight': torch.eye(8),
+        'proj.bias': torch.zeros(8),
+    }
     plain.load_state_dict(state)
     x = torch.randn(2, 16, 8)
     gate = F.linear(x, gated.qkv.weight[24:], gated.qkv.bias[24:])
-    torch.testing.assert_close(gated(x, (4, 4)), gated.proj(plain(x, (4, 4)) * gate + x), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        gated(x, (4, 4)), gated.proj(plain(x, (4, 4)) * gate + x), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_mean_of_real_excludes_padding():
@@ -102,8 +121,14 @@ def test_lepe_adds_a_convolution_of_the_values():
     plain.load_state_dict(mixer.state_dict())
     mixer.lepe = randomise(ValueConv(8, 3))
     x = torch.randn(2, 1 + 15, 8)
-    values = F.linear(x, mixer.qkv.weight[16:], mixer.qkv.bias[16:])[:, 1:].transpose(1, 2).unflatten(2, (3, 5))
-    local = F.conv2d(values, mixer.lepe.conv.weight, mixer.lepe.conv.bias, padding=1, groups=8).flatten(2)
+    values = (
+        F.linear(x, mixer.qkv.weight[16:], mixer.qkv.bias[16:])[:, 1:]
+        .transpose(1, 2)
+        .unflatten(2, (3, 5))
+    )
+    local = F.conv2d(
+        values, mixer.lepe.conv.weight, mixer.lepe.conv.bias, padding=1, groups=8
+    ).flatten(2)
     local = torch.cat((torch.zeros(2, 1, 8), local.transpose(1, 2)), dim=1)
     expected = plain(x, (3, 5)) + local @ mixer.proj.weight.T
     torch.testing.assert_close(mixer(x, (3, 5)), expected, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,7 @@
-"""Class token, positions, border and pooling of plain backbones, and norms that turn into batch norms."""
+"""Class token, positions, border and pooling of plain backbones, and norms that turn into batch
+norms.
+"""
+
 import pytest
 import torch
 from torch import nn
@@ -9,7 +12,7 @@ from mmflatten.models.layers import ProgressiveBatchNorm, Residual
 from mmflatten.registry import MODELS
 
 SMALL = dict(embed_dims=24, depth=2, num_heads=3)
-PATCHES = dict(arch=SMALL, img_size=32, patch_size=8, attn_types='S', drop_path_rate=0.)
+PATCHES = dict(arch=SMALL, img_size=32, patch_size=8, attn_types='S', drop_path_rate=0.0)
 
 
 @pytest.fixture
@@ -21,7 +24,7 @@ def build(**kwargs):
     torch.manual_seed(0)
     model = FLattenDeiT(**{**PATCHES, **kwargs})
     for parameter in model.parameters():
-        nn.init.normal_(parameter, std=.2)
+        nn.init.normal_(parameter, std=0.2)
     return model.eval()
 
 
@@ -34,8 +37,11 @@ def shuffled(image):
 @pytest.mark.parametrize('with_cls_token', [True, False])
 @pytest.mark.parametrize('with_positions', [True, False])
 def test_class_token_and_positions_are_two_switches(image, with_cls_token, with_positions):
-    model = build(with_cls_token=with_cls_token, with_positions=with_positions,
-                  out_type='cls_token' if with_cls_token else 'avg_featmap')
+    model = build(
+        with_cls_token=with_cls_token,
+        with_positions=with_positions,
+        out_type='cls_token' if with_cls_token else 'avg_featmap',
+    )
     names = dict(model.named_parameters())
     assert ('embed.cls_token' in names) == with_cls_token
     assert ('embed.position.table' in names) == with_positions
@@ -62,9 +68,11 @@ def test_border_adds_patches_of_zeros_that_maps_do_not_show(image):
     model = build(border=1, with_cls_token=False, out_type='featmap')
     tokens, hw_shape = model.embed(image)
     assert hw_shape == (6, 6) and model.embed.position.table.shape == (1, 36, 24)
-    border = tokens.unflatten(1, (6, 6))[:, 0] - model.embed.position.table.unflatten(1, (6, 6))[:, 0]
+    border = (
+        tokens.unflatten(1, (6, 6))[:, 0] - model.embed.position.table.unflatten(1, (6, 6))[:, 0]
+    )
     torch.testing.assert_close(border, model.embed.projection.bias.expand_as(border))
-    maps, = model(image)
+    (maps,) = model(image)
     assert maps.shape == (2, 24, 4, 4) and maps.is_contiguous()
     assert model(torch.randn(1, 3, 20, 41))[0].shape == (1, 24, 3, 6)
     with pytest.raises(ValueError, match='border'):
@@ -85,7 +93,8 @@ def test_progressive_norm_moves_from_layer_to_batch_norm():
         torch.testing.assert_close(norm(x).flatten(0, 1), expected)
     norm.eval()
     x, y = torch.randn(2, 3, 5, 6)
-    torch.testing.assert_close(norm(x + y) - norm(y), norm(x) - norm(torch.zeros_like(x)))  # linear but for a shift
+    # linear but for a shift
+    torch.testing.assert_close(norm(x + y) - norm(y), norm(x) - norm(torch.zeros_like(x)))
     other = ProgressiveBatchNorm(6, steps=9)
     other.load_state_dict(norm.state_dict())
     assert other.steps == 4
@@ -94,7 +103,7 @@ def test_progressive_norm_moves_from_layer_to_batch_norm():
 def test_evaluation_uses_batch_norm_at_any_step():
     norm = ProgressiveBatchNorm(6, steps=100).eval()
     x = torch.randn(2, 5, 6)
-    torch.testing.assert_close(norm(x), x / (1 + 1e-5) ** .5 + x)
+    torch.testing.assert_close(norm(x), x / (1 + 1e-5) ** 0.5 + x)
 
 
 def test_image_convolution_of_inline_cswin_reads_the_input_before_the_norm():
@@ -102,7 +111,9 @@ def test_image_convolution_of_inline_cswin_reads_the_input_before_the_norm():
     mixer = CrossShapedAttention(24, 2, (4, 4), split=None, mixer=dict(type='InLineAttention'))
     block, x = Residual(mixer, nn.LayerNorm(24)).eval(), torch.randn(2, 16, 24)
     seen = []
-    mixer.branches[0].mixer.dwc.weights.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    mixer.branches[0].mixer.dwc.weights.register_forward_pre_hook(
+        lambda _, inputs: seen.append(inputs[0])
+    )
     block(x, (4, 4))
     torch.testing.assert_close(seen[0][..., 0], x.mean(1))
 
@@ -114,7 +125,7 @@ def mixer_of(type, **kwargs):
     torch.manual_seed(0)
     mixer = MODELS.build(dict(type=type, _scope_='mmflatten', **MIXER, **kwargs))
     for parameter in mixer.parameters():
-        nn.init.normal_(parameter, std=.3)
+        nn.init.normal_(parameter, std=0.3)
     return mixer.eval()
 
 
@@ -122,20 +133,39 @@ def mixer_of(type, **kwargs):
 def test_gate_and_local_term_of_gated_mixers_can_be_left_out(type):
     whole, bare = mixer_of(type), mixer_of(type, gated=False)
     state = whole.state_dict()
-    assert state['qkv.weight'].shape == (96, 24) and bare.qkv.weight.shape == (72, 24) and bare.lepe is None
-    bare.load_state_dict({**{key: value for key, value in state.items() if 'lepe' not in key},
-                          'qkv.weight': state['qkv.weight'][:72], 'qkv.bias': state['qkv.bias'][:72]})
+    assert (
+        state['qkv.weight'].shape == (96, 24)
+        and bare.qkv.weight.shape == (72, 24)
+        and bare.lepe is None
+    )
+    bare.load_state_dict(
+        {
+            **{key: value for key, value in state.items() if 'lepe' not in key},
+            'qkv.weight': state['qkv.weight'][:72],
+            'qkv.bias': state['qkv.bias'][:72],
+        }
+    )
     x, ends = torch.randn(2, 20, 24), []
     bare.proj.register_forward_pre_hook(lambda _, inputs: ends.append(inputs[0]))
     bare(x, (4, 5))
     if whole.lepe is not None:
         ends[0] = ends[0] + whole.lepe(bare.qkv(x)[..., 48:], Maps((4, 5), (4, 5)))
     expected = ends[0] * (x @ state['qkv.weight'][72:].T + state['qkv.bias'][72:])
-    torch.testing.assert_close(whole(x, (4, 5)), expected @ state['proj.weight'].T + state['proj.bias'])
+    torch.testing.assert_close(
+        whole(x, (4, 5)), expected @ state['proj.weight'].T + state['proj.bias']
+    )
 
 
-@pytest.mark.parametrize('type', ['RankAugmentedLinearAttention', 'MagnitudeAwareLinearAttention',
-                                  'NormAwareLinearAttention', 'ExponentialPolarityAttention', 'GatedSoftmaxAttention'])
+@pytest.mark.parametrize(
+    'type',
+    [
+        'RankAugmentedLinearAttention',
+        'MagnitudeAwareLinearAttention',
+        'NormAwareLinearAttention',
+        'ExponentialPolarityAttention',
+        'GatedSoftmaxAttention',
+    ],
+)
 def test_interpolated_positions_change_larger_maps_alone(type):
     plain, interpolated = mixer_of(type, gated=False), mixer_of(type, gated=False, interpolate=True)
     small, large = torch.randn(2, 20, 24), torch.randn(2, 80, 24)
@@ -145,17 +175,26 @@ def test_interpolated_positions_change_larger_maps_alone(type):
         mixer_of('PolarityAwareLinearAttention', interpolate=True)
 
 
-@pytest.mark.parametrize('type, whole, bare', [
-    ('InLineAttention', {}, dict(image_conv=False)),
-    ('PolarityAwareLinearAttention', dict(gated=False), dict(gated=False, kernel_size=None))])
+@pytest.mark.parametrize(
+    'type, whole, bare',
+    [
+        ('InLineAttention', {}, dict(image_conv=False)),
+        ('PolarityAwareLinearAttention', dict(gated=False), dict(gated=False, kernel_size=None)),
+    ],
+)
 def test_attentions_without_their_local_term(type, whole, bare):
     whole, bare = mixer_of(type, **whole), mixer_of(type, **bare)
-    bare.load_state_dict({key: value for key, value in whole.state_dict().items() if not key.startswith('dwc')})
+    bare.load_state_dict(
+        {key: value for key, value in whole.state_dict().items() if not key.startswith('dwc')}
+    )
     x, ends = torch.randn(2, 20, 24), []
     for mixer in (whole, bare):
         mixer.proj.register_forward_pre_hook(lambda _, inputs: ends.append(inputs[0]))
         mixer(x, (4, 5))
     values = whole.qkv(x)[..., 48:72]
-    local = (whole.dwc(values, x.mean(1), (4, 5)) if type == 'InLineAttention'
-             else whole.dwc(values, Maps((4, 5), (4, 5))))
+    local = (
+        whole.dwc(values, x.mean(1), (4, 5))
+        if type == 'InLineAttention'
+        else whole.dwc(values, Maps((4, 5), (4, 5)))
+    )
     torch.testing.assert_close(ends[0] - ends[1], local, rtol=1e-4, atol=1e-5)

@@ -1,4 +1,7 @@
-"""The rule by which linear layers and depthwise convolutions use oneDNN, and the layers that include GELU."""
+"""The rule by which linear layers and depthwise convolutions use oneDNN, and the layers that
+include GELU.
+"""
+
 from collections.abc import Callable
 from copy import deepcopy
 
@@ -8,10 +11,19 @@ import torch.nn.functional as F
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmflatten.models.layers import ConvFeedForward, FeedForward, FullRangeLinear, Linear, LinearGELU, TokenConv
+from mmflatten.models.layers import (
+    ConvFeedForward,
+    FeedForward,
+    FullRangeLinear,
+    Linear,
+    LinearGELU,
+    TokenConv,
+)
 from mmflatten.models.layers.token_conv import ConvGELU
 
-needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason='PyTorch was built without oneDNN')
+needs_onednn = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason='PyTorch was built without oneDNN'
+)
 
 
 def operators(call: Callable[[], object]) -> str:
@@ -29,7 +41,9 @@ def test_linear_equals_f_linear(shape: tuple[int, ...], bias: bool) -> None:
     layer, x = Linear(7, 6, bias=bias), torch.randn(shape)
     for tokens in (x, torch.randn(*shape[:-1], 14)[..., ::2]):
         with torch.inference_mode():
-            torch.testing.assert_close(layer(tokens), F.linear(tokens, layer.weight, layer.bias), rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(
+                layer(tokens), F.linear(tokens, layer.weight, layer.bias), rtol=1e-6, atol=1e-6
+            )
     with torch.no_grad():
         assert ('_linear_pointwise' in operators(lambda: layer(x))) == bool(x.numel())
         parts = [Linear.project(x, *part) for part in layer.parts([1, 5])]
@@ -38,7 +52,9 @@ def test_linear_equals_f_linear(shape: tuple[int, ...], bias: bool) -> None:
 
 @needs_onednn
 @pytest.mark.parametrize('layer', [Linear(8, 8), LinearGELU(8, 8), ConvGELU(8, 8, 1)])
-def test_frozen_layers_are_inference_unless_something_before_or_in_them_learns(layer: torch.nn.Module) -> None:
+def test_frozen_layers_are_inference_unless_something_before_or_in_them_learns(
+    layer: torch.nn.Module,
+) -> None:
     x = torch.randn(2, 8, 3, 3) if isinstance(layer, ConvGELU) else torch.randn(2, 8)
     layer.requires_grad_(False)
     assert '_pointwise' in operators(lambda: layer(x))
@@ -78,7 +94,7 @@ def test_full_range_linear_accepts_values_beyond_float16(half: bool, autocast: b
     layer = layer.half() if half else layer
     with torch.no_grad(), torch.autocast('cpu', torch.float16, enabled=autocast):
         y = layer(torch.full((2, 8), 3e5))
-    torch.testing.assert_close(y.float(), torch.full((2, 4), 2400.), rtol=1e-3, atol=1.)
+    torch.testing.assert_close(y.float(), torch.full((2, 4), 2400.0), rtol=1e-3, atol=1.0)
     assert y.dtype == layer.weight.dtype
 
 
@@ -92,7 +108,10 @@ def test_linear_keeps_forward_mode_derivatives_without_gradients() -> None:
 @needs_onednn
 def test_linear_uses_f_linear_outside_of_eager_float32_inference() -> None:
     layer, x = Linear(8, 8), torch.randn(2, 3, 8)
-    assert '_linear_pointwise' not in operators(lambda: layer(x).sum().backward()) and layer.weight.grad is not None
+    assert (
+        '_linear_pointwise' not in operators(lambda: layer(x).sum().backward())
+        and layer.weight.grad is not None
+    )
     with torch.no_grad():
         assert '_linear_pointwise' in operators(lambda: layer(x))
         assert '_linear_pointwise' not in str(torch.jit.trace(layer, x).inlined_graph)
@@ -106,18 +125,23 @@ def test_linear_uses_f_linear_outside_of_eager_float32_inference() -> None:
             assert layer(x).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize(('make', 'message'), [
-    (lambda: TokenConv(10, 3, num_groups=3), r'num_groups: .*\(10\), got 3'),
-    (lambda: TokenConv(12, 3, num_groups=3, gelu=True), 'num_groups: .*gelu.* got 3'),
-    (lambda: FeedForward(4, 8, TokenConv(8, 3)), 'inner: .*TokenConv'),
-])
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda: TokenConv(10, 3, num_groups=3), r'num_groups: .*\(10\), got 3'),
+        (lambda: TokenConv(12, 3, num_groups=3, gelu=True), 'num_groups: .*gelu.* got 3'),
+        (lambda: FeedForward(4, 8, TokenConv(8, 3)), 'inner: .*TokenConv'),
+    ],
+)
 def test_layers_reject_invalid_arguments(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
 
 
 def test_convolution_in_a_feed_forward_network_skips_prefix_tokens():
-    """EfficientViT: linear, GELU, 3 x 3 depthwise convolution, GELU, linear; the class token is not convolved."""
+    """EfficientViT: linear, GELU, 3 x 3 depthwise convolution, GELU, linear; the class token is not
+    convolved.
+    """
     ffn, x = ConvFeedForward(4, 8, act_twice=True, residual=False), torch.randn(2, 1 + 3 * 5, 4)
     hidden = F.gelu(F.linear(x, ffn.fc1.weight, ffn.fc1.bias))
     map_BCHW = hidden[:, 1:].transpose(1, 2).unflatten(2, (3, 5))

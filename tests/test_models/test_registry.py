@@ -1,4 +1,5 @@
 """The registry imports the modules of `on_demand` classes on first use."""
+
 import sys
 from inspect import isclass
 from uuid import uuid4
@@ -11,7 +12,7 @@ from mmengine.registry import Registry
 from mmflatten.models import detection
 from mmflatten.registry import DATASETS, MODELS, LazyRegistry
 
-MODULE = '''
+MODULE = """
 from mmengine.registry import Registry
 registry = Registry.waiting
 
@@ -19,7 +20,7 @@ registry = Registry.waiting
 class Late:
     def __init__(self, width):
         self.width = width
-'''
+"""
 
 
 @pytest.fixture
@@ -47,7 +48,11 @@ def test_lazy_registry_contains_classes_that_are_not_imported(registry):
 
 def test_lazy_registry_is_searched_from_other_scopes(registry):
     sibling = Registry('late', parent=registry.parent, scope='sibling')
-    assert sibling.get('mmflatten.Late').__name__ == registry.parent.get('mmflatten.Late').__name__ == 'Late'
+    assert (
+        sibling.get('mmflatten.Late').__name__
+        == registry.parent.get('mmflatten.Late').__name__
+        == 'Late'
+    )
     assert sibling.get('Late') is None
 
 

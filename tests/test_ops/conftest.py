@@ -1,4 +1,5 @@
 """Tensors for tests of what runs on a GPU alone."""
+
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +8,7 @@ from torch import Tensor
 
 class OnGPU(Tensor):
     """CPU tensor that claims to be on a GPU."""
+
     is_cuda = True
 
 

@@ -1,4 +1,7 @@
-"""Every operator against its explicit reference: values and gradients in float64, for any shape and memory layout."""
+"""Every operator against its explicit reference: values and gradients in float64, for any shape and
+memory layout.
+"""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,9 +14,24 @@ from mmflatten.ops import reference
 
 TOKENS = st.sampled_from([1, 2, 7, 63])
 WIDTHS = st.sampled_from([1, 4, 9])
-LAYOUTS = ['contiguous', 'slice of qkv', 'channels first', 'every second token', 'one batch expanded']
-SHAPES = st.fixed_dictionaries(dict(
-    B=st.integers(1, 3), h=st.integers(1, 3), N=TOKENS, M=TOKENS, d=WIDTHS, e=WIDTHS, layout=st.sampled_from(LAYOUTS)))
+LAYOUTS = [
+    'contiguous',
+    'slice of qkv',
+    'channels first',
+    'every second token',
+    'one batch expanded',
+]
+SHAPES = st.fixed_dictionaries(
+    dict(
+        B=st.integers(1, 3),
+        h=st.integers(1, 3),
+        N=TOKENS,
+        M=TOKENS,
+        d=WIDTHS,
+        e=WIDTHS,
+        layout=st.sampled_from(LAYOUTS),
+    )
+)
 
 
 def leaf(layout, *shape, positive=False):
@@ -42,22 +60,49 @@ def qkv(s, positive=False):
 
 
 def numbers(*shape):
-    return torch.rand(shape, dtype=torch.float64).add(.5).requires_grad_()
+    return torch.rand(shape, dtype=torch.float64).add(0.5).requires_grad_()
 
 
 # Random arguments of each operator: positional tensors, tensors by keyword, and other options.
 def softmax_attention(s, draw):
-    bias = draw(st.sampled_from([None, (s['N'], s['M']), (1, s['h'], s['N'], s['M']), (s['B'], 1, 1, s['M'])]))
-    return qkv(s), {} if bias is None else dict(bias=numbers(*bias)), dict(scale=draw(st.sampled_from([None, .3])))
+    bias = draw(
+        st.sampled_from(
+            [None, (s['N'], s['M']), (1, s['h'], s['N'], s['M']), (s['B'], 1, 1, s['M'])]
+        )
+    )
+    return (
+        qkv(s),
+        {} if bias is None else dict(bias=numbers(*bias)),
+        dict(scale=draw(st.sampled_from([None, 0.3]))),
+    )
 
 
 def linear_attention(s, draw):
-    named = draw(st.sampled_from([(), ('eps',), ('scale',), ('local_BhNe',), ('scale', 'local_BhNe'),
-                                  ('rotated_q_BhNd', 'rotated_k_BhMd')]))
-    tensors = dict(eps=(s['B'], s['h'], s['N'], 1), scale=(s['h'], 1, 1), local_BhNe=(s['B'], s['h'], s['N'], s['e']),
-                   rotated_q_BhNd=(s['B'], s['h'], s['N'], s['d']), rotated_k_BhMd=(s['B'], s['h'], s['M'], s['d']))
+    named = draw(
+        st.sampled_from(
+            [
+                (),
+                ('eps',),
+                ('scale',),
+                ('local_BhNe',),
+                ('scale', 'local_BhNe'),
+                ('rotated_q_BhNd', 'rotated_k_BhMd'),
+            ]
+        )
+    )
+    tensors = dict(
+        eps=(s['B'], s['h'], s['N'], 1),
+        scale=(s['h'], 1, 1),
+        local_BhNe=(s['B'], s['h'], s['N'], s['e']),
+        rotated_q_BhNd=(s['B'], s['h'], s['N'], s['d']),
+        rotated_k_BhMd=(s['B'], s['h'], s['M'], s['d']),
+    )
     bound = None if 'eps' in named else draw(st.sampled_from([None, 2.5]))  # a bound replaces eps
-    return qkv(s, positive=True), {name: numbers(*tensors[name]) for name in named}, dict(min_denominator=bound)
+    return (
+        qkv(s, positive=True),
+        {name: numbers(*tensors[name]) for name in named},
+        dict(min_denominator=bound),
+    )
 
 
 def kernel_product(s, draw):
@@ -71,12 +116,19 @@ def agent_attention(s, draw):
 
 
 def inline_attention(s, draw):
-    return qkv(s), dict(mean_v_Bh1e=numbers(s['B'], s['h'], 1, s['e'])) if draw(st.booleans()) else {}, {}
+    return (
+        qkv(s),
+        dict(mean_v_Bh1e=numbers(s['B'], s['h'], 1, s['e'])) if draw(st.booleans()) else {},
+        {},
+    )
 
 
 def magnitude_aware_attention(s, draw):
-    named = dict(rotated_q_BhNd=(s['B'], s['h'], s['N'], s['d']), rotated_k_BhMd=(s['B'], s['h'], s['M'], s['d']),
-                 mean_v_Bh1e=(s['B'], s['h'], 1, s['e']))
+    named = dict(
+        rotated_q_BhNd=(s['B'], s['h'], s['N'], s['d']),
+        rotated_k_BhMd=(s['B'], s['h'], s['M'], s['d']),
+        mean_v_Bh1e=(s['B'], s['h'], 1, s['e']),
+    )
     chosen = named if draw(st.booleans()) else {}
     return qkv(s, positive=True), {name: numbers(*shape) for name, shape in chosen.items()}, {}
 
@@ -107,12 +159,22 @@ def focused_map(s, draw):
 
 
 CASES = dict(
-    softmax_attention=softmax_attention, linear_attention=linear_attention, kernel_product=kernel_product,
-    efficient_attention=plain, sima_attention=plain, angular_attention=angular_attention,
-    cross_covariance_attention=cross_covariance_attention, hydra_attention=hydra_attention, focused_map=focused_map,
-    factorized_dot_attention=plain, conventional_dot_attention=plain, conventional_gaussian_attention=plain,
-    agent_attention=agent_attention, inline_attention=inline_attention,
-    magnitude_aware_attention=magnitude_aware_attention)
+    softmax_attention=softmax_attention,
+    linear_attention=linear_attention,
+    kernel_product=kernel_product,
+    efficient_attention=plain,
+    sima_attention=plain,
+    angular_attention=angular_attention,
+    cross_covariance_attention=cross_covariance_attention,
+    hydra_attention=hydra_attention,
+    focused_map=focused_map,
+    factorized_dot_attention=plain,
+    conventional_dot_attention=plain,
+    conventional_gaussian_attention=plain,
+    agent_attention=agent_attention,
+    inline_attention=inline_attention,
+    magnitude_aware_attention=magnitude_aware_attention,
+)
 
 
 def assert_same(function, expected, inputs):
@@ -136,9 +198,13 @@ def test_operator_equals_reference(name, shape, data):
     inputs, named, options = CASES[name](shape, data.draw)
 
     def call(function):
-        return lambda *x: function(*x[:len(inputs)], **dict(zip(named, x[len(inputs):])), **options)
+        return lambda *x: function(
+            *x[: len(inputs)], **dict(zip(named, x[len(inputs) :])), **options
+        )
 
-    assert_same(call(getattr(ops, name)), call(getattr(reference, name)), [*inputs, *named.values()])
+    assert_same(
+        call(getattr(ops, name)), call(getattr(reference, name)), [*inputs, *named.values()]
+    )
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -153,28 +219,50 @@ def test_factorized_dot_attention_equals_conventional(shape):
 def test_cosformer_map_products_equal_reference(shape, sides):
     torch.manual_seed(0)
     q_shape, k_shape = tuple(sides[:2]), tuple(sides[2:])
-    inputs = [leaf(shape['layout'], shape['B'], shape['h'], H * W, shape['d'], positive=True)
-              for H, W in (q_shape, k_shape)]
-    assert_same(lambda q, k: ops.cosformer_map(q, q_shape) @ ops.cosformer_map(k, k_shape).transpose(-2, -1),
-                lambda q, k: reference.cosformer_scores(q, k, q_shape, k_shape), inputs)
+    inputs = [
+        leaf(shape['layout'], shape['B'], shape['h'], H * W, shape['d'], positive=True)
+        for H, W in (q_shape, k_shape)
+    ]
+    assert_same(
+        lambda q, k: (
+            ops.cosformer_map(q, q_shape) @ ops.cosformer_map(k, k_shape).transpose(-2, -1)
+        ),
+        lambda q, k: reference.cosformer_scores(q, k, q_shape, k_shape),
+        inputs,
+    )
 
 
 def test_every_operator_has_a_reference_and_a_test():
     operators = {name for name in ops.__all__ if name.endswith(('_attention', '_product'))}
-    assert operators <= set(vars(reference)) | {'routing_attention'}  # which is tested against softmax_attention
+    # which is tested against softmax_attention
+    assert operators <= set(vars(reference)) | {'routing_attention'}
     # Tested in test_focal_ops.py and test_frontier_ops.py, because they need maps or lists of keys.
-    elsewhere = {'focal_attention', 'circulant_attention', 'block_linear_attention', 'manhattan_attention',
-                 'neighborhood_attention', 'nystrom_attention', 'routing_attention'}
+    elsewhere = {
+        'focal_attention',
+        'circulant_attention',
+        'block_linear_attention',
+        'manhattan_attention',
+        'neighborhood_attention',
+        'nystrom_attention',
+        'routing_attention',
+    }
     assert operators == {name for name in CASES if not name.endswith('_map')} | elsewhere
 
 
 def test_softmax_attention_fixed_bias_equals_learned_bias():
     torch.manual_seed(0)
-    q, k, v, bias = (numbers(*shape) for shape in ((2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 8), (1, 3, 5, 6)))
+    q, k, v, bias = (
+        numbers(*shape) for shape in ((2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 8), (1, 3, 5, 6))
+    )
     with torch.no_grad():
         bias[..., 1] = -torch.inf
-    results = [(out := ops.softmax_attention(q, k, v, bias=b), *torch.autograd.grad(out.square().sum(), (q, k, v)))
-               for b in (bias, bias.detach())]
+    results = [
+        (
+            out := ops.softmax_attention(q, k, v, bias=b),
+            *torch.autograd.grad(out.square().sum(), (q, k, v)),
+        )
+        for b in (bias, bias.detach())
+    ]
     for learned, fixed in zip(*results):
         torch.testing.assert_close(learned, fixed, rtol=1e-12, atol=1e-12)
 
@@ -183,7 +271,9 @@ def test_gradients_of_softmax_on_a_gpu_do_not_come_from_cudnn(on_gpu, monkeypatc
     attend, used = F.scaled_dot_product_attention, []
 
     def spy(*args, **kwargs):
-        used.append((torch.backends.cuda.cudnn_sdp_enabled(), torch.backends.cuda.flash_sdp_enabled()))
+        used.append(
+            (torch.backends.cuda.cudnn_sdp_enabled(), torch.backends.cuda.flash_sdp_enabled())
+        )
         return attend(*args, **kwargs)
 
     monkeypatch.setattr(F, 'scaled_dot_product_attention', spy)

@@ -1,4 +1,5 @@
 """Windows and resizing."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ def test_window_reverse_inverts_partition(rest, window):
     windows = ops.window_partition(x, window)
     assert windows.shape == (2 * 24 // (window[0] * window[1]), window[0] * window[1], *rest)
     assert torch.equal(ops.window_reverse(windows, window, (4, 6)), x)
-    assert torch.equal(windows[0], x[0, :window[0], :window[1]].flatten(0, 1))
+    assert torch.equal(windows[0], x[0, : window[0], : window[1]].flatten(0, 1))
 
 
 def test_shifted_window_mask_allows_neighbours_before_the_roll():
@@ -25,7 +26,9 @@ def test_shifted_window_mask_allows_neighbours_before_the_roll():
     # Tokens that were neighbours before the roll are at most window - 1 apart.
     distance = (windows[:, :, None] - windows[:, None]).abs().amax(-1)
     expected = distance < 3
-    assert torch.equal(ops.shifted_window_mask((H, W), window, shift, torch.device('cpu')), expected)
+    assert torch.equal(
+        ops.shifted_window_mask((H, W), window, shift, torch.device('cpu')), expected
+    )
 
 
 def test_padded_window_mask_marks_padding_of_rolled_map():
@@ -37,25 +40,29 @@ def test_padded_window_mask_marks_padding_of_rolled_map():
 
 
 def test_resize_grid_interpolates_and_keeps_same_size():
-    ramp = torch.arange(4.).repeat(3, 1).reshape(1, 12, 1)
+    ramp = torch.arange(4.0).repeat(3, 1).reshape(1, 12, 1)
     assert ops.resize_grid(ramp, (3, 4), (3, 4)) is ramp
     wide = ops.resize_grid(ramp, (3, 4), (3, 8)).view(3, 8)
     assert (wide.diff(dim=1) >= 0).all() and torch.equal(wide[0], wide[2])
     tall = ops.resize_grid(ramp, (3, 4), (6, 4)).view(6, 4)
-    torch.testing.assert_close(tall, torch.arange(4.).repeat(6, 1))
+    torch.testing.assert_close(tall, torch.arange(4.0).repeat(6, 1))
 
 
 @pytest.mark.parametrize('new_size', [(5, 4), (3, 9), (13, 2), (1, 1)])
-def test_trained_tables_are_resized_by_products_with_the_values_and_gradients_of_interpolate(new_size):
+def test_trained_tables_are_resized_by_products_with_the_values_and_gradients_of_interpolate(
+    new_size,
+):
     table = torch.randn(1, 12, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(1, new_size[0] * new_size[1], 5, dtype=torch.float64)
     with torch.inference_mode():
         expected = ops.resize_grid(table, (3, 4), new_size)  # F.interpolate
     y = ops.resize_grid(table, (3, 4), new_size)
     torch.testing.assert_close(y, expected.clone())
-    grad, = torch.autograd.grad((y * weight).sum(), table)
+    (grad,) = torch.autograd.grad((y * weight).sum(), table)
     grid = F.interpolate(table.view(1, 3, 4, 5).permute(0, 3, 1, 2), new_size, mode='bilinear')
-    expected, = torch.autograd.grad((grid.permute(0, 2, 3, 1).reshape_as(weight) * weight).sum(), table)
+    (expected,) = torch.autograd.grad(
+        (grid.permute(0, 2, 3, 1).reshape_as(weight) * weight).sum(), table
+    )
     torch.testing.assert_close(grad, expected)
     with torch.autocast('cpu', torch.bfloat16):
         assert ops.resize_grid(table.float(), (3, 4), new_size).dtype == torch.float32

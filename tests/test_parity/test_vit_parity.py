@@ -1,4 +1,7 @@
-"""Plain ViTs against timm with random weights, and conversion of the names of Meta, timm and Hugging Face."""
+"""Plain ViTs against timm with random weights, and conversion of the names of Meta, timm and
+Hugging Face.
+"""
+
 import pytest
 import timm
 import torch
@@ -17,17 +20,30 @@ from mmflatten.models.backbones.vit import ARCHS
 SMALL = dict(embed_dim=96, depth=4, num_heads=6)
 SIZES = [(224, 224), (518, 518), (640, 480), (225, 301)]
 # timm's model, architecture here, family of timm's names.
-MODELS = [('vit_small_patch14_dinov2', 'dinov2-small', 'vit'),
-          ('vit_small_patch14_reg4_dinov2', 'dinov2-reg-small', 'timm_vit_reg'),
-          ('vit_giant_patch14_dinov2', 'dinov2-giant', 'timm_vit_giant'),
-          ('vit_giant_patch14_reg4_dinov2', 'dinov2-reg-giant', 'timm_vit_reg_giant'),
-          ('vit_small_patch16_dinov3_qkvb', 'dinov3-small', 'timm_dinov3'),
-          ('vit_small_plus_patch16_dinov3_qkvb', 'dinov3-small-plus', 'timm_dinov3'),
-          ('vit_7b_patch16_dinov3', 'dinov3-7b', 'timm_dinov3'),
-          ('deit3_small_patch16_224', 'deit3-small', 'vit'), ('vit_tiny_patch16_224', 'tiny', 'vit')]
-BIG = [(name.replace('small', size).replace('tiny', size), arch.replace('small', size).replace('tiny', size), family)
-       for name, arch, family in MODELS for size in ('base', 'large') if 'plus' not in name and 'giant' not in name
-       and '7b' not in name and not (size == 'large' and 'tiny' in name)]
+MODELS = [
+    ('vit_small_patch14_dinov2', 'dinov2-small', 'vit'),
+    ('vit_small_patch14_reg4_dinov2', 'dinov2-reg-small', 'timm_vit_reg'),
+    ('vit_giant_patch14_dinov2', 'dinov2-giant', 'timm_vit_giant'),
+    ('vit_giant_patch14_reg4_dinov2', 'dinov2-reg-giant', 'timm_vit_reg_giant'),
+    ('vit_small_patch16_dinov3_qkvb', 'dinov3-small', 'timm_dinov3'),
+    ('vit_small_plus_patch16_dinov3_qkvb', 'dinov3-small-plus', 'timm_dinov3'),
+    ('vit_7b_patch16_dinov3', 'dinov3-7b', 'timm_dinov3'),
+    ('deit3_small_patch16_224', 'deit3-small', 'vit'),
+    ('vit_tiny_patch16_224', 'tiny', 'vit'),
+]
+BIG = [
+    (
+        name.replace('small', size).replace('tiny', size),
+        arch.replace('small', size).replace('tiny', size),
+        family,
+    )
+    for name, arch, family in MODELS
+    for size in ('base', 'large')
+    if 'plus' not in name
+    and 'giant' not in name
+    and '7b' not in name
+    and not (size == 'large' and 'tiny' in name)
+]
 GIANTS = [('vit_huge_plus_patch16_dinov3_qkvb', 'dinov3-huge-plus', 'timm_dinov3'), MODELS[2]]
 
 
@@ -36,21 +52,32 @@ def theirs(name, **kwargs):
     dynamic = {} if 'dinov3' in name else dict(dynamic_img_size=True)
     model = timm.create_model(name, num_classes=0, **dynamic, **kwargs).eval()
     for parameter in model.parameters():
-        parameter.data += .05 * torch.randn_like(parameter)
+        parameter.data += 0.05 * torch.randn_like(parameter)
     return model
 
 
 def ours(arch, model, weights):
-    """Our model of timm's sizes. timm resizes all positions with antialiasing, also those of DINOv2."""
-    arch = dict(ARCHS[arch], embed_dims=model.embed_dim, depth=len(model.blocks),
-                num_heads=model.blocks[0].attn.num_heads)
+    """Our model of timm's sizes. timm resizes all positions with antialiasing, also those of
+    DINOv2.
+    """
+    arch = dict(
+        ARCHS[arch],
+        embed_dims=model.embed_dim,
+        depth=len(model.blocks),
+        num_heads=model.blocks[0].attn.num_heads,
+    )
     if arch['resize'] == 'bicubic-offset':
         arch['resize'] = 'bicubic-antialias'
     last = arch['depth'] - 1
-    backbone = ViT(arch, out_indices=sorted({0, last // 3, 2 * last // 3, last}), output_norm='shared',
-                   out_type='featmap').eval()
+    backbone = ViT(
+        arch,
+        out_indices=sorted({0, last // 3, 2 * last // 3, last}),
+        output_norm='shared',
+        out_type='featmap',
+    ).eval()
     missing, unexpected = backbone.load_state_dict(
-        {name.removeprefix('backbone.'): value for name, value in weights.items()}, strict=False)
+        {name.removeprefix('backbone.'): value for name, value in weights.items()}, strict=False
+    )
     backbone.require_fit(missing, unexpected, 'converted weights')
     return backbone
 
@@ -61,12 +88,15 @@ TOLERANCE = 5e-5
 
 @torch.no_grad()
 def compare(model, backbone, size):
-    """Four maps and the class token are those of timm's model on the image padded to whole patches."""
+    """Four maps and the class token are those of timm's model on the image padded to whole
+    patches.
+    """
     side = backbone.embed.stride
     image = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(1))
     padded = F.pad(image, (0, -size[1] % side, 0, -size[0] % side))
-    expected = model.forward_intermediates(padded, indices=list(backbone.out_indices), norm=True,
-                                           intermediates_only=True)
+    expected = model.forward_intermediates(
+        padded, indices=list(backbone.out_indices), norm=True, intermediates_only=True
+    )
     for mine, their in zip(backbone(image), expected, strict=True):
         torch.testing.assert_close(mine, their, rtol=0, atol=TOLERANCE)
     backbone.out_type = 'cls_token'
@@ -85,7 +115,9 @@ def test_small_vits_equal_timm_at_all_sizes_and_revert(name, arch, family):
         compare(model, backbone, size)
     assert find_family(state) == family
     back = revert_state_dict(weights, family)
-    assert back.keys() == state.keys() and all(torch.equal(back[key], value) for key, value in state.items())
+    assert back.keys() == state.keys() and all(
+        torch.equal(back[key], value) for key, value in state.items()
+    )
 
 
 @pytest.mark.parametrize('name, arch, family', [MODELS[0], MODELS[4]])
@@ -95,7 +127,9 @@ def test_published_vits_equal_timm(name, arch, family):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize('name, arch, family', MODELS[1:2] + MODELS[5:6] + MODELS[7:] + BIG + GIANTS)
+@pytest.mark.parametrize(
+    'name, arch, family', MODELS[1:2] + MODELS[5:6] + MODELS[7:] + BIG + GIANTS
+)
 def test_all_published_vits_equal_timm(name, arch, family):
     model = theirs(name)
     backbone = ours(arch, model, convert_state_dict(model.state_dict(), family))
@@ -107,18 +141,29 @@ def test_all_published_vits_equal_timm(name, arch, family):
 def test_published_sizes_have_timms_parameters(arch):
     """On the meta device, so that 7B parameters are counted, too."""
     kind, _, size = arch.rpartition('-')
-    kind, size = (kind.removesuffix('-small').removesuffix('-huge'), arch[len('dinov3-'):].replace('-', '_')) if (
-        arch.startswith('dinov3')) else (kind, size)
+    kind, size = (
+        (
+            kind.removesuffix('-small').removesuffix('-huge'),
+            arch[len('dinov3-') :].replace('-', '_'),
+        )
+        if (arch.startswith('dinov3'))
+        else (kind, size)
+    )
     patch = 14 if size == 'huge' else 16
-    name = {'': f'vit_{size}_patch{patch}_224', 'deit3': f'deit3_{size}_patch{patch}_224',
-            'dinov2': f'vit_{size}_patch14_dinov2', 'dinov2-reg': f'vit_{size}_patch14_reg4_dinov2',
-            'dinov3': f'vit_{size}_patch16_dinov3' + ('_qkvb' if size != '7b' else '')}[kind]
+    name = {
+        '': f'vit_{size}_patch{patch}_224',
+        'deit3': f'deit3_{size}_patch{patch}_224',
+        'dinov2': f'vit_{size}_patch14_dinov2',
+        'dinov2-reg': f'vit_{size}_patch14_reg4_dinov2',
+        'dinov3': f'vit_{size}_patch16_dinov3' + ('_qkvb' if size != '7b' else ''),
+    }[kind]
     with torch.device('meta'):
         expected = sum(p.numel() for p in timm.create_model(name, num_classes=0).parameters())
         backbone = ViT(arch)
     # timm adds the position of the class token to the token itself in models with registers.
-    assert sum(p.numel() for p in backbone.parameters()) == expected + backbone.embed.out_channels * (
-        kind == 'dinov2-reg')
+    assert sum(
+        p.numel() for p in backbone.parameters()
+    ) == expected + backbone.embed.out_channels * (kind == 'dinov2-reg')
 
 
 def block_names(names, depth=2):
@@ -129,41 +174,67 @@ C, H = 48, 64
 
 
 def meta_names(gated, dinov3, registers=4):
-    """Names and shapes of Meta's files: facebookresearch/dinov2 and dinov3, `models/vision_transformer.py`."""
-    names = {f'blocks.{{i}}.{norm}.{leaf}': (C,) for norm in ('norm1', 'norm2') for leaf in ('weight', 'bias')}
-    names |= {'blocks.{i}.attn.qkv.weight': (3 * C, C), 'blocks.{i}.attn.qkv.bias': (3 * C,),
-              'blocks.{i}.attn.proj.weight': (C, C), 'blocks.{i}.attn.proj.bias': (C,),
-              'blocks.{i}.ls1.gamma': (C,), 'blocks.{i}.ls2.gamma': (C,)}
+    """Names and shapes of Meta's files: facebookresearch/dinov2 and dinov3,
+    `models/vision_transformer.py`.
+    """
+    names = {
+        f'blocks.{{i}}.{norm}.{leaf}': (C,)
+        for norm in ('norm1', 'norm2')
+        for leaf in ('weight', 'bias')
+    }
+    names |= {
+        'blocks.{i}.attn.qkv.weight': (3 * C, C),
+        'blocks.{i}.attn.qkv.bias': (3 * C,),
+        'blocks.{i}.attn.proj.weight': (C, C),
+        'blocks.{i}.attn.proj.bias': (C,),
+        'blocks.{i}.ls1.gamma': (C,),
+        'blocks.{i}.ls2.gamma': (C,),
+    }
     first = (('w1', 1), ('w2', 1)) if dinov3 else (('w12', 2),)
     first, last = (first, 'w3') if gated else ((('fc1', 1),), 'fc2')
     for layer, number in first:
-        names |= {f'blocks.{{i}}.mlp.{layer}.weight': (number * H, C), f'blocks.{{i}}.mlp.{layer}.bias': (number * H,)}
+        names |= {
+            f'blocks.{{i}}.mlp.{layer}.weight': (number * H, C),
+            f'blocks.{{i}}.mlp.{layer}.bias': (number * H,),
+        }
     names |= {f'blocks.{{i}}.mlp.{last}.weight': (C, H), f'blocks.{{i}}.mlp.{last}.bias': (C,)}
     side = 16 if dinov3 else 14
-    others = {'cls_token': (1, 1, C), 'mask_token': (1, C), 'patch_embed.proj.weight': (C, 3, side, side),
-              'patch_embed.proj.bias': (C,), 'norm.weight': (C,), 'norm.bias': (C,)}
+    others = {
+        'cls_token': (1, 1, C),
+        'mask_token': (1, C),
+        'patch_embed.proj.weight': (C, 3, side, side),
+        'patch_embed.proj.bias': (C,),
+        'norm.weight': (C,),
+        'norm.bias': (C,),
+    }
     if dinov3:
         names['blocks.{i}.attn.qkv.bias_mask'] = (3 * C,)
         others |= {'storage_tokens': (1, 4, C), 'rope_embed.periods': (4,)}
     else:
-        others |= {'pos_embed': (1, 1 + 16 * 16, C), **({'register_tokens': (1, 4, C)} if registers else {})}
+        others |= {
+            'pos_embed': (1, 1 + 16 * 16, C),
+            **({'register_tokens': (1, 4, C)} if registers else {}),
+        }
     return {**others, **block_names(names)}
 
 
 def filled(names):
     generator = torch.Generator().manual_seed(0)
-    state = {name: .3 * torch.randn(shape, generator=generator) for name, shape in names.items()}
+    state = {name: 0.3 * torch.randn(shape, generator=generator) for name, shape in names.items()}
     for name in state:
         if name.endswith('bias_mask'):
             state[name] = torch.ones(3 * C)
-            state[name][C:2 * C] = 0
+            state[name][C : 2 * C] = 0
         if name.endswith('periods'):
             state[name] = (100 ** (torch.arange(4) / 4)).bfloat16()
     return state
 
 
-CASES = [(gated, dinov3, registers) for gated in (False, True) for dinov3, registers in (
-    (False, 0), (False, 4), (True, 4))]
+CASES = [
+    (gated, dinov3, registers)
+    for gated in (False, True)
+    for dinov3, registers in ((False, 0), (False, 4), (True, 4))
+]
 
 
 @pytest.mark.parametrize('gated, dinov3, registers', CASES)
@@ -174,45 +245,84 @@ def test_metas_files_compute_what_timm_computes_from_them(gated, dinov3, registe
     weights = convert_state_dict(state, family)
     back = revert_state_dict(weights, family)
     assert back.keys() == state.keys()
-    for name, value in state.items():  # the bias of the keys, which the mask switches off, is not kept
+    # the bias of the keys, which the mask switches off, is not kept
+    for name, value in state.items():
         kept = value * state[f'{name}_mask'] if f'{name}_mask' in state else value
         assert torch.equal(back[name], kept) and back[name].dtype == value.dtype, name
     size = 'small-plus' if gated else 'small'
-    name = f'vit_{size.replace("-", "_")}_patch16_dinov3_qkvb' if dinov3 else (
-        f'vit_{"giant" if gated else "small"}_patch14{"_reg4" if registers else ""}_dinov2')
+    name = (
+        f'vit_{size.replace("-", "_")}_patch16_dinov3_qkvb'
+        if dinov3
+        else (f'vit_{"giant" if gated else "small"}_patch14{"_reg4" if registers else ""}_dinov2')
+    )
     ratio = H / C * (1 + (gated and not dinov3))
-    model = timm.create_model(name, num_classes=0, embed_dim=C, depth=2, num_heads=3, mlp_ratio=ratio,
-                              dynamic_img_size=True, **({} if dinov3 else dict(img_size=16 * 14))).eval()
+    model = timm.create_model(
+        name,
+        num_classes=0,
+        embed_dim=C,
+        depth=2,
+        num_heads=3,
+        mlp_ratio=ratio,
+        dynamic_img_size=True,
+        **({} if dinov3 else dict(img_size=16 * 14)),
+    ).eval()
     loader = load_dinov3 if dinov3 else load_dinov2
     model.load_state_dict(loader(dict(state), model), strict=True)
     if dinov3:
         model.rope.periods.copy_(state['rope_embed.periods'])
-    arch = dict(ARCHS[f'dinov3-{size}' if dinov3 else f'dinov2-{"reg-" if registers else ""}small'], swiglu=gated,
-                embed_dims=C, depth=2, num_heads=3, mlp_ratio=H / C, img_size=16 * 14, resize='bicubic-antialias')
+    arch = dict(
+        ARCHS[f'dinov3-{size}' if dinov3 else f'dinov2-{"reg-" if registers else ""}small'],
+        swiglu=gated,
+        embed_dims=C,
+        depth=2,
+        num_heads=3,
+        mlp_ratio=H / C,
+        img_size=16 * 14,
+        resize='bicubic-antialias',
+    )
     backbone = ViT(arch, output_norm='shared', out_type='featmap', out_indices=(0, 1)).eval()
-    backbone.load_state_dict({name.removeprefix('backbone.'): value for name, value in weights.items()}, strict=True)
+    backbone.load_state_dict(
+        {name.removeprefix('backbone.'): value for name, value in weights.items()}, strict=True
+    )
     for size in ((224, 224), (225, 301)):
         compare(model, backbone, size)
 
 
 def hugging_face(meta, dinov3):
-    """The same weights in the names of `Dinov2Model`, `Dinov2WithRegistersModel` and `DINOv3ViTModel`."""
+    """The same weights in the names of `Dinov2Model`, `Dinov2WithRegistersModel` and
+    `DINOv3ViTModel`.
+    """
     state = {}
-    changes = [('rope_embed', None), ('bias_mask', None), ('storage_tokens', 'register_tokens'),
-               ('patch_embed.proj', 'patch_embeddings' + ('' if dinov3 else '.projection')),
-               ('pos_embed', 'position_embeddings'), ('blocks.', 'layer.' if dinov3 else 'encoder.layer.'),
-               ('ls1.gamma', 'layer_scale1.lambda1'), ('ls2.gamma', 'layer_scale2.lambda1'),
-               ('attn.proj', 'attention.' + ('o_proj' if dinov3 else 'output.dense'))]
+    changes = [
+        ('rope_embed', None),
+        ('bias_mask', None),
+        ('storage_tokens', 'register_tokens'),
+        ('patch_embed.proj', 'patch_embeddings' + ('' if dinov3 else '.projection')),
+        ('pos_embed', 'position_embeddings'),
+        ('blocks.', 'layer.' if dinov3 else 'encoder.layer.'),
+        ('ls1.gamma', 'layer_scale1.lambda1'),
+        ('ls2.gamma', 'layer_scale2.lambda1'),
+        ('attn.proj', 'attention.' + ('o_proj' if dinov3 else 'output.dense')),
+    ]
     if dinov3:
         gated = any('mlp.w1' in name for name in meta)
-        changes += [('mlp.w1.', 'mlp.gate_proj.'), ('mlp.w2.', 'mlp.up_proj.'), ('mlp.w3.', 'mlp.down_proj.')] if (
-            gated) else [('mlp.fc1', 'mlp.up_proj'), ('mlp.fc2', 'mlp.down_proj')]
+        changes += (
+            [
+                ('mlp.w1.', 'mlp.gate_proj.'),
+                ('mlp.w2.', 'mlp.up_proj.'),
+                ('mlp.w3.', 'mlp.down_proj.'),
+            ]
+            if (gated)
+            else [('mlp.fc1', 'mlp.up_proj'), ('mlp.fc2', 'mlp.down_proj')]
+        )
     else:
         changes += [('mlp.w12', 'mlp.weights_in'), ('mlp.w3', 'mlp.weights_out')]
     for name, value in meta.items():
         if any(old in name and new is None for old, new in changes):
             continue
-        if name.startswith(('cls_token', 'mask_token', 'storage', 'register', 'pos_embed', 'patch_embed')):
+        if name.startswith(
+            ('cls_token', 'mask_token', 'storage', 'register', 'pos_embed', 'patch_embed')
+        ):
             name = f'embeddings.{name}'
         for old, new in changes:
             name = name.replace(old, new or '')
@@ -222,8 +332,11 @@ def hugging_face(meta, dinov3):
         if 'attn.qkv' not in name:
             state[name] = value
             continue
-        parts = [f'attention.{part}_proj' for part in 'qkv'] if dinov3 else [
-            f'attention.attention.{part}' for part in ('query', 'key', 'value')]
+        parts = (
+            [f'attention.{part}_proj' for part in 'qkv']
+            if dinov3
+            else [f'attention.attention.{part}' for part in ('query', 'key', 'value')]
+        )
         for part, piece in zip(parts, value.chunk(3)):
             if not (dinov3 and part.endswith('k_proj') and name.endswith('bias')):
                 state[name.replace('attn.qkv', part)] = piece.clone()
@@ -241,27 +354,37 @@ def test_hugging_faces_names_give_the_same_weights(gated, dinov3, registers, tmp
     assert weights.keys() == expected.keys()
     assert all(torch.equal(weights[name], value) for name, value in expected.items())
     back = revert_state_dict(weights, family)
-    assert back.keys() == state.keys() and all(torch.equal(back[name], value) for name, value in state.items())
+    assert back.keys() == state.keys() and all(
+        torch.equal(back[name], value) for name, value in state.items()
+    )
 
 
 def test_command_finds_the_family_of_a_safetensors_file(tmp_path, capsys):
-    source, converted, reverted = (tmp_path / f'{name}.safetensors' for name in ('hf', 'ours', 'back'))
+    source, converted, reverted = (
+        tmp_path / f'{name}.safetensors' for name in ('hf', 'ours', 'back')
+    )
     state = hugging_face(filled(meta_names(True, True)), True)
     save_file({name: value.clone() for name, value in state.items()}, source)
     main(['convert', str(source), str(converted), '--family', 'auto'])
     assert 'hf_dinov3' in capsys.readouterr().out
     main(['convert', str(converted), str(reverted), '--family', 'hf_dinov3', '--revert'])
     back = read_safetensors(reverted)
-    assert back.keys() == state.keys() and all(torch.equal(back[name], value) for name, value in state.items())
+    assert back.keys() == state.keys() and all(
+        torch.equal(back[name], value) for name, value in state.items()
+    )
     with pytest.raises(SystemExit):
         main(['convert', str(converted), str(tmp_path / 'x.pth'), '--family', 'auto', '--revert'])
     assert '--revert' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('name, value, words', [
-    ('blocks.0.attn.qkv.bias_mask', torch.ones(3 * C), ('bias_mask', 'zeros')),
-    ('surplus', torch.ones(1), ('surplus',)),
-    ('blocks.1.mlp.w12.weight', None, ('blocks.1.mlp.w1',))])
+@pytest.mark.parametrize(
+    'name, value, words',
+    [
+        ('blocks.0.attn.qkv.bias_mask', torch.ones(3 * C), ('bias_mask', 'zeros')),
+        ('surplus', torch.ones(1), ('surplus',)),
+        ('blocks.1.mlp.w12.weight', None, ('blocks.1.mlp.w1',)),
+    ],
+)
 def test_files_that_differ_are_refused(name, value, words):
     state = filled(meta_names(True, True))
     state.pop('blocks.1.mlp.w1.weight') if value is None else state.update({name: value})

@@ -1,4 +1,7 @@
-"""Models: the classifier of the package, and a stereo model with random weights, with a pair for it."""
+"""Models: the classifier of the package, and a stereo model with random weights, with a pair for
+it.
+"""
+
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,10 +30,15 @@ def stereo_run(tmp_path_factory) -> SimpleNamespace:
     config.write_text(CONFIG.format(base=base, data=folder / 'data'))
     with DefaultScope.overwrite_default_scope('mmflatten'):
         torch.manual_seed(0)
-        torch.save(dict(state_dict=MODELS.build(load_config(str(config)).model).state_dict()), checkpoint)
-    left, = (folder / 'data').glob('frames_cleanpass/TEST/**/left/*')
-    return SimpleNamespace(config=str(config), checkpoint=str(checkpoint),
-                           pair=(str(left), str(left).replace('/left/', '/right/')))
+        torch.save(
+            dict(state_dict=MODELS.build(load_config(str(config)).model).state_dict()), checkpoint
+        )
+    (left,) = (folder / 'data').glob('frames_cleanpass/TEST/**/left/*')
+    return SimpleNamespace(
+        config=str(config),
+        checkpoint=str(checkpoint),
+        pair=(str(left), str(left).replace('/left/', '/right/')),
+    )
 
 
 @pytest.fixture(scope='session')

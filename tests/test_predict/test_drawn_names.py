@@ -1,4 +1,7 @@
-"""Names of classes in drawings: a font of the system for other scripts, dollars as they are, names left out."""
+"""Names of classes in drawings: a font of the system for other scripts, dollars as they are, names
+left out.
+"""
+
 import cv2
 import matplotlib.font_manager
 import numpy as np
@@ -35,16 +38,21 @@ def han(known_fonts, tmp_path):
         step(point)
     pen.closePath()
     builder.setupGlyphOrder(['.notdef', 'blank', 'han'])
-    builder.setupCharacterMap({**dict.fromkeys(range(32, 127), 'blank'), 0x6d51: 'han'})
-    builder.setupGlyf({'.notdef': TTGlyphPen(None).glyph(), 'blank': TTGlyphPen(None).glyph(), 'han': pen.glyph()})
+    builder.setupCharacterMap({**dict.fromkeys(range(32, 127), 'blank'), 0x6D51: 'han'})
+    builder.setupGlyf(
+        {'.notdef': TTGlyphPen(None).glyph(), 'blank': TTGlyphPen(None).glyph(), 'han': pen.glyph()}
+    )
     builder.setupHorizontalMetrics(dict.fromkeys(['.notdef', 'blank', 'han'], (1000, 0)))
     builder.setupHorizontalHeader(ascent=900, descent=-100)
     builder.setupNameTable(dict(familyName='Test Han', styleName='Regular'))
     builder.setupOS2()
     builder.setupPost()
     builder.save(tmp_path / 'han.ttf')
-    known_fonts.append(matplotlib.font_manager.ttfFontProperty(
-        matplotlib.ft2font.FT2Font(str(tmp_path / 'han.ttf'))))
+    known_fonts.append(
+        matplotlib.font_manager.ttfFontProperty(
+            matplotlib.ft2font.FT2Font(str(tmp_path / 'han.ttf'))
+        )
+    )
 
 
 def drawn(task, name, tmp_path, file='a.png'):
@@ -53,17 +61,34 @@ def drawn(task, name, tmp_path, file='a.png'):
     from mmengine.structures import InstanceData, PixelData
     from mmpretrain.structures import DataSample
     from mmseg.structures import SegDataSample
-    sample = {'classification': lambda: DataSample().set_pred_label(1).set_pred_score(torch.tensor([.2, .8])),
-              'detection': lambda: DetDataSample(pred_instances=InstanceData(
-                  bboxes=torch.tensor([[20., 90, 200, 200]]), scores=torch.ones(1), labels=torch.ones(1, dtype=int))),
-              'segmentation': lambda: SegDataSample(pred_sem_seg=PixelData(data=torch.ones(1, 224, 224, dtype=int)))}
+
+    sample = {
+        'classification': lambda: (
+            DataSample().set_pred_label(1).set_pred_score(torch.tensor([0.2, 0.8]))
+        ),
+        'detection': lambda: DetDataSample(
+            pred_instances=InstanceData(
+                bboxes=torch.tensor([[20.0, 90, 200, 200]]),
+                scores=torch.ones(1),
+                labels=torch.ones(1, dtype=int),
+            )
+        ),
+        'segmentation': lambda: SegDataSample(
+            pred_sem_seg=PixelData(data=torch.ones(1, 224, 224, dtype=int))
+        ),
+    }
     metainfo = dict(classes=('rest', name), palette=[(0, 0, 0), (0, 90, 0)])
-    draw_sample(tasks()[task].visualizer(metainfo), IMAGE, sample[task](), str(tmp_path / file), truth=False)
+    draw_sample(
+        tasks()[task].visualizer(metainfo), IMAGE, sample[task](), str(tmp_path / file), truth=False
+    )
     return cv2.imread(str(tmp_path / file))
 
 
 def test_an_installed_font_is_used(han, capsys):
-    assert fonts.fonts_for('a浑') == {'font.sans-serif': ['Test Han'], 'font.monospace': ['Test Han']}
+    assert fonts.fonts_for('a浑') == {
+        'font.sans-serif': ['Test Han'],
+        'font.monospace': ['Test Han'],
+    }
     assert fonts.fonts_for('cat mèo кот قطة') == {} and not capsys.readouterr().err
 
 
@@ -92,5 +117,8 @@ def test_dollars_are_no_formulas(task, name, tmp_path):
 
 def test_label_maps_leave_out_names_that_opencv_cannot_write(tmp_path, capsys):
     plain = drawn('segmentation', '浑', tmp_path)
-    assert 'no class names' in capsys.readouterr().err and len(np.unique(plain.reshape(-1, 3), axis=0)) == 1
+    assert (
+        'no class names' in capsys.readouterr().err
+        and len(np.unique(plain.reshape(-1, 3), axis=0)) == 1
+    )
     assert len(np.unique(drawn('segmentation', 'cat', tmp_path).reshape(-1, 3), axis=0)) > 1

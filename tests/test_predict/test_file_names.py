@@ -1,4 +1,5 @@
 """File names that FFmpeg would take for addresses are read as files."""
+
 import os
 import threading
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ def test_video_is_written_as_a_file(name, server, tmp_path, monkeypatch):
     folder = Path(f'http:127.0.0.1:{server.port}')
     folder.mkdir()
     file = folder / f'{name.replace("PORT", str(server.port))}.mp4'
-    video = DrawnVideo(file, rate=5., size=(64, 48))
+    video = DrawnVideo(file, rate=5.0, size=(64, 48))
     for _ in range(FRAMES):
         video.add(np.zeros((48, 64, 3), np.uint8))
     video.close()
@@ -104,7 +105,7 @@ def test_images_are_read_as_files(server, predictor, tmp_path, monkeypatch):
     for name in NAMES:
         file = Path(f'{name.replace("PORT", str(server.port))}.png')
         file.write_bytes(cv2.imencode('.png', pixels)[1])
-        item, = Inputs([str(file)])
+        (item,) = Inputs([str(file)])
         assert item.source == str(file)
         assert predictor(item.image).pred_score.equal(expected)
     assert not server.requests

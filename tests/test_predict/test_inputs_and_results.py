@@ -1,4 +1,5 @@
 """Inputs and result files of `mmflatten predict`, without a model."""
+
 import csv
 import json
 import os
@@ -36,11 +37,13 @@ def write_video(path: Path, frames: int = 10) -> str:
 
 def predictor_of(task: str, classes: tuple[str, ...] = ()) -> SimpleNamespace:
     """A fake predictor, whose visualizer draws only the image."""
+
     def draw(image: np.ndarray, sample: object, *, out_file: str, **_: object) -> None:
         cv2.imwrite(out_file, image)
 
-    return SimpleNamespace(spec=tasks()[task], classes=classes,
-                           visualizer=lambda: SimpleNamespace(visualize_cls=draw))
+    return SimpleNamespace(
+        spec=tasks()[task], classes=classes, visualizer=lambda: SimpleNamespace(visualize_cls=draw)
+    )
 
 
 def scores(*values: float) -> SimpleNamespace:
@@ -54,10 +57,15 @@ def stereo_folders(folder: Path, left: str, right: str) -> list[str]:
     return [str(folder / 'l'), str(folder / 'r')]
 
 
-@pytest.mark.parametrize('left, right, expected', [
-    ('1.png 2.png', '1.jpg 2.png', '1.png-1.jpg 2.png-2.png'),  # by name
-    ('a-1.png a.jpg', 'a-1.jpg a.png', 'a.jpg-a.png a-1.png-a-1.jpg'),
-    ('l1.png l2.png', 'r1.png r2.png', 'l1.png-r1.png l2.png-r2.png')])  # by order, because no names match
+@pytest.mark.parametrize(
+    'left, right, expected',
+    [
+        ('1.png 2.png', '1.jpg 2.png', '1.png-1.jpg 2.png-2.png'),  # by name
+        ('a-1.png a.jpg', 'a-1.jpg a.png', 'a.jpg-a.png a-1.png-a-1.jpg'),
+        # by order, because no names match
+        ('l1.png l2.png', 'r1.png r2.png', 'l1.png-r1.png l2.png-r2.png'),
+    ],
+)
 def test_stereo_folders_pair_up(left, right, expected, tmp_path):
     pairs = [item.image for item in Inputs(stereo_folders(tmp_path, left, right), pairs=True)]
     assert ['-'.join(Path(file).name for file in pair) for pair in pairs] == expected.split()
@@ -67,8 +75,13 @@ def test_stereo_images_of_several_folders_pair_up_by_name_and_order(tmp_path):
     for camera in 'ab':
         for side in ('left', 'right'):
             write_image(tmp_path / camera / side / '0.png')
-    pairs = [item.image for item in Inputs([f'{tmp_path}/*/{side}/*.png' for side in ('left', 'right')], pairs=True)]
-    assert pairs == [tuple(f'{tmp_path}/{camera}/{side}/0.png' for side in ('left', 'right')) for camera in 'ab']
+    pairs = [
+        item.image
+        for item in Inputs([f'{tmp_path}/*/{side}/*.png' for side in ('left', 'right')], pairs=True)
+    ]
+    assert pairs == [
+        tuple(f'{tmp_path}/{camera}/{side}/0.png' for side in ('left', 'right')) for camera in 'ab'
+    ]
 
 
 def test_unpaired_stereo_images_are_named(tmp_path):
@@ -81,8 +94,16 @@ def test_stereo_rejects_videos(tmp_path):
         Inputs([write_video(tmp_path / 'l.avi'), write_video(tmp_path / 'r.avi')], pairs=True)
 
 
-@pytest.mark.parametrize(('name', 'kind'), [('nothing', 'folder'), ('nothing.jpg', None), ('*.jpg', None),
-                                            ('notes.txt', 'file'), ('film.mp4', 'file')])
+@pytest.mark.parametrize(
+    ('name', 'kind'),
+    [
+        ('nothing', 'folder'),
+        ('nothing.jpg', None),
+        ('*.jpg', None),
+        ('notes.txt', 'file'),
+        ('film.mp4', 'file'),
+    ],
+)
 def test_inputs_without_images_are_named(name, kind, tmp_path):
     if kind == 'folder':
         (tmp_path / name).mkdir()
@@ -100,7 +121,9 @@ def test_images_of_other_types_are_named(tmp_path, capsys):
         (tmp_path / name).write_bytes(b'x')
     assert len(Inputs([str(tmp_path)])) == 2
     line = capsys.readouterr().err
-    assert 'left out 3 images of other types' in line and all(name in line for name in ('c.jfif', 'd.HEIC', 'e.gif'))
+    assert 'left out 3 images of other types' in line and all(
+        name in line for name in ('c.jfif', 'd.HEIC', 'e.gif')
+    )
     write_image(tmp_path / 'f' / 'a.png')
     Inputs([str(tmp_path / 'f')])
     assert not capsys.readouterr().err
@@ -111,23 +134,39 @@ def test_input_names_are_unique(tmp_path):
         write_image(tmp_path / name)
     (tmp_path / 'b' / 'folder.png').mkdir()
     inputs = Inputs([str(tmp_path / folder) for folder in 'abc'])
-    assert [item.name for item in inputs] == ['x', 'x_3', 'x_2', 'x_2_2']  # numbered only if the stem is taken
+    # numbered only if the stem is taken
+    assert [item.name for item in inputs] == ['x', 'x_3', 'x_2', 'x_2_2']
     assert [Path(item.source).name for item in inputs] == ['x.png', 'x.png', 'x_2.png', 'x_2.png']
 
 
 def test_frame_and_image_names_are_unique(tmp_path):
-    inputs = [write_image(tmp_path / 'film_000001.png'), write_video(tmp_path / 'film.avi', 2),
-              write_image(tmp_path / 'film_000000.png'), write_video(tmp_path / 'film_2.avi', 1)]
+    inputs = [
+        write_image(tmp_path / 'film_000001.png'),
+        write_video(tmp_path / 'film.avi', 2),
+        write_image(tmp_path / 'film_000000.png'),
+        write_video(tmp_path / 'film_2.avi', 1),
+    ]
     found = Inputs(inputs)
-    assert [item.name for item in found] == ['film_000001', 'film_000000_2', 'film_000001_2', 'film_000000',
-                                             'film_2_000000']
-    assert [item.video for item in found] == [None, ('film', 5.), ('film', 5.), None, ('film_2', 5.)]
+    assert [item.name for item in found] == [
+        'film_000001',
+        'film_000000_2',
+        'film_000001_2',
+        'film_000000',
+        'film_2_000000',
+    ]
+    assert [item.video for item in found] == [
+        None,
+        ('film', 5.0),
+        ('film', 5.0),
+        None,
+        ('film_2', 5.0),
+    ]
     assert not found.failures
 
 
 def test_truncated_video_is_reported(tmp_path):
     film = Path(write_video(tmp_path / 'film.avi'))
-    film.write_bytes(film.read_bytes()[:film.stat().st_size // 2])
+    film.write_bytes(film.read_bytes()[: film.stat().st_size // 2])
     inputs = Inputs([str(film)])
     came = len([*inputs])
     assert 0 < came < len(inputs) == 10 and len(inputs.failures) == 1
@@ -140,14 +179,23 @@ def test_words_that_name_nothing_do_not_stop_the_others(tmp_path):
     (tmp_path / 'wait.mp4').symlink_to('wait.fifo')
     os.mkfifo(tmp_path / 'wait.fifo')
     words = ['gone.png', 'empty', 'half.mp4', 'wait.mp4', 'a.png', 'notes.txt']
-    inputs = Inputs([*(str(tmp_path / word) for word in words[:4]), write_image(tmp_path / 'a.png'), '/dev/null'])
+    inputs = Inputs(
+        [
+            *(str(tmp_path / word) for word in words[:4]),
+            write_image(tmp_path / 'a.png'),
+            '/dev/null',
+        ]
+    )
     assert [item.name for item in inputs] == ['a']
     named = ''.join(map(str, inputs.failures))
     assert len(inputs.failures) == 5 and all(str(tmp_path / word) in named for word in words[:4])
 
 
 def test_inputs_in_output_folders_are_rejected(tmp_path):
-    outside, inside = write_image(tmp_path / 'a.png'), write_image(tmp_path / 'out' / 'label_maps' / 'a.png')
+    outside, inside = (
+        write_image(tmp_path / 'a.png'),
+        write_image(tmp_path / 'out' / 'label_maps' / 'a.png'),
+    )
     folders = ResultFolder.replaced(tmp_path / 'out', tasks()['segmentation'])
     Inputs([outside]).require_outside(folders)
     (tmp_path / 'link').symlink_to(Path(inside).parent)
@@ -163,7 +211,7 @@ def test_file_names_that_are_not_utf8(tmp_path):
     picture, frame = Inputs([file, str(tmp_path / os.fsdecode(b'film\xe9.avi'))])
     assert picture.name == 'caf\ufffd' and frame.name == 'film\ufffd_000000'
     with ResultFolder(tmp_path / 'out', predictor_of('classification', ('cat', 'dog'))) as results:
-        results.add(picture, scores(.2, .8))
+        results.add(picture, scores(0.2, 0.8))
     assert (tmp_path / 'out' / 'drawings' / 'caf\ufffd.png').is_file()
     assert os.fsencode(file) in (tmp_path / 'out' / 'classes.csv').read_bytes()
 
@@ -172,33 +220,52 @@ def test_result_folder_name_that_is_not_utf8(tmp_path):
     folder = tmp_path / os.fsdecode(b'o\xff')
     with ResultFolder(folder, predictor_of('segmentation', ('cat', 'dog'))) as results:
         for frame in Inputs([write_video(tmp_path / 'film.avi', 2)]):
-            results.add(frame, SimpleNamespace(pred_sem_seg=SimpleNamespace(data=torch.eye(8, dtype=int)[None])))
+            results.add(
+                frame,
+                SimpleNamespace(pred_sem_seg=SimpleNamespace(data=torch.eye(8, dtype=int)[None])),
+            )
     found = {file.name: file.stat().st_size for file in folder.rglob('*.*')}
-    assert found.keys() == {'film.mp4', 'film_000000.png', 'film_000001.png'} and all(found.values())
+    assert found.keys() == {'film.mp4', 'film_000000.png', 'film_000001.png'} and all(
+        found.values()
+    )
 
 
 def test_prediction_that_cannot_be_drawn_is_saved(tmp_path):
     predictor = predictor_of('classification', ('cat', 'dog'))
     predictor.visualizer = lambda: SimpleNamespace(visualize_cls=lambda *_, **__: [][1])
-    with ResultFolder(tmp_path, predictor) as results, pytest.raises(PredictionError, match='a.png'):
-        results.add(Input('a', 'a.png', write_image(tmp_path / 'a.png')), scores(.2, .8))
+    with (
+        ResultFolder(tmp_path, predictor) as results,
+        pytest.raises(PredictionError, match='a.png'),
+    ):
+        results.add(Input('a', 'a.png', write_image(tmp_path / 'a.png')), scores(0.2, 0.8))
     assert 'a.png,dog,0.8' in (tmp_path / 'classes.csv').read_text()
 
 
 def test_huge_picture_is_saved_and_not_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr('mmflatten.predict.results.DRAWN_PIXELS', 63)
-    with (ResultFolder(tmp_path, predictor_of('classification', ('cat', 'dog'))) as results,
-          pytest.raises(PredictionError, match=r'a\.png.*8 x 8')):
-        results.add(Input('a', 'a.png', write_image(tmp_path / 'a.png')), scores(.2, .8))
+    with (
+        ResultFolder(tmp_path, predictor_of('classification', ('cat', 'dog'))) as results,
+        pytest.raises(PredictionError, match=r'a\.png.*8 x 8'),
+    ):
+        results.add(Input('a', 'a.png', write_image(tmp_path / 'a.png')), scores(0.2, 0.8))
     assert 'a.png,dog,0.8' in (tmp_path / 'classes.csv').read_text()
 
 
-@pytest.mark.parametrize('size, drawn', [((20, 50), (224, 560)), ((300, 240), (300, 240)), ((8, 1000), (32, 4000)),
-                                         ((1000, 8), (4000, 32)), ((20, 5000), (20, 5000))])
+@pytest.mark.parametrize(
+    'size, drawn',
+    [
+        ((20, 50), (224, 560)),
+        ((300, 240), (300, 240)),
+        ((8, 1000), (32, 4000)),
+        ((1000, 8), (4000, 32)),
+        ((20, 5000), (20, 5000)),
+    ],
+)
 def test_small_images_are_enlarged_for_text_within_bounds(size, drawn, tmp_path):
     from mmpretrain.structures import DataSample
+
     visualizer = tasks()['classification'].visualizer(dict(classes=('cat', 'dog')))
-    sample = DataSample().set_pred_label(1).set_pred_score(torch.tensor([.2, .8]))
+    sample = DataSample().set_pred_label(1).set_pred_score(torch.tensor([0.2, 0.8]))
     draw_sample(visualizer, np.zeros((*size, 3), np.uint8), sample, str(tmp_path / 'a.png'))
     assert cv2.imread(str(tmp_path / 'a.png')).shape[:2] == drawn
 
@@ -207,18 +274,31 @@ def test_classes_with_equal_names_keep_their_scores(tmp_path):
     names = ('crane', 'dog', 'crane')
     item = Input('a', write_image(tmp_path / 'a.png'), str(tmp_path / 'a.png'))
     with ResultFolder(tmp_path, predictor_of('classification', names)) as results:
-        record = results.add(item, scores(.7, .1, .2))
-    assert [(entry['label'], entry['name']) for entry in record['classes']] == [(0, 'crane'), (2, 'crane'), (1, 'dog')]
-    assert [entry['score'] for entry in record['classes']] == pytest.approx([.7, .2, .1]) and record['label'] == 0
+        record = results.add(item, scores(0.7, 0.1, 0.2))
+    assert [(entry['label'], entry['name']) for entry in record['classes']] == [
+        (0, 'crane'),
+        (2, 'crane'),
+        (1, 'dog'),
+    ]
+    assert [entry['score'] for entry in record['classes']] == pytest.approx(
+        [0.7, 0.2, 0.1]
+    ) and record['label'] == 0
     labels = torch.tensor([[0, 0, 2, 1]])
     with ResultFolder(tmp_path, predictor_of('segmentation', names)) as results:
         record = results.add(item, SimpleNamespace(pred_sem_seg=SimpleNamespace(data=labels[None])))
     assert json.loads(json.dumps(record['shares'])) == [
-        dict(label=label, name=names[label], share=share) for label, share in ((0, .5), (1, .25), (2, .25))]
+        dict(label=label, name=names[label], share=share)
+        for label, share in ((0, 0.5), (1, 0.25), (2, 0.25))
+    ]
 
 
-@pytest.mark.parametrize('task, table, other', [('classification', 'classes.csv', 'predictions.json'),
-                                                ('detection', 'predictions.json', 'classes.csv')])
+@pytest.mark.parametrize(
+    'task, table, other',
+    [
+        ('classification', 'classes.csv', 'predictions.json'),
+        ('detection', 'predictions.json', 'classes.csv'),
+    ],
+)
 def test_table_of_an_earlier_run_is_deleted(task, table, other, tmp_path):
     for name in (table, other):
         (tmp_path / name).write_text('old')
@@ -232,7 +312,7 @@ def test_frames_do_not_replace_drawings_of_images(tmp_path):
     before = drawing.read_bytes()
     with ResultFolder(tmp_path, predictor_of('classification', ('cat', 'dog'))) as results:
         for frame in Inputs([write_video(tmp_path / 'film.avi', 2)]):
-            results.add(frame, scores(.2, .8))
+            results.add(frame, scores(0.2, 0.8))
     assert drawing.read_bytes() == before
     assert sorted(path.name for path in drawing.parent.iterdir()) == ['film.mp4', 'film_000000.png']
     with open(tmp_path / 'classes.csv', newline='') as file:
@@ -251,7 +331,9 @@ def stream(tmp_path):
 
 
 @pytest.mark.parametrize('limit, expected', [(None, 10), (3, 3)])
-def test_stream_is_read_frame_by_frame_and_its_password_is_not_kept(stream, limit, expected, tmp_path):
+def test_stream_is_read_frame_by_frame_and_its_password_is_not_kept(
+    stream, limit, expected, tmp_path
+):
     inputs = Inputs([f'http://me:secret@{stream}'], frames=limit)
     found = list(inputs)
     assert inputs.endless and not inputs.failures and len(found) == expected

@@ -1,4 +1,5 @@
 """`mmflatten predict` that is killed, interrupted or short of disk space."""
+
 import csv
 import json
 import os
@@ -41,12 +42,18 @@ def photos(tmp_path) -> Path:
 
 @pytest.fixture
 def run(in_child, predictor) -> Callable[..., int]:
-    """Predict photos in another process, which calls a function before the files of the third one are written.
+    """Predict photos in another process, which calls a function before the files of the third one
+    are written.
 
     The libraries that `predictor` imports are not imported again by each process.
     """
 
-    def start(photos: Path, out: Path, at_third: Callable[[], None] = lambda: None, limit: int | None = None) -> int:
+    def start(
+        photos: Path,
+        out: Path,
+        at_third: Callable[[], None] = lambda: None,
+        limit: int | None = None,
+    ) -> int:
         original, calls = ResultFolder.add, []
 
         def add(self, item, sample):
@@ -57,7 +64,9 @@ def run(in_child, predictor) -> Callable[..., int]:
 
         def child() -> int:
             ResultFolder.add = add
-            return predict(['garment-classifier', str(photos), '--out', str(out), '--device', 'cpu'])
+            return predict(
+                ['garment-classifier', str(photos), '--out', str(out), '--device', 'cpu']
+            )
 
         return in_child(child, out.with_suffix('.log'), limit)
 
@@ -73,7 +82,9 @@ def rows(table: Path) -> list[str]:
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob('*') if path.is_file())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob('*') if path.is_file()
+    )
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -111,7 +122,12 @@ def test_drawing_that_does_not_fit_on_the_disk_costs_this_drawing(run, photos, t
     assert files(out) == ['classes.csv', 'drawings/0.png', 'drawings/2.png', 'drawings/3.png']
     message = (tmp_path / 'out.log').read_text()
     last = message.splitlines()[-1]
-    assert 'photos/1.png' in last and 'drawings/1.png' in last and 'Path(' not in message and '.part' not in message
+    assert (
+        'photos/1.png' in last
+        and 'drawings/1.png' in last
+        and 'Path(' not in message
+        and '.part' not in message
+    )
     assert f'{PHOTOS - 1} of {PHOTOS}' in message
 
 
@@ -121,13 +137,13 @@ def test_second_run_into_a_folder_is_refused(run, photos, tmp_path):
     def wait() -> None:
         started.touch()
         while not end.exists():
-            time.sleep(.01)
+            time.sleep(0.01)
 
     first = os.fork()
     if not first:
         os._exit(run(photos, out, wait))
     while not started.exists():
-        time.sleep(.01)
+        time.sleep(0.01)
     before = (out / 'classes.part.csv').read_bytes()
     second = tmp_path / 'second'
     second.symlink_to(out)
@@ -157,8 +173,11 @@ class Detector:
 class Boxes:
     """A data sample with one box."""
 
-    pred_instances = InstanceData(bboxes=torch.tensor([[1., 2., 4., 6.]]), scores=torch.tensor([.9]),
-                                  labels=torch.tensor([1]))
+    pred_instances = InstanceData(
+        bboxes=torch.tensor([[1.0, 2.0, 4.0, 6.0]]),
+        scores=torch.tensor([0.9]),
+        labels=torch.tensor([1]),
+    )
 
     def __contains__(self, name: str) -> bool:
         return hasattr(self, name)
@@ -181,12 +200,23 @@ def test_interrupted_detections_are_those_of_a_complete_run(photos, tmp_path):
     assert (tmp_path / 'interrupted' / 'predictions.json').read_text() == content
     assert files(tmp_path / 'interrupted') == files(tmp_path / 'complete')
     coco = json.loads(content)
-    assert [image['id'] for image in coco['images']] == [0, 1, 2] and coco['images'][1]['height'] == 224
+    assert [image['id'] for image in coco['images']] == [0, 1, 2] and coco['images'][1][
+        'height'
+    ] == 224
     assert coco['annotations'][2] == dict(
-        id=3, image_id=2, iscrowd=0, area=12., category_id=1, bbox=[1., 2., 3., 4.], score=pytest.approx(.9))
+        id=3,
+        image_id=2,
+        iscrowd=0,
+        area=12.0,
+        category_id=1,
+        bbox=[1.0, 2.0, 3.0, 4.0],
+        score=pytest.approx(0.9),
+    )
 
 
-def test_table_that_does_not_fit_on_the_disk_leaves_the_earlier_one_and_the_rows(in_child, photos, tmp_path):
+def test_table_that_does_not_fit_on_the_disk_leaves_the_earlier_one_and_the_rows(
+    in_child, photos, tmp_path
+):
     out = tmp_path / 'out'
     out.mkdir()
     (out / 'predictions.json').write_text('of an earlier run')
@@ -223,7 +253,7 @@ def test_row_that_cannot_be_written_leaves_the_others(in_child, tmp_path):
 
 def test_video_that_does_not_fit_on_the_disk_is_reported(in_child, tmp_path):
     def child() -> int:
-        video = DrawnVideo(tmp_path / 'film.mp4', rate=5., size=(64, 48))
+        video = DrawnVideo(tmp_path / 'film.mp4', rate=5.0, size=(64, 48))
         for seed in range(40):
             video.add(np.random.default_rng(seed).integers(0, 256, (48, 64, 3), np.uint8))
         with pytest.raises(OSError, match='film.mp4'):

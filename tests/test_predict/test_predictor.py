@@ -1,4 +1,5 @@
 """The Predictor and `mmflatten predict`: equality with `mmflatten test`, and errors."""
+
 import csv
 import json
 import os
@@ -48,8 +49,20 @@ def last_line(capsys) -> str:
 
 @pytest.mark.parametrize('batch', [1, 3])
 def test_detections_equal_those_of_the_test_tool(detector, photos, tmp_path, batch):
-    assert run(detector.config, detector.checkpoint, Path(photos[0]).parent, '--out', tmp_path, '--score', 0,
-               '--batch', batch) == 0
+    assert (
+        run(
+            detector.config,
+            detector.checkpoint,
+            Path(photos[0]).parent,
+            '--out',
+            tmp_path,
+            '--score',
+            0,
+            '--batch',
+            batch,
+        )
+        == 0
+    )
     coco = json.loads((tmp_path / 'predictions.json').read_text())
     expected = {entry['img_path']: entry['pred_instances'] for entry in load(detector.results)}
     assert [image['file_name'] for image in coco['images']] == photos
@@ -63,15 +76,20 @@ def test_detections_equal_those_of_the_test_tool(detector, photos, tmp_path, bat
         assert [a['category_id'] for a in found] == truth['labels'].tolist()
         assert [a['score'] for a in found] == pytest.approx(truth['scores'].tolist(), abs=1e-5)
         for annotation, mask in zip(found, truth['masks']):
-            assert (coco_mask.decode(annotation['segmentation']) != coco_mask.decode(mask)).mean() < 1e-3
-        assert cv2.imread(str(tmp_path / 'drawings' / f'{Path(image["file_name"]).stem}.png')).shape == (160, 160, 3)
+            assert (
+                coco_mask.decode(annotation['segmentation']) != coco_mask.decode(mask)
+            ).mean() < 1e-3
+        assert cv2.imread(
+            str(tmp_path / 'drawings' / f'{Path(image["file_name"]).stem}.png')
+        ).shape == (160, 160, 3)
 
 
 def test_classes_equal_those_of_the_test_tool(classifier, tmp_path, capsys):
     expected = load(classifier.results)[:3]
     files = [entry['img_path'] for entry in expected]
     assert run(classifier.config, classifier.checkpoint, *files, '--out', tmp_path, '--json') == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]  # and nothing else is printed there
+    # and nothing else is printed there
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     with open(tmp_path / 'classes.csv', newline='') as file:
         header, *rows = csv.reader(file)
     assert header[:3] == ['file', 'class_1', 'score_1']
@@ -82,12 +100,25 @@ def test_classes_equal_those_of_the_test_tool(classifier, tmp_path, capsys):
 
 
 def test_label_maps_equal_those_of_the_test_tool(segmentor, photos, tmp_path):
-    assert run(segmentor.config, segmentor.checkpoint, f'{Path(photos[0]).parent}/*.png', '--out', tmp_path) == 0
+    assert (
+        run(
+            segmentor.config,
+            segmentor.checkpoint,
+            f'{Path(photos[0]).parent}/*.png',
+            '--out',
+            tmp_path,
+        )
+        == 0
+    )
     for entry in load(segmentor.results):
-        found = cv2.imread(str(tmp_path / 'label_maps' / f'{Path(entry["img_path"]).stem}.png'), cv2.IMREAD_UNCHANGED)
+        found = cv2.imread(
+            str(tmp_path / 'label_maps' / f'{Path(entry["img_path"]).stem}.png'),
+            cv2.IMREAD_UNCHANGED,
+        )
         expected = entry['pred_sem_seg']['data'][0].numpy()
         assert found.shape == expected.shape
-        assert (found != expected).mean() <= 1e-3  # batch sizes differ, so ties between classes may flip
+        # batch sizes differ, so ties between classes may flip
+        assert (found != expected).mean() <= 1e-3
 
 
 def test_disparities_equal_those_of_the_model(stereo_run, tmp_path):
@@ -95,7 +126,8 @@ def test_disparities_equal_those_of_the_model(stereo_run, tmp_path):
     assert run(stereo_run.config, stereo_run.checkpoint, left, right, '--out', tmp_path) == 0
     found = read_pfm(tmp_path / 'disparity' / f'{Path(left).stem}.pfm')
     sample = Predictor(stereo_run.config, stereo_run.checkpoint)(
-        tuple(cv2.imread(str(path))[..., ::-1] for path in (left, right)))
+        tuple(cv2.imread(str(path))[..., ::-1] for path in (left, right))
+    )
     np.testing.assert_allclose(found, sample.pred_disparity.data[0], atol=1e-4)
     assert cv2.imread(str(tmp_path / 'drawings' / f'{Path(left).stem}.png')).std() > 0
 
@@ -115,22 +147,39 @@ def test_errors_name_damaged_and_narrow_images(detector, photos, tmp_path):
     pixels = cv2.imread(photos[0])
     cut = {f'cut{suffix}': cv2.imencode(suffix, pixels)[1][:1000] for suffix in ('.png', '.jpg')}
     bits = cv2.imencode('.tif', pixels[..., 0].astype(np.float32))[1]
-    files = {**cut, '32 bits.tif': bits, 'empty.png': b'', os.fsdecode(b'caf\xe9.png'): b'no image'}  # and no UTF-8
+    # and no UTF-8
+    files = {**cut, '32 bits.tif': bits, 'empty.png': b'', os.fsdecode(b'caf\xe9.png'): b'no image'}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(PredictionError, match=name):
             predictor(tmp_path / name)
     cv2.imwrite(str(tmp_path / 'strip.png'), strip := np.zeros((2, 8000, 3), dtype=np.uint8))
-    for read, image, name in ((predictor, tmp_path / 'strip.png', 'strip.png'), (predictor.prepare, strip, 'image of')):
+    for read, image, name in (
+        (predictor, tmp_path / 'strip.png', 'strip.png'),
+        (predictor.prepare, strip, 'image of'),
+    ):
         with pytest.raises(PredictionError, match=f'{name}.*resize'):
             read(image)
 
 
 def test_image_of_one_pixel_does_not_stop_a_run(segmentor, photos, tmp_path, capsys):
     cv2.imwrite(str(tmp_path / 'one.png'), np.zeros((1, 1, 3), dtype=np.uint8))
-    assert run(segmentor.config, segmentor.checkpoint, tmp_path / 'one.png', photos[0], '--out', tmp_path / 'out') == 1
+    assert (
+        run(
+            segmentor.config,
+            segmentor.checkpoint,
+            tmp_path / 'one.png',
+            photos[0],
+            '--out',
+            tmp_path / 'out',
+        )
+        == 1
+    )
     assert str(tmp_path / 'one.png') in last_line(capsys)  # mmseg's visualizer cannot draw it
-    assert {path.stem for path in (tmp_path / 'out' / 'label_maps').iterdir()} == {'one', Path(photos[0]).stem}
+    assert {path.stem for path in (tmp_path / 'out' / 'label_maps').iterdir()} == {
+        'one',
+        Path(photos[0]).stem,
+    }
 
 
 def test_video_is_drawn_as_a_video(detector, photos, tmp_path):
@@ -152,12 +201,15 @@ def test_truncated_video_is_a_failure_and_keeps_its_frames(detector, photos, tmp
     for path in photos[:2] * 3:
         writer.write(cv2.imread(path))
     writer.release()
-    film.write_bytes(film.read_bytes()[:film.stat().st_size // 2])
+    film.write_bytes(film.read_bytes()[: film.stat().st_size // 2])
     assert run(detector.config, detector.checkpoint, film, '--out', tmp_path / 'out') == 1
     images = json.loads((tmp_path / 'out' / 'predictions.json').read_text())['images']
     shown = capsys.readouterr().err
     assert f'{len(images)} of {len(images)} predicted' in shown
-    assert 'film.avi' in shown.splitlines()[-1] and f'frame {len(images)} of 6' in shown.splitlines()[-1]
+    assert (
+        'film.avi' in shown.splitlines()[-1]
+        and f'frame {len(images)} of 6' in shown.splitlines()[-1]
+    )
 
 
 def test_output_folder_must_not_replace_inputs_or_be_a_file(detector, photos, tmp_path, capsys):
@@ -178,12 +230,17 @@ def test_damaged_image_is_reported_and_others_are_predicted(detector, photos, tm
     (folder / 'a.png').write_bytes(b'no image')
     for path in photos[:2]:
         shutil.copy(path, folder)
-    assert run(detector.config, detector.checkpoint, folder, '--out', tmp_path / 'out', '--batch', 2) == 1
+    assert (
+        run(detector.config, detector.checkpoint, folder, '--out', tmp_path / 'out', '--batch', 2)
+        == 1
+    )
     assert str(folder / 'a.png') in last_line(capsys)
     assert len(json.loads((tmp_path / 'out' / 'predictions.json').read_text())['images']) == 2
 
 
-def test_pipes_devices_and_links_are_failures_and_others_are_predicted(detector, photos, tmp_path, capfd):
+def test_pipes_devices_and_links_are_failures_and_others_are_predicted(
+    detector, photos, tmp_path, capfd
+):
     folder = tmp_path / 'photos'
     folder.mkdir()
     (folder / 'self.png').symlink_to('self.png')
@@ -197,21 +254,43 @@ def test_pipes_devices_and_links_are_failures_and_others_are_predicted(detector,
         shutil.copy(path, folder)
     for number in range(20):  # libpng has a line for each
         content = bytearray(Path(photos[0]).read_bytes())
-        content[len(content) // 2:len(content) // 2 + 20] = bytes(20)
+        content[len(content) // 2 : len(content) // 2 + 20] = bytes(20)
         (folder / f'damaged{number}.png').write_bytes(content)
     before = set(os.listdir('/proc/self/fd'))
-    assert run(detector.config, detector.checkpoint, folder, tmp_path / 'missing.png', '--out', tmp_path / 'out',
-               '--batch', 3) == 1
+    assert (
+        run(
+            detector.config,
+            detector.checkpoint,
+            folder,
+            tmp_path / 'missing.png',
+            '--out',
+            tmp_path / 'out',
+            '--batch',
+            3,
+        )
+        == 1
+    )
     assert set(os.listdir('/proc/self/fd')) <= before
     lines = capfd.readouterr().err.splitlines()
     for name in ('self', 'zero', 'gone', 'script', 'pipe', 'huge', 'missing', 'damaged19'):
-        assert len([line for line in lines if line.startswith('  ') and f'{name}.png' in line]) == 1, lines
+        assert (
+            len([line for line in lines if line.startswith('  ') and f'{name}.png' in line]) == 1
+        ), lines
     assert not any('libpng' in line for line in lines) and '27 failures' in lines[-1]
     assert len(json.loads((tmp_path / 'out' / 'predictions.json').read_text())['images']) == 2
 
 
 def test_missing_inputs_create_no_output_folder(detector, tmp_path, capsys):
-    assert run(detector.config, detector.checkpoint, tmp_path / 'nothing.jpg', '--out', tmp_path / 'out') == 1
+    assert (
+        run(
+            detector.config,
+            detector.checkpoint,
+            tmp_path / 'nothing.jpg',
+            '--out',
+            tmp_path / 'out',
+        )
+        == 1
+    )
     assert 'nothing.jpg' in last_line(capsys) and not (tmp_path / 'out').exists()
 
 
@@ -228,15 +307,28 @@ def test_checkpoint_of_another_model_is_rejected(detector, classifier, photos, t
 
 def test_checkpoint_with_other_classes_is_rejected(detector, photos, tmp_path, capsys):
     config = tmp_path / 'letters.py'
-    config.write_text(f"_base_ = ['{detector.config}']\n"
-                      "test_dataloader = dict(dataset=dict(metainfo=dict(classes=tuple('abcdefghij'))))\n")
+    config.write_text(
+        f"_base_ = ['{detector.config}']\n"
+        "test_dataloader = dict(dataset=dict(metainfo=dict(classes=tuple('abcdefghij'))))\n"
+    )
     assert run(config, detector.checkpoint, photos[0], '--out', tmp_path / 'out') == 1
     line = last_line(capsys)
     assert detector.checkpoint in line and 'a, b' in line and '0, 1' in line
 
 
 def test_invalid_device_and_score_are_rejected(detector, photos, tmp_path, capsys):
-    assert run(detector.config, detector.checkpoint, photos[0], '--out', tmp_path, '--device', 'cuda:99') == 1
+    assert (
+        run(
+            detector.config,
+            detector.checkpoint,
+            photos[0],
+            '--out',
+            tmp_path,
+            '--device',
+            'cuda:99',
+        )
+        == 1
+    )
     assert 'cuda:99' in last_line(capsys)
     with pytest.raises(SystemExit):
         run(detector.config, detector.checkpoint, photos[0], '--out', tmp_path, '--score', 2)

@@ -1,4 +1,7 @@
-"""Work dirs of `mmflatten train` and `mmflatten test --out WORK_DIR/results.pkl`, and their pages."""
+"""Work dirs of `mmflatten train` and `mmflatten test --out WORK_DIR/results.pkl`, and their
+pages.
+"""
+
 import shutil
 from collections import Counter
 from functools import cache
@@ -16,7 +19,9 @@ VOID = {'meta', 'img', 'input', 'br', 'link', 'path', 'hr'}
 
 
 class Page(HTMLParser):
-    """A parsed page: its elements in order, each a tag, its attributes and the text inside; open tags must close."""
+    """A parsed page: its elements in order, each a tag, its attributes and the text inside; open
+    tags must close.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -43,17 +48,32 @@ class Page(HTMLParser):
 
     def all(self, tag: str, **attributes: str) -> list[tuple[dict, str]]:
         """Attributes and text of every such element; a class may be one of several."""
-        return [(found, ' '.join(' '.join(text).split())) for name, found, text in self.elements if name == tag and all(
-            value in (found.get(key.rstrip('_')) or '').split() for key, value in attributes.items())]
+        return [
+            (found, ' '.join(' '.join(text).split()))
+            for name, found, text in self.elements
+            if name == tag
+            and all(
+                value in (found.get(key.rstrip('_')) or '').split()
+                for key, value in attributes.items()
+            )
+        ]
 
     @property
     def charts(self) -> dict[str, str]:
         """Title -> description of each chart."""
         titles = [text for _, text in self.all('figcaption', class_='title')]
-        return dict(zip(titles, (found['aria-label'] for found, _ in self.all('div', class_='chart')), strict=True))
+        return dict(
+            zip(
+                titles,
+                (found['aria-label'] for found, _ in self.all('div', class_='chart')),
+                strict=True,
+            )
+        )
 
     def check(self) -> None:
-        """Check that the page fetches nothing, ids are unique, references resolve, and images have a text."""
+        """Check that the page fetches nothing, ids are unique, references resolve, and images have
+        a text.
+        """
         ids = Counter(found['id'] for _, found, _ in self.elements if 'id' in found)
         assert [name for name, number in ids.items() if number > 1] == []
         for tag, found, _ in self.elements:
@@ -74,6 +94,7 @@ class Page(HTMLParser):
 @pytest.fixture
 def written(tmp_path):
     """Run the command and return the page, checked."""
+
     def write(*words: object) -> Page:
         page = tmp_path / 'page.html'
         assert main(['--out', str(page), '--images', '4', *map(str, words)]) == 0
@@ -86,7 +107,10 @@ def written(tmp_path):
 
 @pytest.fixture(scope='session')
 def work_dir(train_on):
-    """The work dir of a training, with the results of its test inside; each config is trained once."""
+    """The work dir of a training, with the results of its test inside; each config is trained
+    once.
+    """
+
     @cache
     def make(name: str) -> Path:
         run = train_on(name)
@@ -100,6 +124,7 @@ def work_dir(train_on):
 @pytest.fixture(scope='session')
 def train():
     """Train a config with options into a work dir, as in a new process."""
+
     def run(config: Path, work_dir: Path, resume: str | None = None, **options: object) -> None:
         for kind in (MMLogger, MessageHub, Visualizer):
             kind._instance_dict.clear()

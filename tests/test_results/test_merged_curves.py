@@ -1,4 +1,5 @@
 """Curves of resumed trainings, and errors of logs."""
+
 import json
 import os
 from pathlib import Path
@@ -11,11 +12,11 @@ from mmflatten.engine.setup import build_runner, load_config, set_resume
 from mmflatten.results.curves import curve, read_runs, read_scalars
 from mmflatten.results.progress import trained_iterations
 
-LOGGED = '''
+LOGGED = """
 train_cfg = dict(max_epochs=3)
 default_hooks = dict(logger=dict(interval=3), checkpoint=dict(interval=1))
 randomness = dict(seed=3)
-'''
+"""
 
 
 class Interruption(Hook):
@@ -26,7 +27,8 @@ class Interruption(Hook):
 
 def train(config: Path, work_dir: Path, resume: str | None = None, *hooks: Hook) -> None:
     cfg = load_config(str(config), work_dir=str(work_dir))
-    cfg.experiment_name = f'{work_dir.name}-{resume}'  # loggers are kept by name, which ends in a second
+    # loggers are kept by name, which ends in a second
+    cfg.experiment_name = f'{work_dir.name}-{resume}'
     set_resume(cfg, resume)
     runner = build_runner(cfg)
     for hook in hooks:
@@ -38,7 +40,8 @@ def test_resumed_training_has_the_curve_of_an_uninterrupted_one(config_on, tmp_p
     config = config_on('flatten-swin-nano_digits', LOGGED)
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path / 'resumed', None, Interruption())
-    log_folder, = (tmp_path / 'resumed').glob('2*_*/')  # named by the second, which both runs may share
+    # named by the second, which both runs may share
+    (log_folder,) = (tmp_path / 'resumed').glob('2*_*/')
     log_folder.rename(tmp_path / 'resumed' / '20260101_000000')
     train(config, tmp_path / 'resumed', 'newest')
     train(config, tmp_path / 'straight')
@@ -48,7 +51,11 @@ def test_resumed_training_has_the_curve_of_an_uninterrupted_one(config_on, tmp_p
         assert [record.get(key) for record in one] == [record.get(key) for record in other]
     for name, records in (('straight', one), ('resumed', other)):
         checkpoint = read_torch(tmp_path / name / 'epoch_3.pth')[0]
-        assert trained_iterations(tmp_path / name, records) == checkpoint['meta']['iter'] > records[-2]['iter']
+        assert (
+            trained_iterations(tmp_path / name, records)
+            == checkpoint['meta']['iter']
+            > records[-2]['iter']
+        )
 
 
 def log(work_dir: Path, run: str, *records: dict, end: str = '') -> None:
@@ -57,26 +64,35 @@ def log(work_dir: Path, run: str, *records: dict, end: str = '') -> None:
     path.write_text('\n'.join(map(json.dumps, records)) + end)
 
 
-def trained(iteration: int, loss: float = 1.) -> dict:
+def trained(iteration: int, loss: float = 1.0) -> dict:
     return dict(loss=loss, iter=iteration, epoch=1, step=iteration)
 
 
 def test_later_run_replaces_repeated_iterations(tmp_path):
-    log(tmp_path, '20260101_000000', trained(5), dict(acc=1, step=1), trained(10), dict(acc=2, step=2), trained(15),
-        end='\n{"loss": 1., "it')
+    log(
+        tmp_path,
+        '20260101_000000',
+        trained(5),
+        dict(acc=1, step=1),
+        trained(10),
+        dict(acc=2, step=2),
+        trained(15),
+        end='\n{"loss": 1., "it',
+    )
     log(tmp_path, '20260102_000000', dict(acc=9, step=0))  # a test
-    log(tmp_path, '20260103_000000', trained(10, 2.), dict(acc=3, step=2))
-    assert [(record['step'], record.get('loss'), record.get('acc')) for record in read_scalars(tmp_path)] == [
-        (5, 1, None), (1, None, 1), (10, 2, None), (2, None, 3)]
+    log(tmp_path, '20260103_000000', trained(10, 2.0), dict(acc=3, step=2))
+    assert [
+        (record['step'], record.get('loss'), record.get('acc')) for record in read_scalars(tmp_path)
+    ] == [(5, 1, None), (1, None, 1), (10, 2, None), (2, None, 3)]
 
 
 def test_curve_keeps_the_order_of_runs_and_drops_undefined_metrics():
-    one = [trained(1), trained(2, .5), {'coco/bbox_mAP': -1, 'step': 1}]
-    other = [trained(1, 2.), {'coco/bbox_mAP': .5, 'step': 1}]
+    one = [trained(1), trained(2, 0.5), {'coco/bbox_mAP': -1, 'step': 1}]
+    other = [trained(1, 2.0), {'coco/bbox_mAP': 0.5, 'step': 1}]
     runs = dict(one=one, other=other)
-    assert curve('loss', runs).lines == dict(one=((1, 2), (1., .5)), other=((1,), (2.,)))
+    assert curve('loss', runs).lines == dict(one=((1, 2), (1.0, 0.5)), other=((1,), (2.0,)))
     score = curve('coco/bbox_mAP', runs)
-    assert score.lines == dict(one=((), ()), other=((1,), (.5,))) and score.x_label == 'epoch'
+    assert score.lines == dict(one=((), ()), other=((1,), (0.5,))) and score.x_label == 'epoch'
 
 
 def test_missing_and_broken_logs_are_named(tmp_path):
@@ -90,9 +106,15 @@ def test_missing_and_broken_logs_are_named(tmp_path):
         read_runs([tmp_path / 'one', f'{tmp_path}/one/../one'])
 
 
-@pytest.mark.parametrize('content, line', [
-    (b'1\n2\n', 1), (b'{"loss": 1}\n', 1), (b'{"loss": 1, "step": "a"}\n', 1),
-    ('{"loss": 1, "step": 1}\n{"é": 1}\n{"loss": 1, "step": 2}'.encode('latin-1'), 2)])
+@pytest.mark.parametrize(
+    'content, line',
+    [
+        (b'1\n2\n', 1),
+        (b'{"loss": 1}\n', 1),
+        (b'{"loss": 1, "step": "a"}\n', 1),
+        ('{"loss": 1, "step": 1}\n{"é": 1}\n{"loss": 1, "step": 2}'.encode('latin-1'), 2),
+    ],
+)
 def test_invalid_record_is_named_with_its_line(tmp_path, content, line):
     log(tmp_path, '1')
     (tmp_path / '1' / 'vis_data' / 'scalars.json').write_bytes(content)

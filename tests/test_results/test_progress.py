@@ -1,4 +1,5 @@
 """Iterations and seconds of trainings that were killed, resumed or replaced."""
+
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,18 +27,24 @@ class Run:
     def train(self, epoch: int, inner: int) -> None:
         self.time += timedelta(seconds=10)
         iteration = (epoch - 1) * PER_EPOCH + inner
-        self.records.append(dict(loss=1., time=.2, epoch=epoch, iter=iteration, step=iteration))
-        self.text.append(self.line(f'Epoch(train)  [{epoch}][{inner}/{PER_EPOCH}]  lr: 1.0000e-03  loss: 1.0000'))
+        self.records.append(dict(loss=1.0, time=0.2, epoch=epoch, iter=iteration, step=iteration))
+        self.text.append(
+            self.line(f'Epoch(train)  [{epoch}][{inner}/{PER_EPOCH}]  lr: 1.0000e-03  loss: 1.0000')
+        )
 
     def validate(self, epoch: int) -> None:
         self.time += timedelta(seconds=5)
-        self.records.append(dict(acc=1., step=epoch))
+        self.records.append(dict(acc=1.0, step=epoch))
         self.text.append(self.line(f'Epoch(val) [{epoch}][4/4]    acc: 1.0000'))
 
     def write(self) -> None:
         (self.folder / 'vis_data').mkdir(parents=True)
-        (self.folder / 'vis_data' / 'scalars.json').write_text('\n'.join(map(json.dumps, self.records)))
-        (self.folder / f'{self.folder.name}.log').write_text('\n'.join([*self.text, 'a line without a time']))
+        (self.folder / 'vis_data' / 'scalars.json').write_text(
+            '\n'.join(map(json.dumps, self.records))
+        )
+        (self.folder / f'{self.folder.name}.log').write_text(
+            '\n'.join([*self.text, 'a line without a time'])
+        )
 
 
 def epochs(work_dir: Path, name: str, numbers: range, killed: bool = False) -> None:
@@ -61,14 +68,23 @@ def iterations(work_dir: Path) -> int | None:
 
 def test_rest_of_the_last_epoch_counts_without_being_logged(tmp_path):
     epochs(tmp_path, '1', range(1, 4))
-    assert iterations(tmp_path) == 2 * PER_EPOCH + INTERVAL  # of the log, because the checkpoint is unknown
+    # of the log, because the checkpoint is unknown
+    assert iterations(tmp_path) == 2 * PER_EPOCH + INTERVAL
     checkpoint(tmp_path, 'epoch_3.pth')
     assert iterations(tmp_path) == 3 * PER_EPOCH
     assert training_seconds(tmp_path) == 3 * (10 + 5)
 
 
-@pytest.mark.parametrize('name, expected', [
-    ('iter_170.pth', 188), ('iter_200.pth', 200), ('iter_4000.pth', 188), ('epoch_12.pth', 188), ('best.pth', 188)])
+@pytest.mark.parametrize(
+    'name, expected',
+    [
+        ('iter_170.pth', 188),
+        ('iter_200.pth', 200),
+        ('iter_4000.pth', 188),
+        ('epoch_12.pth', 188),
+        ('best.pth', 188),
+    ],
+)
 def test_checkpoints_of_another_training_do_not_count(tmp_path, name, expected):
     epochs(tmp_path, '1', range(1, 4))
     checkpoint(tmp_path, name)

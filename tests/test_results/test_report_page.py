@@ -1,4 +1,5 @@
 """Content of the report page, and messages about missing parts."""
+
 import errno
 import json
 import shutil
@@ -12,19 +13,37 @@ from mmflatten.results.curves import is_training, read_scalars
 TASKS = dict(  # config, a metric, a chart of the analysis, and a column of its first table
     classification=('flatten-swin-nano_digits', 'accuracy/top1', 'Confusion', 'accuracy'),
     segmentation=('semantic-fpn_flatten-swin-nano_digits', 'mIoU', 'Confusion', 'IoU'),
-    detection=('mask-rcnn_flatten-swin-nano_fpn_digits', 'coco/bbox_mAP_50', 'Bbox precision recall', 'AP small'))
+    detection=(
+        'mask-rcnn_flatten-swin-nano_fpn_digits',
+        'coco/bbox_mAP_50',
+        'Bbox precision recall',
+        'AP small',
+    ),
+)
 SECTIONS = {'summary', 'curves', 'metrics', 'samples', 'config'}
-LOGGED = 'default_hooks = dict(logger=dict(interval=1), checkpoint=dict(interval=1))\nrandomness = dict(seed=3)'
+LOGGED = (
+    'default_hooks = dict(logger=dict(interval=1), checkpoint=dict(interval=1))\nrandomness ='
+    ' dict(seed=3)'
+)
 
 
 @pytest.fixture(scope='module')
 def classifiers(config_on, train, tmp_path_factory) -> dict[str, Path]:
     """A classifier that was trained straight, and one of another rate that was resumed."""
-    config, root = config_on('flatten-swin-nano_digits', LOGGED), tmp_path_factory.mktemp('classifiers')
-    train(config, root / 'straight', experiment_name='straight')  # by the time alone, runs within a second share logs
+    config, root = (
+        config_on('flatten-swin-nano_digits', LOGGED),
+        tmp_path_factory.mktemp('classifiers'),
+    )
+    # by the time alone, runs within a second share logs
+    train(config, root / 'straight', experiment_name='straight')
     for name, resume in (('first', None), ('second', 'newest')):
-        train(config, root / 'resumed', resume, experiment_name=name, **{
-            'model.backbone.drop_path_rate': 0.3, 'train_cfg.max_epochs': 2 if resume else 1})
+        train(
+            config,
+            root / 'resumed',
+            resume,
+            experiment_name=name,
+            **{'model.backbone.drop_path_rate': 0.3, 'train_cfg.max_epochs': 2 if resume else 1},
+        )
     return {name: root / name for name in ('straight', 'resumed')}
 
 
@@ -56,8 +75,12 @@ def test_older_tested_checkpoint_is_named(work_dir, written, tmp_path):
     beside = json.loads((run / 'results.json').read_text())
     (run / 'results.json').write_text(json.dumps(dict(beside, checkpoint=str(run / 'epoch_0.pth'))))
     page = written(run)
-    note, = (text for _, text in page.all('p', class_='note') if 'tested' in text)
-    assert note.startswith('older: ') and str(run / 'epoch_0.pth') in note and str(run / 'epoch_1.pth') in note
+    (note,) = (text for _, text in page.all('p', class_='note') if 'tested' in text)
+    assert (
+        note.startswith('older: ')
+        and str(run / 'epoch_0.pth') in note
+        and str(run / 'epoch_1.pth') in note
+    )
 
 
 def test_two_runs_are_compared(classifiers, written):
@@ -65,18 +88,25 @@ def test_two_runs_are_compared(classifiers, written):
     page = written(straight, resumed)
     assert 'straight from' in page.charts['loss'] and 'resumed from' in page.charts['loss']
     rows = [text.split() for _, text in page.all('tr')]
-    difference = {row[0]: row[1:] for row in rows[[row[0] for row in rows].index('field') + 1:]}
-    assert difference == {'model.backbone.drop_path_rate': [_rate(straight), '0.3'], 'train_cfg.max_epochs': ['1', '2'],
-                          'load_from': ['None', repr(str(resumed / 'epoch_1.pth'))], 'resume': ['False', 'True'],
-                          'experiment_name': ["'straight'", "'second'"]}
+    difference = {row[0]: row[1:] for row in rows[[row[0] for row in rows].index('field') + 1 :]}
+    assert difference == {
+        'model.backbone.drop_path_rate': [_rate(straight), '0.3'],
+        'train_cfg.max_epochs': ['1', '2'],
+        'load_from': ['None', repr(str(resumed / 'epoch_1.pth'))],
+        'resume': ['False', 'True'],
+        'experiment_name': ["'straight'", "'second'"],
+    }
     facts = {row[0]: row for row in rows}
     assert facts['parameters'][2] == facts['parameters'][3] and facts['parameters'][4] == '+0.00'
-    assert facts['accuracy/top1'][1:4] == ['(%)', *(f'{read_scalars(run)[-1]["accuracy/top1"]:.3f}'
-                                                    for run in (straight, resumed))]
+    assert facts['accuracy/top1'][1:4] == [
+        '(%)',
+        *(f'{read_scalars(run)[-1]["accuracy/top1"]:.3f}' for run in (straight, resumed)),
+    ]
 
 
 def _rate(run: Path) -> str:
     from mmengine.config import Config
+
     return repr(Config.fromfile(next(run.glob('*.py'))).model.backbone.drop_path_rate)
 
 
@@ -93,12 +123,16 @@ def test_missing_part_is_named_with_its_command(classifiers, written, tmp_path):
 
 
 def test_broken_part_is_named_with_its_file(classifiers, written, tmp_path):
-    shutil.copytree(next(classifiers['straight'].glob('*/vis_data')), tmp_path / 'logged' / '1' / 'vis_data')
+    shutil.copytree(
+        next(classifiers['straight'].glob('*/vis_data')), tmp_path / 'logged' / '1' / 'vis_data'
+    )
     (tmp_path / 'logged' / 'epoch_1.pth').write_bytes(b'PK broken')
     (tmp_path / 'logged' / 'results.pkl').write_bytes(b'broken')
     page = written(tmp_path / 'logged')
     missing = ' '.join(text for _, text in page.all('div', class_='missing'))
-    assert str(tmp_path / 'logged') in missing and 'results.pkl' in missing and 'loss' in page.charts
+    assert (
+        str(tmp_path / 'logged') in missing and 'results.pkl' in missing and 'loss' in page.charts
+    )
 
 
 def test_characters_that_steer_a_terminal_are_written_out(written, tmp_path):
@@ -128,9 +162,16 @@ def test_full_disk_leaves_the_earlier_page(tmp_path, monkeypatch, capsys):
     assert {path.name for path in tmp_path.iterdir()} == {'run', 'page.html'}
 
 
-@pytest.mark.parametrize('words, named', [
-    (['nowhere'], 'nowhere'), (['empty'], 'empty'), (['run', 'run'], 'run'), (['run', '--out', 'page.txt'], 'page.txt'),
-    (['run', '--out', 'none/page.html'], 'none')])
+@pytest.mark.parametrize(
+    'words, named',
+    [
+        (['nowhere'], 'nowhere'),
+        (['empty'], 'empty'),
+        (['run', 'run'], 'run'),
+        (['run', '--out', 'page.txt'], 'page.txt'),
+        (['run', '--out', 'none/page.html'], 'none'),
+    ],
+)
 def test_bad_input_is_named_and_writes_no_page(tmp_path, monkeypatch, capsys, words, named):
     monkeypatch.chdir(tmp_path)
     Path('empty').mkdir()

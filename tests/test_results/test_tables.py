@@ -1,4 +1,7 @@
-"""Tables: cells that a spreadsheet would run are text, all others stay as they are, and all come back."""
+"""Tables: cells that a spreadsheet would run are text, all others stay as they are, and all come
+back.
+"""
+
 import ast
 from pathlib import Path
 
@@ -8,10 +11,39 @@ from mmflatten.files import UnusableFile
 from mmflatten.tables import csv_line, read_csv, write_csv
 
 ROOT = Path(__file__).parents[2]
-FORMULAS = ['=1+1', '+1+1', '-1+1', '@SUM(1)', '\t=1', '\r=1', "=cmd|' /C calc'!A0", '＝1', '＋1', '－1', '＠A1', '-',
-            '--1', '=']
-OTHERS = ['a', 'a=1', '', "'", "'a'", 'naïve', 'a,b', 'a"b', 'line\nbreak', 'line\rbreak', ' =1', '-0.5', '+1e-5',
-          '-nan', '-inf']
+FORMULAS = [
+    '=1+1',
+    '+1+1',
+    '-1+1',
+    '@SUM(1)',
+    '\t=1',
+    '\r=1',
+    "=cmd|' /C calc'!A0",
+    '＝1',
+    '＋1',
+    '－1',
+    '＠A1',
+    '-',
+    '--1',
+    '=',
+]
+OTHERS = [
+    'a',
+    'a=1',
+    '',
+    "'",
+    "'a'",
+    'naïve',
+    'a,b',
+    'a"b',
+    'line\nbreak',
+    'line\rbreak',
+    ' =1',
+    '-0.5',
+    '+1e-5',
+    '-nan',
+    '-inf',
+]
 
 
 @pytest.mark.parametrize('text', FORMULAS)
@@ -22,7 +54,12 @@ def test_formula_gets_an_apostrophe(text):
 @pytest.mark.parametrize('text', OTHERS)
 def test_other_text_and_numbers_stay(text, tmp_path):
     write_csv(tmp_path / 'a.csv', ['x', 'y'], [[text, 1]])
-    assert (tmp_path / 'a.csv').read_bytes().decode().startswith(f'x,y\n{text}' if text.isalnum() else 'x,y\n')
+    assert (
+        (tmp_path / 'a.csv')
+        .read_bytes()
+        .decode()
+        .startswith(f'x,y\n{text}' if text.isalnum() else 'x,y\n')
+    )
     assert csv_line([text]).strip('"\n') in (text, text.replace('"', '""'))
 
 
@@ -53,9 +90,17 @@ def test_no_other_module_writes_csv():
     found = []
     for folder in ('mmflatten', 'lab/mmflatten_lab'):
         for path in sorted((ROOT / folder).rglob('*.py')):
-            names = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
-            imported = {alias.name for node in ast.walk(ast.parse(path.read_text()))
-                        if isinstance(node, ast.ImportFrom) and node.module == 'csv' for alias in node.names}
+            names = {
+                node.attr
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.Attribute)
+            }
+            imported = {
+                alias.name
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.ImportFrom) and node.module == 'csv'
+                for alias in node.names
+            }
             if {'writer', 'DictWriter', 'to_csv'} & names or {'writer', 'DictWriter'} & imported:
                 found.append(path.relative_to(ROOT).as_posix())
     assert found == ['mmflatten/tables.py']

@@ -1,4 +1,5 @@
 """A fifth task, in a package outside of the tree: no line of mmflatten changes for it."""
+
 import json
 import shutil
 import sys
@@ -52,22 +53,34 @@ def test_task_of_another_package_trains_tests_predicts_counts_and_reports(depth,
     config, run = str(depth / 'depth.py'), depth / 'run'
     assert train.main([config, '--work-dir', str(run)]) == 0, capsys.readouterr().err
     checkpoint = str(run / 'epoch_8.pth')
-    assert test.main([config, checkpoint, '--work-dir', str(run), '--out', str(run / 'results.pkl')]) == 0
+    assert (
+        test.main([config, checkpoint, '--work-dir', str(run), '--out', str(run / 'results.pkl')])
+        == 0
+    )
     error = json.loads((run / 'results.json').read_text())['metrics']['abs_error']
     assert error < 0.2  # the mean brightness is 0.2
 
-    assert predict.main([config, checkpoint, str(depth / 'images'), '--out', str(depth / 'found')]) == 0
+    assert (
+        predict.main([config, checkpoint, str(depth / 'images'), '--out', str(depth / 'found')])
+        == 0
+    )
     assert np.load(depth / 'found' / 'depth' / '7.npy').shape == (32, 48)
     assert len(list((depth / 'found' / 'drawings').glob('*.png'))) == 8
 
     assert analyze.main([str(run / 'results.pkl'), '--out', str(depth / 'analysis')]) == 0
     found = json.loads((depth / 'analysis' / 'analysis.json').read_text())
-    assert found['task'] == 'depth' and found['summary']['abs_error'] == pytest.approx(error, abs=1e-5)
+    assert found['task'] == 'depth' and found['summary']['abs_error'] == pytest.approx(
+        error, abs=1e-5
+    )
 
     assert flops.main([config, '--json', str(depth / 'flops.json')]) == 0
-    cost, = json.loads((depth / 'flops.json').read_text())
+    (cost,) = json.loads((depth / 'flops.json').read_text())
     assert cost['shape'] == [64, 96] and cost['params'] > 16
 
     assert report.main([str(run), '--out', str(depth / 'report.html')]) == 0
     page = (depth / 'report.html').read_text()
-    assert 'LinearDepth with FLattenSwin' in page and 'abs_error' in page and page.count('data:image/webp') == 8
+    assert (
+        'LinearDepth with FLattenSwin' in page
+        and 'abs_error' in page
+        and page.count('data:image/webp') == 8
+    )

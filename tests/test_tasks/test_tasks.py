@@ -1,4 +1,5 @@
 """Tasks are found by scope, model and predictions."""
+
 import pytest
 from mmengine.config import Config
 

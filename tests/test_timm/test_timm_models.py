@@ -1,4 +1,5 @@
 """Backbones as timm models: building, training, loading."""
+
 import sys
 from pathlib import Path
 
@@ -36,10 +37,16 @@ PVT_ARCH = dict(ARCH, embed_dims=(16, 32, 64, 128))
 NANO = {
     'mmflatten_pvt_tiny': dict(arch=PVT_ARCH),
     'flatten_deit_tiny': dict(arch=dict(embed_dims=32, depth=5, num_heads=2)),
-    'flatten_pvt_tiny': dict(arch=PVT_ARCH), 'flatten_pvt_v2_b0': dict(arch=PVT_ARCH),
-    'flatten_swin_tiny': dict(arch=ARCH), 'flatten_cswin_tiny': dict(arch=ARCH), 'l2vit_tiny': dict(arch=ARCH),
+    'flatten_pvt_tiny': dict(arch=PVT_ARCH),
+    'flatten_pvt_v2_b0': dict(arch=PVT_ARCH),
+    'flatten_swin_tiny': dict(arch=ARCH),
+    'flatten_cswin_tiny': dict(arch=ARCH),
+    'l2vit_tiny': dict(arch=ARCH),
     'focal_tiny': dict(arch=ARCH),
-    **{name: dict(arch=dict(PVT_ARCH, num_heads=(2, 2, 4, 8))) for name in ('ravlt_tiny', 'mlla_tiny', 'hvittt_tiny')},
+    **{
+        name: dict(arch=dict(PVT_ARCH, num_heads=(2, 2, 4, 8)))
+        for name in ('ravlt_tiny', 'mlla_tiny', 'hvittt_tiny')
+    },
 }
 
 
@@ -57,8 +64,11 @@ def classifier(config: str):
 
 
 def drop_path_rates(model) -> list[float]:
-    return [module.drop_path.drop_prob for module in model.modules() if hasattr(getattr(module, 'drop_path', 0),
-                                                                                 'drop_prob')]
+    return [
+        module.drop_path.drop_prob
+        for module in model.modules()
+        if hasattr(getattr(module, 'drop_path', 0), 'drop_prob')
+    ]
 
 
 def test_timm_lists_every_model_with_a_valid_architecture():
@@ -75,7 +85,9 @@ def test_timm_model_matches_classifier_of_config(name, config):
     assert theirs.pretrained_cfg['architecture'] == name
     assert theirs.get_submodule(theirs.pretrained_cfg['first_conv']).in_channels == 3
     assert theirs.head.fc.weight.shape == (1000, theirs.num_features)
-    shapes = [{key: value.shape for key, value in model.state_dict().items()} for model in (theirs, ours)]
+    shapes = [
+        {key: value.shape for key, value in model.state_dict().items()} for model in (theirs, ours)
+    ]
     assert shapes[0] == shapes[1]
     assert drop_path_rates(theirs) == drop_path_rates(ours) != []
 
@@ -83,11 +95,18 @@ def test_timm_model_matches_classifier_of_config(name, config):
 @pytest.mark.parametrize('name', ['flatten_deit_tiny', 'flatten_pvt_v2_b0'])
 def test_timm_model_has_logits_of_config(name):
     model = nano(name, num_classes=10).eval()
-    config = Config.fromfile(CONFIGS / PAIRS['flatten_deit_tiny' if 'deit' in name else 'flatten_pvt_v2_b3']).model
-    ours = MODELS.build(dict(
-        type='mmpretrain.ImageClassifier', _scope_='mmpretrain', neck=config.neck,
-        backbone={**config.backbone, **NANO[name], 'img_size': 64},
-        head=dict(type='LinearClsHead', num_classes=10, in_channels=model.num_features))).eval()
+    config = Config.fromfile(
+        CONFIGS / PAIRS['flatten_deit_tiny' if 'deit' in name else 'flatten_pvt_v2_b3']
+    ).model
+    ours = MODELS.build(
+        dict(
+            type='mmpretrain.ImageClassifier',
+            _scope_='mmpretrain',
+            neck=config.neck,
+            backbone={**config.backbone, **NANO[name], 'img_size': 64},
+            head=dict(type='LinearClsHead', num_classes=10, in_channels=model.num_features),
+        )
+    ).eval()
     ours.load_state_dict(model.state_dict(), strict=True)
     image = torch.rand(2, 3, 50, 70)
     with torch.no_grad():
@@ -101,9 +120,16 @@ def test_timm_names_the_backbone_for_maps():
         nano(out_indices=(1, 2))
 
 
-@pytest.mark.parametrize('name, pool, width', [
-    ('flatten_swin_tiny', 'avg', 128), ('flatten_swin_tiny', 'max', 128), ('flatten_swin_tiny', 'catavgmax', 256),
-    ('flatten_deit_tiny', 'token', 32), ('flatten_deit_tiny', 'avg', 32)])
+@pytest.mark.parametrize(
+    'name, pool, width',
+    [
+        ('flatten_swin_tiny', 'avg', 128),
+        ('flatten_swin_tiny', 'max', 128),
+        ('flatten_swin_tiny', 'catavgmax', 256),
+        ('flatten_deit_tiny', 'token', 32),
+        ('flatten_deit_tiny', 'avg', 32),
+    ],
+)
 def test_timm_classifier_changes_pooling_and_head(name, pool, width):
     model = nano(name, global_pool=pool)
     assert model.get_classifier().in_features == model.head_hidden_size == width
@@ -119,7 +145,7 @@ def test_timm_classifier_changes_pooling_and_head(name, pool, width):
 
 
 def test_timm_new_head_keeps_dtype_and_mode():
-    model = nano(drop_rate=.9).double().eval()
+    model = nano(drop_rate=0.9).double().eval()
     model.reset_classifier(3)
     image = torch.rand(1, 3, 64, 64, dtype=torch.float64)
     assert torch.equal(model(image), model(image))  # evaluation mode disables dropout
@@ -144,9 +170,12 @@ def test_timm_model_rejects_invalid_arguments():
 
 def test_timm_model_adapts_to_in_chans():
     weights = nano().state_dict()
-    model = nano(in_chans=5, pretrained=True, pretrained_cfg_overlay=dict(state_dict=weights, num_classes=5))
+    model = nano(
+        in_chans=5, pretrained=True, pretrained_cfg_overlay=dict(state_dict=weights, num_classes=5)
+    )
     assert model(torch.rand(1, 5, 64, 64)).shape == (1, 5)
-    conv = model.backbone.stages[0].embed.projection.weight  # timm repeats the weights of the colour channels
+    # timm repeats the weights of the colour channels
+    conv = model.backbone.stages[0].embed.projection.weight
     torch.testing.assert_close(conv[:, 3] / conv[:, 0], torch.ones(16, 4, 4))
 
 
@@ -154,7 +183,7 @@ def test_timm_model_adapts_to_in_chans():
 def test_timm_checkpointing_preserves_gradients(name):
     image, gradients = torch.rand(2, 3, 64, 64), []
     for enable in (False, True):
-        model = nano(name, drop_path_rate=0.)
+        model = nano(name, drop_path_rate=0.0)
         model.set_grad_checkpointing(enable)
         assert any(getattr(module, 'with_cp', False) for module in model.modules()) == enable
         model(image).square().sum().backward()
@@ -166,16 +195,20 @@ def test_timm_checkpointing_preserves_gradients(name):
 
 def test_timm_optimizer_groups_match_configs():
     swin, deit = nano(), nano('flatten_deit_tiny')
-    assert swin.no_weight_decay() == {f'backbone.stages.{i}.blocks.{j}.attn.fn.mixer.relative_position_bias.table'
-                                      for i, j in ((2, 0), (2, 1), (3, 0))}
+    assert swin.no_weight_decay() == {
+        f'backbone.stages.{i}.blocks.{j}.attn.fn.mixer.relative_position_bias.table'
+        for i, j in ((2, 0), (2, 1), (3, 0))
+    }
     assert deit.no_weight_decay() == {'backbone.embed.cls_token', 'backbone.embed.position.table'}
-    groups = create_optimizer_v2(swin, 'adamw', lr=1., weight_decay=.1, layer_decay=.5).param_groups
+    groups = create_optimizer_v2(
+        swin, 'adamw', lr=1.0, weight_decay=0.1, layer_decay=0.5
+    ).param_groups
     scale = {id(p): group['lr_scale'] for group in groups for p in group['params']}
     named = dict(swin.named_parameters())
     depths = {'embed.projection.weight': 6, 'blocks.0.ffn.fn.fc1.weight': 5}
     for end, depth in depths.items():
-        assert scale[id(named[f'backbone.stages.0.{end}'])] == .5 ** depth
-    assert scale[id(named['backbone.stages.3.blocks.0.ffn.fn.fc1.weight'])] == .5
+        assert scale[id(named[f'backbone.stages.0.{end}'])] == 0.5**depth
+    assert scale[id(named['backbone.stages.3.blocks.0.ffn.fn.fc1.weight'])] == 0.5
     assert scale[id(named['head.fc.weight'])] == scale[id(named['backbone.norms.3.weight'])] == 1
 
 
@@ -185,7 +218,9 @@ def test_timm_pretrained_requires_file():
 
 
 def overlay(path, **kwargs) -> dict:
-    return dict(pretrained=True, pretrained_cfg_overlay=dict(file=str(path), num_classes=5, **kwargs))
+    return dict(
+        pretrained=True, pretrained_cfg_overlay=dict(file=str(path), num_classes=5, **kwargs)
+    )
 
 
 def test_timm_models_load_weights_from_file(tmp_path):
@@ -194,17 +229,29 @@ def test_timm_models_load_weights_from_file(tmp_path):
         parameter.data.normal_()
     path, state = tmp_path / 'weights.safetensors', model.state_dict()
     save_file(state, path)
-    assert all(torch.equal(value, state[key]) for key, value in
-               nano(checkpoint_path=path).state_dict().items())
+    assert all(
+        torch.equal(value, state[key])
+        for key, value in nano(checkpoint_path=path).state_dict().items()
+    )
     tuned = nano(num_classes=3, **overlay(path)).state_dict()
-    assert all(torch.equal(value, state[key]) for key, value in tuned.items() if key.startswith('backbone.'))
+    assert all(
+        torch.equal(value, state[key])
+        for key, value in tuned.items()
+        if key.startswith('backbone.')
+    )
 
 
-
-@pytest.mark.parametrize('change, word', [
-    (lambda state: state.pop('backbone.stages.1.embed.norm.bias'), 'stages.1.embed.norm.bias'),
-    (lambda state: state.update({'backbone.surplus': torch.ones(1)}), 'surplus'),
-    (lambda state: [state.update({key[9:]: state.pop(key)}) for key in list(state)], 'stages.0')])
+@pytest.mark.parametrize(
+    'change, word',
+    [
+        (lambda state: state.pop('backbone.stages.1.embed.norm.bias'), 'stages.1.embed.norm.bias'),
+        (lambda state: state.update({'backbone.surplus': torch.ones(1)}), 'surplus'),
+        (
+            lambda state: [state.update({key[9:]: state.pop(key)}) for key in list(state)],
+            'stages.0',
+        ),
+    ],
+)
 def test_timm_model_rejects_mismatched_weights(tmp_path, change, word):
     state = nano().state_dict()
     change(state)

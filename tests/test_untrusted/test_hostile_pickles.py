@@ -1,4 +1,6 @@
-"""Files of PyTorch that an attacker wrote: no code of theirs runs, and no memory is touched that is not theirs."""
+"""Files of PyTorch that an attacker wrote: no code of theirs runs, and no memory is touched that is
+not theirs.
+"""
 
 import argparse
 import pickle
@@ -129,7 +131,9 @@ KINDS = pytest.mark.parametrize('kind', ['zip', 'legacy', 'pickle'])
 
 
 def executing(code: str) -> bytes:
-    """Pickle that runs `code` where `getattr` may be called, through functions that PyTorch itself allows."""
+    """Pickle that runs `code` where `getattr` may be called, through functions that PyTorch itself
+    allows.
+    """
     builtins = attribute(named('torch._utils', '_rebuild_tensor'), '__builtins__')
     rebuild = named('torch._tensor', '_rebuild_from_type_v2')
     nothing = attribute(b'N', '__class__')
@@ -343,7 +347,9 @@ def test_tensor_has_the_memory_of_the_file(tmp_path, pickled):
 
 
 def test_part_of_a_storage_is_refused_in_the_older_format(tmp_path):
-    """PyTorch gives the part a pointer into the whole, whose memory moves when a tensor makes the whole larger."""
+    """PyTorch gives the part a pointer into the whole, whose memory moves when a tensor makes the
+    whole larger.
+    """
     part = pack(text('1'), number(0), number(512))
     whole_one = storage('Float', 1024, last=b'N')
     content = (
@@ -383,7 +389,9 @@ def test_tensor_in_a_plain_pickle_is_checked_too(tmp_path):
 
 
 def use_after_free(objects: int = 40, length: int = 4096) -> bytes:
-    """Pickle that frees the buffers of arrays under tensors, fills them with live tuples and writes into those."""
+    """Pickle that frees the buffers of arrays under tensors, fills them with live tuples and writes
+    into those.
+    """
     parts = [b'}', text('state_dict'), b'}']
     for k in range(objects):
         content = array_state((length // 8,), 'i8', chr(1 + k) * length)
@@ -436,7 +444,8 @@ def test_commands_end_with_one_line_on_a_hostile_file(tmp_path, command):
     assert len(run.stderr.strip().splitlines()[-1]) < 1000
 
 
-# Generated files. Each is read in a process of its own only if this one would not survive: a signal ends the test run.
+# Generated files. Each is read in a process of its own only if this one would not survive: a signal
+# ends the test run.
 
 values = st.recursive(
     st.sampled_from(

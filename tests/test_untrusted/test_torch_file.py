@@ -1,4 +1,6 @@
-"""Reading PyTorch's files without running their code, and without more memory or time than their size explains."""
+"""Reading PyTorch's files without running their code, and without more memory or time than their
+size explains.
+"""
 
 import argparse
 import ast
@@ -34,7 +36,9 @@ class Malicious:
 
 
 class Patching:
-    """An object that, if PyTorch's functions are allowed, modifies one of them when it is unpickled."""
+    """An object that, if PyTorch's functions are allowed, modifies one of them when it is
+    unpickled.
+    """
 
     def __reduce__(self):
         return _function_named_by_the_file, (), (None, {'__defaults__': ('broken',)})
@@ -46,7 +50,9 @@ def _function_named_by_the_file():
 
 @pytest.fixture
 def yacs_node(monkeypatch):
-    """A configuration as in official files, of the library yacs, which is not installed when the file is read."""
+    """A configuration as in official files, of the library yacs, which is not installed when the
+    file is read.
+    """
     module = types.ModuleType('yacs.config')
     module.CfgNode = type('CfgNode', (dict,), {'__module__': 'yacs.config'})
     monkeypatch.setitem(sys.modules, 'yacs', types.ModuleType('yacs'))
@@ -110,7 +116,8 @@ def test_read_torch_protects_pytorch_functions(tmp_path):
     torchs = b'ctorch._utils\n_rebuild_tensor_v2\n'
     content = path.read_bytes()
     assert content.count(ours) == 1
-    # Apply the state to the function itself instead of the result of a call: remove `)` and `R` of the call.
+    # Apply the state to the function itself instead of the result of a call: remove `)` and `R` of
+    # the call.
     start = content.index(ours)
     call = content.index(b'R', start + len(ours))
     path.write_bytes(content[:start] + torchs + content[call + 1 :])

@@ -1,4 +1,5 @@
 """`mmflatten check` from a checkout."""
+
 import sys
 
 from mmflatten.cli.main import script

@@ -1,4 +1,5 @@
 """`mmflatten flops` from a checkout."""
+
 import sys
 
 from mmflatten.cli.main import script

@@ -1,9 +1,23 @@
 """Layout of the package: layers, from the bottom up.
 
-A module imports only from its own layer and the layers below. `tests/test_install/test_imports.py` checks it.
+A module imports only from its own layer and the layers below. `tests/test_install/test_imports.py`
+checks it.
 """
+
 LAYERS = (
-    ('version', 'requirements', 'text', 'files', 'local_files', 'tables', 'data_folders', 'ops', 'structures', 'untrusted', 'threads'),
+    (
+        'version',
+        'requirements',
+        'text',
+        'files',
+        'local_files',
+        'tables',
+        'data_folders',
+        'ops',
+        'structures',
+        'untrusted',
+        'threads',
+    ),
     ('registry', 'config', 'console', 'checkpoints'),
     ('models', 'evaluation'),
     ('datasets', 'timm'),

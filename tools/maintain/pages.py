@@ -1,8 +1,10 @@
-"""MkDocs hook: adds pages from outside `docs/` and generated pages, converts links, inserts the model zoo table.
+"""MkDocs hook: adds pages from outside `docs/` and generated pages, converts links, inserts the
+model zoo table.
 
-A page has the same source in the repository and on the site. Links to other files of the repository become links to
-copies.
+A page has the same source in the repository and on the site. Links to other files of the repository
+become links to copies.
 """
+
 import posixpath
 import re
 from functools import cache
@@ -18,12 +20,22 @@ from zoo.records import ZooEntry, from_csv
 from zoo_table import render_table
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', 'README.md': 'overview.md',
-         'README_vi.md': 'overview.vi.md', 'CONTRIBUTING.md': 'contributing.md', 'CHANGELOG.md': 'changelog.md',
-         'lab/README.md': 'lab/index.md',
-         **{path.relative_to(ROOT).as_posix(): f'lab/{path.name}' for path in (ROOT / 'lab' / 'docs').glob('*.md')}}
+PAGES = {
+    'docs/tutorial.md': 'index.md',
+    'docs/tutorial.vi.md': 'index.vi.md',
+    'README.md': 'overview.md',
+    'README_vi.md': 'overview.vi.md',
+    'CONTRIBUTING.md': 'contributing.md',
+    'CHANGELOG.md': 'changelog.md',
+    'lab/README.md': 'lab/index.md',
+    **{
+        path.relative_to(ROOT).as_posix(): f'lab/{path.name}'
+        for path in (ROOT / 'lab' / 'docs').glob('*.md')
+    },
+}
 SOURCES = {page: source for source, page in PAGES.items()}
-OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]+\)')  # the site has this link in its header
+# the site has this link in its header
+OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]+\)')
 GENERATED = {f'model_zoo/{task}.md': task for task in TASKS}
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
 ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # makes browsers request a sitemap
@@ -56,13 +68,15 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     source = SOURCES.get(page.file.src_uri, f'docs/{page.file.src_uri}')
-    fallback = page.file.locale != page.file.locale_alternate_of  # an English page among the Vietnamese ones
+    # an English page among the Vietnamese ones
+    fallback = page.file.locale != page.file.locale_alternate_of
 
     def link(match: re.Match) -> str:
         path, mark, anchor = match[0].partition('#')
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         if not path or '..' in target or not (ROOT / target).is_file():
-            return match[0]  # an address, an anchor, a generated page, or an error that MkDocs reports
+            # an address, an anchor, a generated page, or an error that MkDocs reports
+            return match[0]
         uri = _uri_of(target, config, files)
         if fallback and anchor and files.get_file_from_path(uri).locale != page.file.locale:
             mark = anchor = ''  # the translated page has other headings
@@ -92,7 +106,9 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def _uri_of(target: str, config: MkDocsConfig, files: Files) -> str:
-    """Return the path in the site of a file of the repository: a page, or a copy as .txt, which browsers display."""
+    """Return the path in the site of a file of the repository: a page, or a copy as .txt, which
+    browsers display.
+    """
     if target in PAGES:
         return PAGES[target]
     if target.startswith('docs/'):

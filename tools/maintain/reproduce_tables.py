@@ -1,9 +1,11 @@
-"""Write the model zoo: the rows of the papers' tables with the counted costs of their configs. Needs no data or GPU.
+"""Write the model zoo: the rows of the papers' tables with the counted costs of their configs.
+Needs no data or GPU.
 
     python tools/maintain/reproduce_tables.py                             # write docs/model_zoo* and the metafiles
     python tools/maintain/reproduce_tables.py --check                     # fail if these files are not up to date
     python tools/maintain/reproduce_tables.py --paper flatten --table 8   # print some of the rows, write nothing
 """
+
 import argparse
 import sys
 from collections.abc import Sequence
@@ -24,10 +26,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--check', action='store_true', help='count again and compare with the files; write nothing')
-    parser.add_argument('--pages', action='store_true', help='write the pages from the committed CSV, without counting')
-    parser.add_argument('--paper', choices=sorted({row.cells['paper'] for row in paper_rows()}),
-                        help='print the tables of this paper; write nothing')
+    parser.add_argument(
+        '--check', action='store_true', help='count again and compare with the files; write nothing'
+    )
+    parser.add_argument(
+        '--pages',
+        action='store_true',
+        help='write the pages from the committed CSV, without counting',
+    )
+    parser.add_argument(
+        '--paper',
+        choices=sorted({row.cells['paper'] for row in paper_rows()}),
+        help='print the tables of this paper; write nothing',
+    )
     parser.add_argument('--table', help='with --paper: only this table, such as 8, 2a or fig5')
     arguments = parser.parse_args(argv)
     if arguments.table and not arguments.paper:
@@ -39,9 +50,15 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def rows_of_table(paper: str, table: str | None) -> list[PaperRow]:
     """Return the rows of a paper, or of one of its tables."""
-    rows = [row for row in paper_rows() if row.cells['paper'] == paper and table in (None, row.cells['table'])]
+    rows = [
+        row
+        for row in paper_rows()
+        if row.cells['paper'] == paper and table in (None, row.cells['table'])
+    ]
     if not rows:
-        tables = dict.fromkeys(row.cells['table'] for row in paper_rows() if row.cells['paper'] == paper)
+        tables = dict.fromkeys(
+            row.cells['table'] for row in paper_rows() if row.cells['paper'] == paper
+        )
         raise ValueError(f'--table: expected one of {", ".join(tables)}, got {table}.')
     return rows
 
@@ -49,8 +66,12 @@ def rows_of_table(paper: str, table: str | None) -> list[PaperRow]:
 def files_of(entries: list[ZooEntry]) -> dict[str, str]:
     """Render all generated files: path in the repository -> text."""
     pages = {f'docs/{name}': text for name, text in render_pages(entries).items()}
-    return {'docs/model_zoo.csv': to_csv(entries), **pages, **render_metafiles(entries),
-            **render_readmes(entries)}
+    return {
+        'docs/model_zoo.csv': to_csv(entries),
+        **pages,
+        **render_metafiles(entries),
+        **render_readmes(entries),
+    }
 
 
 def write_or_compare(files: dict[str, str], check: bool) -> None:
@@ -59,11 +80,16 @@ def write_or_compare(files: dict[str, str], check: bool) -> None:
     Raises:
         ValueError: `check` is set and a file differs.
     """
-    stale = [name for name, text in files.items()
-             if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding='utf-8') != text]
+    stale = [
+        name
+        for name, text in files.items()
+        if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding='utf-8') != text
+    ]
     if check:
         if stale:
-            raise ValueError(f'not up to date: {", ".join(stale)}. Run python tools/maintain/reproduce_tables.py')
+            raise ValueError(
+                f'not up to date: {", ".join(stale)}. Run python tools/maintain/reproduce_tables.py'
+            )
         print(f'{len(files)} files are up to date')
         return
     for name in stale:
@@ -81,7 +107,9 @@ def main(argv: Sequence[str]) -> int:
         return 0
     rows = rows_of_table(arguments.paper, arguments.table) if arguments.paper else zoo_rows(ROOT)
     with quiet_libraries():
-        entries, failures = count_rows(rows, ROOT, lambda done, total, what: print_progress(f'[{done}/{total}] {what}'))
+        entries, failures = count_rows(
+            rows, ROOT, lambda done, total, what: print_progress(f'[{done}/{total}] {what}')
+        )
     if arguments.paper:
         print(render_tables(entries, ''))
     else:

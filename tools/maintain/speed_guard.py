@@ -3,9 +3,10 @@
     python tools/maintain/speed_guard.py            # fails if a ratio is more than 10 % below the table
     python tools/maintain/speed_guard.py --write    # writes the ratios of this processor family into the table
 
-Ratios depend on the processor, so each processor family has its own rows. Times are CPU times, which other processes
-hardly affect.
+Ratios depend on the processor, so each processor family has its own rows. Times are CPU times,
+which other processes hardly affect.
 """
+
 import argparse
 import platform
 import sys
@@ -45,7 +46,9 @@ def cpu_clock(call: Call, number: int) -> float:
 
 
 def processor_family() -> str:
-    """Return vendor, family and model of the processor, such as 'GenuineIntel family 6 model 207'."""
+    """Return vendor, family and model of the processor, such as 'GenuineIntel family 6 model
+    207'.
+    """
     info = cpuinfo()
     if 'vendor_id' not in info:
         return platform.processor() or platform.machine()
@@ -53,7 +56,9 @@ def processor_family() -> str:
 
 
 def measure_ratios() -> Ratios:
-    """Measure the ratio of each model, the median over the rounds, and say on the standard error what is measured."""
+    """Measure the ratio of each model, the median over the rounds, and say on the standard error
+    what is measured.
+    """
     ratios = {}
     for train, models in ((False, ZOO), (True, TRAINED)):
         mode = 'training' if train else 'inference'
@@ -62,7 +67,9 @@ def measure_ratios() -> Ratios:
         subjects = [model_subject(spec, settings) for spec in (REFERENCE, *models.values())]
         reference, *times = measure(subjects, rounds=ROUNDS, clock=cpu_clock)
         for name, seconds in zip(models, times):
-            ratios[f'{mode} {name}'] = median(swin / model for swin, model in zip(reference, seconds))
+            ratios[f'{mode} {name}'] = median(
+                swin / model for swin, model in zip(reference, seconds)
+            )
     return ratios
 
 
@@ -79,31 +86,52 @@ def write_table(family: str, ratios: Mapping[str, float], path: Path = TABLE) ->
 
 
 def _rows(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=['family', 'what', 'ratio'])
+    return (
+        pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=['family', 'what', 'ratio'])
+    )
 
 
-def slower(measured: Mapping[str, float], table: Mapping[str, float], tolerance: float = TOLERANCE) -> list[str]:
-    """List the models whose ratio is more than `tolerance` below the table, or missing on either side."""
-    return [name for name in {**table, **measured}
-            if name not in table or name not in measured or measured[name] < (1 - tolerance) * table[name]]
+def slower(
+    measured: Mapping[str, float], table: Mapping[str, float], tolerance: float = TOLERANCE
+) -> list[str]:
+    """List the models whose ratio is more than `tolerance` below the table, or missing on either
+    side.
+    """
+    return [
+        name
+        for name in {**table, **measured}
+        if name not in table
+        or name not in measured
+        or measured[name] < (1 - tolerance) * table[name]
+    ]
 
 
 @command_line
 def main(argv: Sequence[str]) -> int:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--write', action='store_true', help='write the table instead of comparing with it')
+    parser.add_argument(
+        '--write', action='store_true', help='write the table instead of comparing with it'
+    )
     arguments = parser.parse_args(argv)
     family = processor_family()
     table = read_table(family)
     if not arguments.write and not table:
-        raise ValueError(f'{TABLE.name}: no ratios for this processor family, got {family}. Write them at a commit '
-                         'that is fast enough: python tools/maintain/speed_guard.py --write')
+        raise ValueError(
+            f'{TABLE.name}: no ratios for this processor family, got {family}. Write them at a'
+            ' commit that is fast enough: python tools/maintain/speed_guard.py --write'
+        )
     torch.set_num_threads(1)
     keep_freed_memory()
     ratios = measure_ratios()
     failed = [] if arguments.write else slower(ratios, table)
-    cells = [(name, *(f'{side[name]:.3f}' if name in side else '-' for side in (ratios, table)),
-              'FAILED' if name in failed else '') for name in {**table, **ratios}]
+    cells = [
+        (
+            name,
+            *(f'{side[name]:.3f}' if name in side else '-' for side in (ratios, table)),
+            'FAILED' if name in failed else '',
+        )
+        for name in {**table, **ratios}
+    ]
     print(family, align(cells, ("ratio to timm's Swin-T", 'now', 'table', ''), {0, 3}), sep='\n\n')
     if arguments.write:
         write_table(family, ratios)

@@ -1,4 +1,5 @@
 """HTML table of the rows of docs/model_zoo.csv, with filters for docs/assets/zoo_table.js."""
+
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from pathlib import PurePosixPath
@@ -6,11 +7,28 @@ from pathlib import PurePosixPath
 from zoo.names import ACCURACIES, FAMILIES, TASKS, model_name, place
 from zoo.records import ZooEntry
 
-AGREEMENT = {'yes': 'agrees', 'unit': 'one unit off', 'near': 'within 2 %', 'no': 'differs', '': 'not printed'}
+AGREEMENT = {
+    'yes': 'agrees',
+    'unit': 'one unit off',
+    'near': 'within 2 %',
+    'no': 'differs',
+    '': 'not printed',
+}
 # Title of a column -> True if its values are numbers.
-COLUMNS = {'model': False, 'family': False, 'task': False, 'attention': False, "paper's table": False, 'image': False,
-           'params (M)': True, "paper's params": True, 'FLOPs (G)': True, "paper's FLOPs": True, 'agreement': False,
-           "paper's accuracy": True}
+COLUMNS = {
+    'model': False,
+    'family': False,
+    'task': False,
+    'attention': False,
+    "paper's table": False,
+    'image': False,
+    'params (M)': True,
+    "paper's params": True,
+    'FLOPs (G)': True,
+    "paper's FLOPs": True,
+    'agreement': False,
+    "paper's accuracy": True,
+}
 FILTERS = ('family', 'task', 'attention', 'agreement')
 
 
@@ -19,19 +37,30 @@ def _cells(entry: ZooEntry) -> dict[str, str]:
     row = entry.row.cells
     accuracies = [f'{row[name]} {title}' for name, title in ACCURACIES.items() if row[name]]
     numbers = (cell.strip('-') for cell in (*entry.params_cells(2)[:2], *entry.flops_cells()[:2]))
-    return {'config': row['config'], 'model': model_name(row),
-            'family': FAMILIES.get(PurePosixPath(row['config']).parent.name, ('', ''))[0],
-            'task': TASKS.get(row['task'], ''), 'attention': entry.attention or 'none',
-            "paper's table": place(row) if row['paper'] else '', 'image': entry.image,
-            **dict(zip(('params (M)', "paper's params", 'FLOPs (G)', "paper's FLOPs"), numbers)),
-            'agreement': AGREEMENT[entry.agrees], "paper's accuracy": ', '.join(accuracies)}
+    return {
+        'config': row['config'],
+        'model': model_name(row),
+        'family': FAMILIES.get(PurePosixPath(row['config']).parent.name, ('', ''))[0],
+        'task': TASKS.get(row['task'], ''),
+        'attention': entry.attention or 'none',
+        "paper's table": place(row) if row['paper'] else '',
+        'image': entry.image,
+        **dict(zip(('params (M)', "paper's params", 'FLOPs (G)', "paper's FLOPs"), numbers)),
+        'agreement': AGREEMENT[entry.agrees],
+        "paper's accuracy": ', '.join(accuracies),
+    }
 
 
 def render_table(entries: Iterable[ZooEntry], address: Callable[[str], str]) -> str:
-    """Render filters and table; `address` converts a config's path in the repository to its address in the site."""
+    """Render filters and table; `address` converts a config's path in the repository to its address
+    in the site.
+    """
     rows = list(map(_cells, entries))
-    head = ''.join(f'<th scope="col"{_number(title)} aria-sort="none"><button type="button">{escape(title)}</button>'
-                   for title in COLUMNS)
+    head = ''.join(
+        f'<th scope="col"{_number(title)} aria-sort="none"><button'
+        f' type="button">{escape(title)}</button>'
+        for title in COLUMNS
+    )
     body = '\n'.join(_row(row, address) for row in rows)
     filters = ''.join(_filter(title, rows) for title in FILTERS)
     return f"""<div class="zoo">
@@ -47,12 +76,21 @@ def render_table(entries: Iterable[ZooEntry], address: Callable[[str], str]) -> 
 def _filter(title: str, rows: Iterable[Mapping[str, str]]) -> str:
     values = sorted({value for row in rows for value in row[title].split(', ') if value})
     options = ''.join(f'<option>{escape(value)}</option>' for value in values)
-    return f'<label>{title} <select name="{title}"><option value="">all</option>{options}</select></label>'
+    return (
+        f'<label>{title} <select name="{title}"><option'
+        f' value="">all</option>{options}</select></label>'
+    )
 
 
 def _row(row: Mapping[str, str], address: Callable[[str], str]) -> str:
-    link = f'<a href="{address(row["config"])}">{escape(row["model"])}</a>' if row['config'] else escape(row['model'])
-    cells = ''.join(f'<td{_number(title)}>{escape(row[title])}</td>' for title in COLUMNS if title != 'model')
+    link = (
+        f'<a href="{address(row["config"])}">{escape(row["model"])}</a>'
+        if row['config']
+        else escape(row['model'])
+    )
+    cells = ''.join(
+        f'<td{_number(title)}>{escape(row[title])}</td>' for title in COLUMNS if title != 'model'
+    )
     return f'<tr><td>{link}</td>{cells}</tr>'
 
 

@@ -1,7 +1,9 @@
-"""ADE20K (SceneParse150), crops of 512 x 512, tested whole at 2048 x 512; 2 images per GPU, counted in iterations.
+"""ADE20K (SceneParse150), crops of 512 x 512, tested whole at 2048 x 512; 2 images per GPU, counted
+in iterations.
 
 data/ade/ADEChallengeData2016/{images,annotations}/{training,validation}
 """
+
 dataset_type = 'ADE20KDataset'  # reduce_zero_label=True: 0 is not labelled and is ignored
 data_root = 'data/ade/ADEChallengeData2016'
 crop_size = (512, 512)
@@ -33,12 +35,13 @@ tta_pipeline = [
                 for ratio in [0.5, 0.75, 1.0, 1.25, 1.5, 1.75]
             ],
             [
-                dict(type='RandomFlip', prob=0., direction='horizontal'),
-                dict(type='RandomFlip', prob=1., direction='horizontal')
+                dict(type='RandomFlip', prob=0.0, direction='horizontal'),
+                dict(type='RandomFlip', prob=1.0, direction='horizontal'),
             ],
             [dict(type='LoadAnnotations')],
             [dict(type='PackSegInputs')],
-        ]),
+        ],
+    ),
 ]
 
 train_dataloader = dict(
@@ -50,7 +53,9 @@ train_dataloader = dict(
         type=dataset_type,
         data_root=data_root,
         data_prefix=dict(img_path='images/training', seg_map_path='annotations/training'),
-        pipeline=train_pipeline))
+        pipeline=train_pipeline,
+    ),
+)
 val_dataloader = dict(
     batch_size=1,
     num_workers=4,
@@ -60,7 +65,9 @@ val_dataloader = dict(
         type=dataset_type,
         data_root=data_root,
         data_prefix=dict(img_path='images/validation', seg_map_path='annotations/validation'),
-        pipeline=test_pipeline))
+        pipeline=test_pipeline,
+    ),
+)
 test_dataloader = val_dataloader
 
 val_evaluator = dict(type='mmflatten.IoUMetric', iou_metrics=['mIoU'])

@@ -2,6 +2,7 @@
 
 Folders, batch and the rest as in ade20k_512x512.py.
 """
+
 _base_ = ['./ade20k_512x512.py']
 
 crop_size = (640, 640)
@@ -26,7 +27,8 @@ tta_pipeline = [
                 for ratio in [0.5, 0.75, 1.0, 1.25, 1.5, 1.75]
             ],
             *_base_.tta_pipeline[-1].transforms[1:],
-        ]),
+        ],
+    ),
 ]
 
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

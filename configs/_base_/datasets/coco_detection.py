@@ -1,4 +1,5 @@
 """COCO 2017 boxes at a single scale, 1333 x 800: coco_instance.py without masks."""
+
 _base_ = ['./coco_instance.py']
 
 train_pipeline = [

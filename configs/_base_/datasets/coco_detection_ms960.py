@@ -1,10 +1,17 @@
-"""COCO 2017 boxes, the shorter side at 480 to 960 without crop, tested at 1333 x 800: otherwise coco_instance.py."""
+"""COCO 2017 boxes, the shorter side at 480 to 960 without crop, tested at 1333 x 800: otherwise
+coco_instance.py.
+"""
+
 _base_ = ['./coco_instance.py']
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnnotations', with_bbox=True),
-    dict(type='RandomChoiceResize', scales=[(side, 1333) for side in range(480, 961, 32)], keep_ratio=True),
+    dict(
+        type='RandomChoiceResize',
+        scales=[(side, 1333) for side in range(480, 961, 32)],
+        keep_ratio=True,
+    ),
     *_base_.train_pipeline[3:],
 ]
 test_pipeline = [

@@ -1,4 +1,7 @@
-"""COCO 2017 boxes and masks, trained with the shorter side at 640 to 800 (PVT's 3x), tested at 1333 x 800."""
+"""COCO 2017 boxes and masks, trained with the shorter side at 640 to 800 (PVT's 3x), tested at 1333
+x 800.
+"""
+
 _base_ = ['./coco_instance.py']
 
 train_pipeline = [

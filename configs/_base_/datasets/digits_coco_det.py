@@ -1,4 +1,5 @@
 """Digit scenes with boxes alone, for detectors without masks: otherwise as digits_coco.py."""
+
 _base_ = ['./digits_coco.py']
 
 train_pipeline = [

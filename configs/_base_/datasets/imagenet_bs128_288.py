@@ -2,6 +2,7 @@
 
 Otherwise as imagenet_bs128_224.py.
 """
+
 _base_ = ['./imagenet_bs128_224.py']
 
 image_size = 288

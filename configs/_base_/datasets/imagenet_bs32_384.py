@@ -1,7 +1,9 @@
-"""ImageNet-1k at 384 for fine-tuning: 32 images per GPU, evaluated on the whole image squeezed to 384 x 384.
+"""ImageNet-1k at 384 for fine-tuning: 32 images per GPU, evaluated on the whole image squeezed to
+384 x 384.
 
 FLatten-Swin and L2ViT test this way at 384. Training augmentation as in imagenet_bs128_224.py.
 """
+
 _base_ = ['./imagenet_bs128_224.py']
 
 image_size = 384
@@ -12,7 +14,9 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(384, 384), keep_ratio=False, backend='pillow', interpolation='bicubic'),
+    dict(
+        type='Resize', scale=(384, 384), keep_ratio=False, backend='pillow', interpolation='bicubic'
+    ),
     dict(type='PackInputs'),
 ]
 tta_pipeline = [*test_pipeline[:-1], _base_.tta_pipeline[-1]]

@@ -1,7 +1,9 @@
-"""ImageNet-1k at 384 as in CSwin's own code, evaluated on the centre of an image whose shorter side is 384.
+"""ImageNet-1k at 384 as in CSwin's own code, evaluated on the centre of an image whose shorter side
+is 384.
 
 32 images per GPU. Trained as in imagenet_bs256_cswin_224.py.
 """
+
 _base_ = ['./imagenet_bs128_224.py']
 
 image_size = 384
@@ -9,8 +11,18 @@ train_pipeline = [
     _base_.train_pipeline[0],
     dict(
         type='RandomChoice',
-        transforms=[[dict(type='RandomResizedCrop', scale=384, backend='pillow', interpolation=interpolation)]
-                    for interpolation in ('bilinear', 'bicubic')]),
+        transforms=[
+            [
+                dict(
+                    type='RandomResizedCrop',
+                    scale=384,
+                    backend='pillow',
+                    interpolation=interpolation,
+                )
+            ]
+            for interpolation in ('bilinear', 'bicubic')
+        ],
+    ),
     *_base_.train_pipeline[2:],
 ]
 test_pipeline = [

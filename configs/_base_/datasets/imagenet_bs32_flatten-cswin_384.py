@@ -1,7 +1,9 @@
-"""ImageNet-1k at 384 as the official FLatten-CSwin code evaluates it: squeezed to 438 x 438, then the centre 384.
+"""ImageNet-1k at 384 as the official FLatten-CSwin code evaluates it: squeezed to 438 x 438, then
+the centre 384.
 
 438 = int(256 / 224 * 384). Training and batch as in imagenet_bs32_384.py.
 """
+
 _base_ = ['./imagenet_bs128_224.py']
 
 image_size = 384
@@ -12,7 +14,9 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(438, 438), keep_ratio=False, backend='pillow', interpolation='bicubic'),
+    dict(
+        type='Resize', scale=(438, 438), keep_ratio=False, backend='pillow', interpolation='bicubic'
+    ),
     dict(type='CenterCrop', crop_size=image_size),
     dict(type='PackInputs'),
 ]

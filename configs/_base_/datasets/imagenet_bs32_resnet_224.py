@@ -1,9 +1,17 @@
-"""ImageNet-1k at 224 for residual networks: crops and mirror images alone, resized bilinearly; 32 images per GPU."""
+"""ImageNet-1k at 224 for residual networks: crops and mirror images alone, resized bilinearly; 32
+images per GPU.
+"""
+
 _base_ = ['./imagenet_bs128_224.py']
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='RandomResizedCrop', scale=_base_.image_size, backend='pillow', interpolation='bilinear'),
+    dict(
+        type='RandomResizedCrop',
+        scale=_base_.image_size,
+        backend='pillow',
+        interpolation='bilinear',
+    ),
     dict(type='RandomFlip', prob=0.5, direction='horizontal'),
     dict(type='PackInputs'),
 ]

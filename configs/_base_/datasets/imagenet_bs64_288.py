@@ -2,6 +2,7 @@
 
 Agent-Swin-S tests this way at 288. Training augmentation as in imagenet_bs128_224.py.
 """
+
 _base_ = ['./imagenet_bs128_224.py']
 
 image_size = 288
@@ -12,7 +13,9 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(288, 288), keep_ratio=False, backend='pillow', interpolation='bicubic'),
+    dict(
+        type='Resize', scale=(288, 288), keep_ratio=False, backend='pillow', interpolation='bicubic'
+    ),
     dict(type='PackInputs'),
 ]
 tta_pipeline = [*test_pipeline[:-1], _base_.tta_pipeline[-1]]

@@ -1,7 +1,9 @@
-"""ImageNet-1k at 256 as the code of FLatten's lab evaluates it: squeezed to a square of 292, then the centre.
+"""ImageNet-1k at 256 as the code of FLatten's lab evaluates it: squeezed to a square of 292, then
+the centre.
 
 292 = int(256 / 224 * 256). Otherwise as imagenet_bs128_224.py, with 64 images per GPU.
 """
+
 _base_ = ['./imagenet_bs128_224.py']
 
 image_size = 256
@@ -12,7 +14,9 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(292, 292), keep_ratio=False, backend='pillow', interpolation='bicubic'),
+    dict(
+        type='Resize', scale=(292, 292), keep_ratio=False, backend='pillow', interpolation='bicubic'
+    ),
     dict(type='CenterCrop', crop_size=image_size),
     dict(type='PackInputs'),
 ]

@@ -1,9 +1,11 @@
-"""Cascade Mask R-CNN with FPN (mmdet) and the box heads that Swin's and Agent-Attention's authors use with it.
+"""Cascade Mask R-CNN with FPN (mmdet) and the box heads that Swin's and Agent-Attention's authors
+use with it.
 
-Four convolutions with BatchNorm and one fully connected layer, GIoU loss on decoded boxes, in each of three stages.
-The norm is synchronised over the GPUs (SyncBN), which a run on a CPU or one GPU turns into plain BatchNorm.
-The config that inherits it gives the backbone and `neck.in_channels`.
+Four convolutions with BatchNorm and one fully connected layer, GIoU loss on decoded boxes, in each
+of three stages. The norm is synchronised over the GPUs (SyncBN), which a run on a CPU or one GPU
+turns into plain BatchNorm. The config that inherits it gives the backbone and `neck.in_channels`.
 """
+
 _base_ = ['./mask-rcnn_fpn.py']
 
 norm_cfg = dict(type='SyncBN', requires_grad=True)
@@ -20,7 +22,8 @@ bbox_head = dict(
     reg_decoded_bbox=True,
     norm_cfg=norm_cfg,
     loss_cls=dict(type='CrossEntropyLoss', use_sigmoid=False, loss_weight=1.0),
-    loss_bbox=dict(type='GIoULoss', loss_weight=10.0))
+    loss_bbox=dict(type='GIoULoss', loss_weight=10.0),
+)
 rcnn = _base_.model.train_cfg.rcnn
 model = dict(
     type='CascadeRCNN',
@@ -32,10 +35,13 @@ model = dict(
         bbox_head=[
             dict(
                 bbox_coder=dict(
-                    type='DeltaXYWHBBoxCoder', target_means=[0.0, 0.0, 0.0, 0.0], target_stds=stds),
-                **bbox_head)
+                    type='DeltaXYWHBBoxCoder', target_means=[0.0, 0.0, 0.0, 0.0], target_stds=stds
+                ),
+                **bbox_head,
+            )
             for stds in ([0.1, 0.1, 0.2, 0.2], [0.05, 0.05, 0.1, 0.1], [0.033, 0.033, 0.067, 0.067])
-        ]),
+        ],
+    ),
     train_cfg=dict(
         rpn=dict(allowed_border=0),
         rpn_proposal=dict(max_per_img=2000),
@@ -43,7 +49,15 @@ model = dict(
             dict(
                 rcnn,
                 assigner=dict(
-                    rcnn.assigner, pos_iou_thr=iou, neg_iou_thr=iou, min_pos_iou=iou, match_low_quality=False))
+                    rcnn.assigner,
+                    pos_iou_thr=iou,
+                    neg_iou_thr=iou,
+                    min_pos_iou=iou,
+                    match_low_quality=False,
+                ),
+            )
             for iou in (0.5, 0.6, 0.7)
-        ]))
+        ],
+    ),
+)
 del bbox_head, rcnn

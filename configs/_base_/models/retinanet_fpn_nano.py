@@ -2,6 +2,7 @@
 
 The config that inherits it gives the backbone and the three `neck.in_channels`.
 """
+
 _base_ = ['./retinanet_fpn.py']
 channels = 64
 norm_cfg = dict(type='GN', num_groups=8)  # nothing is pre-trained, so every part is normalised
@@ -14,5 +15,9 @@ model = dict(
         feat_channels=channels,
         stacked_convs=2,
         norm_cfg=norm_cfg,
-        anchor_generator=dict(octave_base_scale=3, scales_per_octave=2, ratios=[1.4], strides=[8, 16, 32])),
-    test_cfg=dict(nms_pre=200, max_per_img=20))
+        anchor_generator=dict(
+            octave_base_scale=3, scales_per_octave=2, ratios=[1.4], strides=[8, 16, 32]
+        ),
+    ),
+    test_cfg=dict(nms_pre=200, max_per_img=20),
+)

@@ -1,6 +1,11 @@
-"""Segmentor (mmseg) without its parts: the config that inherits it gives the backbone and all heads."""
+"""Segmentor (mmseg) without its parts: the config that inherits it gives the backbone and all
+heads.
+"""
+
 default_scope = 'mmseg'
-visualizer = dict(type='SegLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
+visualizer = dict(
+    type='SegLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')]
+)
 model = dict(
     type='EncoderDecoder',
     data_preprocessor=dict(
@@ -10,6 +15,8 @@ model = dict(
         bgr_to_rgb=True,
         pad_val=0,
         seg_pad_val=255,
-        size=(512, 512)),
+        size=(512, 512),
+    ),
     train_cfg=dict(),
-    test_cfg=dict(mode='whole'))
+    test_cfg=dict(mode='whole'),
+)

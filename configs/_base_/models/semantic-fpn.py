@@ -1,10 +1,13 @@
 """Semantic FPN (mmseg).
 
-The norms are synchronised over the GPUs (SyncBN), which a run on a CPU or one GPU turns into plain BatchNorm.
-The config that inherits it gives the backbone and `neck.in_channels`.
+The norms are synchronised over the GPUs (SyncBN), which a run on a CPU or one GPU turns into plain
+BatchNorm. The config that inherits it gives the backbone and `neck.in_channels`.
 """
+
 default_scope = 'mmseg'
-visualizer = dict(type='SegLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
+visualizer = dict(
+    type='SegLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')]
+)
 norm_cfg = dict(type='SyncBN', requires_grad=True)
 model = dict(
     type='EncoderDecoder',
@@ -15,7 +18,8 @@ model = dict(
         bgr_to_rgb=True,
         pad_val=0,
         seg_pad_val=255,
-        size=(512, 512)),
+        size=(512, 512),
+    ),
     backbone=dict(),
     neck=dict(type='FPN', in_channels=None, out_channels=256, num_outs=4),
     decode_head=dict(
@@ -28,8 +32,13 @@ model = dict(
         num_classes=150,
         norm_cfg=norm_cfg,
         align_corners=False,
-        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default, of which it warns;
-        # for the mean over the others set reduction='mean' and avg_non_ignore=True.
-        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=False, reduction='none', loss_weight=1.0)),
+        # The model takes the mean over all pixels, ignored ones included. This is mmseg's default,
+        # of which it warns; for the mean over the others set reduction='mean' and
+        # avg_non_ignore=True.
+        loss_decode=dict(
+            type='CrossEntropyLoss', use_sigmoid=False, reduction='none', loss_weight=1.0
+        ),
+    ),
     train_cfg=dict(),
-    test_cfg=dict(mode='whole'))
+    test_cfg=dict(mode='whole'),
+)

@@ -2,9 +2,11 @@
 
 The config that inherits it gives the backbone and `neck.in_channels`.
 """
+
 _base_ = ['./semantic-fpn.py']
 norm_cfg = dict(type='BN', requires_grad=True)
 model = dict(
     data_preprocessor=dict(size=(160, 160)),
     neck=dict(out_channels=64),
-    decode_head=dict(in_channels=[64, 64, 64, 64], channels=64, num_classes=11, norm_cfg=norm_cfg))
+    decode_head=dict(in_channels=[64, 64, 64, 64], channels=64, num_classes=11, norm_cfg=norm_cfg),
+)

@@ -1,9 +1,13 @@
 """ATSS on COCO, 36 epochs of AdamW at many scales.
 
-A config adds the backbone, of which the maps of strides 8, 16 and 32 are taken, and `neck.in_channels`.
-Weights in another place: `--cfg-options model.backbone.init_cfg.checkpoint=PATH`; random ones:
-`model.backbone.init_cfg=None`.
+A config adds the backbone, of which the maps of strides 8, 16 and 32 are taken, and
+`neck.in_channels`. Weights in another place: `--cfg-options
+model.backbone.init_cfg.checkpoint=PATH`; random ones: `model.backbone.init_cfg=None`.
 """
+
 _base_ = [
-    '../models/atss_fpn.py', '../datasets/coco_detection_ms.py', '../schedules/coco_3x.py', '../default_runtime.py'
+    '../models/atss_fpn.py',
+    '../datasets/coco_detection_ms.py',
+    '../schedules/coco_3x.py',
+    '../default_runtime.py',
 ]

@@ -5,7 +5,10 @@ A config adds the backbone and `neck.in_channels`.
 Weights in another place: `--cfg-options model.backbone.init_cfg.checkpoint=PATH`; random ones:
 `model.backbone.init_cfg=None`.
 """
+
 _base_ = [
-    '../models/cascade-mask-rcnn_fpn.py', '../datasets/coco_instance_lsj1024.py', '../schedules/coco_100e_vitdet.py',
-    '../default_runtime.py'
+    '../models/cascade-mask-rcnn_fpn.py',
+    '../datasets/coco_instance_lsj1024.py',
+    '../schedules/coco_100e_vitdet.py',
+    '../default_runtime.py',
 ]

@@ -4,7 +4,10 @@ A config adds the backbone and `neck.in_channels`.
 Weights in another place: `--cfg-options model.backbone.init_cfg.checkpoint=PATH`; random ones:
 `model.backbone.init_cfg=None`.
 """
+
 _base_ = [
-    '../models/mask-rcnn_fpn.py', '../datasets/coco_instance.py', '../schedules/coco_1x_sgd.py',
-    '../default_runtime.py'
+    '../models/mask-rcnn_fpn.py',
+    '../datasets/coco_instance.py',
+    '../schedules/coco_1x_sgd.py',
+    '../default_runtime.py',
 ]

@@ -2,8 +2,12 @@
 
 A config adds the backbone and `neck.in_channels`.
 """
+
 _base_ = [
-    '../models/mask-rcnn_fpn_nano.py', '../datasets/digits_coco.py', '../schedules/digits_6e.py',
-    '../default_runtime.py'
+    '../models/mask-rcnn_fpn_nano.py',
+    '../datasets/digits_coco.py',
+    '../schedules/digits_6e.py',
+    '../default_runtime.py',
 ]
-train_dataloader = dict(batch_size=4, num_workers=1)  # one process loads faster than two cores train
+# one process loads faster than two cores train
+train_dataloader = dict(batch_size=4, num_workers=1)

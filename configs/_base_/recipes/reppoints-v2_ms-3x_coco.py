@@ -1,10 +1,13 @@
 """RepPoints V2 on COCO, 36 epochs of AdamW, the shorter side at 480 to 960.
 
-A config adds the backbone, of which the maps of strides 8, 16 and 32 are taken, and `neck.in_channels`.
-Weights in another place: `--cfg-options model.backbone.init_cfg.checkpoint=PATH`; random ones:
-`model.backbone.init_cfg=None`.
+A config adds the backbone, of which the maps of strides 8, 16 and 32 are taken, and
+`neck.in_channels`. Weights in another place: `--cfg-options
+model.backbone.init_cfg.checkpoint=PATH`; random ones: `model.backbone.init_cfg=None`.
 """
+
 _base_ = [
-    '../models/reppoints-v2_bifpn.py', '../datasets/coco_detection_ms960.py', '../schedules/coco_3x.py',
-    '../default_runtime.py'
+    '../models/reppoints-v2_bifpn.py',
+    '../datasets/coco_detection_ms960.py',
+    '../schedules/coco_3x.py',
+    '../default_runtime.py',
 ]

@@ -1,12 +1,15 @@
 """RetinaNet on COCO, 12 epochs of SGD at a single scale, for residual networks.
 
-A config adds the backbone, of which the maps of strides 8, 16 and 32 are taken, and `neck.in_channels`.
-Weights in another place: `--cfg-options model.backbone.init_cfg.checkpoint=PATH`; random ones:
-`model.backbone.init_cfg=None`.
+A config adds the backbone, of which the maps of strides 8, 16 and 32 are taken, and
+`neck.in_channels`. Weights in another place: `--cfg-options
+model.backbone.init_cfg.checkpoint=PATH`; random ones: `model.backbone.init_cfg=None`.
 """
+
 _base_ = [
-    '../models/retinanet_fpn.py', '../datasets/coco_detection.py', '../schedules/coco_1x_sgd.py',
-    '../default_runtime.py'
+    '../models/retinanet_fpn.py',
+    '../datasets/coco_detection.py',
+    '../schedules/coco_1x_sgd.py',
+    '../default_runtime.py',
 ]
 
 optim_wrapper = dict(optimizer=dict(lr=0.01))

@@ -4,6 +4,10 @@ A config adds the backbone and `neck.in_channels`.
 Weights in another place: `--cfg-options model.backbone.init_cfg.checkpoint=PATH`; random ones:
 `model.backbone.init_cfg=None`.
 """
+
 _base_ = [
-    '../models/semantic-fpn.py', '../datasets/ade20k_512x512.py', '../schedules/ade20k_40k.py', '../default_runtime.py'
+    '../models/semantic-fpn.py',
+    '../datasets/ade20k_512x512.py',
+    '../schedules/ade20k_40k.py',
+    '../default_runtime.py',
 ]

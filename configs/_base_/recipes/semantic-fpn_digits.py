@@ -2,6 +2,10 @@
 
 A config adds the backbone and `neck.in_channels`.
 """
+
 _base_ = [
-    '../models/semantic-fpn_nano.py', '../datasets/digits_seg.py', '../schedules/digits_2k.py', '../default_runtime.py'
+    '../models/semantic-fpn_nano.py',
+    '../datasets/digits_seg.py',
+    '../schedules/digits_2k.py',
+    '../default_runtime.py',
 ]

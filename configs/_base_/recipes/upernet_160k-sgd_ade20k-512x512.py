@@ -4,7 +4,10 @@ A config adds the backbone, `decode_head.in_channels` and `auxiliary_head.in_cha
 Weights in another place: `--cfg-options model.backbone.init_cfg.checkpoint=PATH`; random ones:
 `model.backbone.init_cfg=None`.
 """
+
 _base_ = [
-    '../models/upernet.py', '../datasets/ade20k_512x512.py', '../schedules/ade20k_160k_sgd.py',
-    '../default_runtime.py'
+    '../models/upernet.py',
+    '../datasets/ade20k_512x512.py',
+    '../schedules/ade20k_160k_sgd.py',
+    '../default_runtime.py',
 ]

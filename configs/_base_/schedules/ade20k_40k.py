@@ -1,6 +1,11 @@
-"""ADE20K, 40 000 iterations of AdamW for a total batch of 16: Semantic FPN with PVT and its like."""
+"""ADE20K, 40 000 iterations of AdamW for a total batch of 16: Semantic FPN with PVT and its
+like.
+"""
+
 optim_wrapper = dict(
-    type='OptimWrapper', optimizer=dict(type='AdamW', lr=2e-4, weight_decay=1e-4, betas=(0.9, 0.999)))
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=2e-4, weight_decay=1e-4, betas=(0.9, 0.999)),
+)
 
 param_scheduler = [dict(type='PolyLR', power=0.9, eta_min=0.0, by_epoch=False, begin=0, end=40000)]
 

@@ -1,13 +1,17 @@
-"""COCO, 100 epochs of AdamW for a total batch of 64, with rates that decay by layer (0.7 for ViT-B).
+"""COCO, 100 epochs of AdamW for a total batch of 64, with rates that decay by layer (0.7 for
+ViT-B).
 
-Source: detectron2, `projects/ViTDet/configs/COCO/mask_rcnn_vitdet_b_100ep.py`. The rate falls tenfold after 88.9 and
+Source: detectron2, `projects/ViTDet/configs/COCO/mask_rcnn_vitdet_b_100ep.py`. The rate falls
+    tenfold after 88.9 and
 96.3 % of the steps.
 """
+
 optim_wrapper = dict(
     type='OptimWrapper',
     constructor='mmflatten.LayerDecayOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=1e-4, weight_decay=0.1, betas=(0.9, 0.999)),
-    paramwise_cfg=dict(layer_decay_rate=0.7, norm_decay_mult=0.0, bias_decay_mult=0.0))
+    paramwise_cfg=dict(layer_decay_rate=0.7, norm_decay_mult=0.0, bias_decay_mult=0.0),
+)
 
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.001, by_epoch=False, begin=0, end=250),

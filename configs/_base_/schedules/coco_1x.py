@@ -1,11 +1,12 @@
 """COCO, 12 epochs of AdamW for a total batch of 16 (8 GPUs x 2 images).
 
-The recipe of the same lab's Swin detectors (Agent-Attention `downstream/detection`); FLatten's own is not published.
-Focal Transformer has the same optimizer (sec. 4.2).
+The recipe of the same lab's Swin detectors (Agent-Attention `downstream/detection`); FLatten's own
+is not published. Focal Transformer has the same optimizer (sec. 4.2).
 """
-# Norms get no weight decay, nor do position tables: Swin's, Focal's two for keys outside of the window, and
-# Agent-Attention's two. FLatten's `positional_encoding` and `scale` do, as in its classifiers; what its detectors did
-# is not published.
+
+# Norms get no weight decay, nor do position tables: Swin's, Focal's two for keys outside of the
+# window, and Agent-Attention's two. FLatten's `positional_encoding` and `scale` do, as in its
+# classifiers; what its detectors did is not published.
 paramwise_cfg = dict(
     custom_keys={
         'relative_position_bias': dict(decay_mult=0.0),
@@ -14,12 +15,14 @@ paramwise_cfg = dict(
         'key_bias': dict(decay_mult=0.0),
         'query_bias': dict(decay_mult=0.0),
         'norm': dict(decay_mult=0.0),
-    })
+    }
+)
 
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='AdamW', lr=1e-4, weight_decay=0.05, betas=(0.9, 0.999)),
-    paramwise_cfg=paramwise_cfg)
+    paramwise_cfg=paramwise_cfg,
+)
 
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.001, by_epoch=False, begin=0, end=500),

@@ -1,5 +1,10 @@
-"""COCO, 12 epochs of SGD for a total batch of 16 (8 GPUs x 2 images): mmdet's for detectors with residual networks."""
-optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.02, momentum=0.9, weight_decay=1e-4))
+"""COCO, 12 epochs of SGD for a total batch of 16 (8 GPUs x 2 images): mmdet's for detectors with
+residual networks.
+"""
+
+optim_wrapper = dict(
+    type='OptimWrapper', optimizer=dict(type='SGD', lr=0.02, momentum=0.9, weight_decay=1e-4)
+)
 
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.001, by_epoch=False, begin=0, end=500),

@@ -1,4 +1,5 @@
 """COCO, 36 epochs of AdamW: otherwise as coco_1x.py; multi-scale training is the data set's."""
+
 _base_ = ['./coco_1x.py']
 
 param_scheduler = [

@@ -1,4 +1,7 @@
-"""COCO, 36 epochs of AdamW with PVT's rates: otherwise as coco_1x_pvt.py; multi-scale training is the data set's."""
+"""COCO, 36 epochs of AdamW with PVT's rates: otherwise as coco_1x_pvt.py; multi-scale training is
+the data set's.
+"""
+
 _base_ = ['./coco_1x_pvt.py']
 
 param_scheduler = [

@@ -1,4 +1,5 @@
 """COCO, 36 epochs of SGD: otherwise as coco_1x_sgd.py; multi-scale training is the data set's."""
+
 _base_ = ['./coco_1x_sgd.py']
 
 param_scheduler = [

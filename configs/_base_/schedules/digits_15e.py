@@ -1,4 +1,5 @@
 """Digit scenes, 15 epochs of AdamW for a batch of 8."""
+
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=15, val_interval=3)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
@@ -6,11 +7,19 @@ test_cfg = dict(type='TestLoop')
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
-    clip_grad=dict(max_norm=5.0))
+    clip_grad=dict(max_norm=5.0),
+)
 
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=100),
-    dict(type='CosineAnnealingLR', eta_min=1e-5, by_epoch=True, begin=0, end=15, convert_to_iter_based=True),
+    dict(
+        type='CosineAnnealingLR',
+        eta_min=1e-5,
+        by_epoch=True,
+        begin=0,
+        end=15,
+        convert_to_iter_based=True,
+    ),
 ]
 
 auto_scale_lr = dict(base_batch_size=8)

@@ -1,12 +1,18 @@
-"""ImageNet at 384, 30 epochs of AdamW for a total batch of 256 (8 GPUs x 32 images): FLatten-CSwin-B.
+"""ImageNet at 384, 30 epochs of AdamW for a total batch of 256 (8 GPUs x 32 images):
+FLatten-CSwin-B.
 
-The official `cfgs/flatten_cswin_b_384.yaml`: 20 epochs and 10 more at the lowest rate, without a warm-up.
+The official `cfgs/flatten_cswin_b_384.yaml`: 20 epochs and 10 more at the lowest rate, without a
+warm-up.
 """
+
 # One-dimensional tensors and biases get no weight decay.
 optim_wrapper = dict(
     type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=5e-6 * 256 / 512, weight_decay=1e-8, eps=1e-8, betas=(0.9, 0.999)),
-    paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0))
+    optimizer=dict(
+        type='AdamW', lr=5e-6 * 256 / 512, weight_decay=1e-8, eps=1e-8, betas=(0.9, 0.999)
+    ),
+    paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0),
+)
 
 param_scheduler = [
     dict(
@@ -15,7 +21,8 @@ param_scheduler = [
         by_epoch=True,
         begin=0,
         end=20,
-        convert_to_iter_based=True),
+        convert_to_iter_based=True,
+    ),
     dict(type='ConstantLR', factor=1.0, by_epoch=True, begin=20, end=30),
 ]
 

@@ -1,4 +1,7 @@
-"""SceneFlow, 10 epochs of Adam at a constant rate for a total batch of 12 (4 GPUs x 3 pairs): PSMNet's own recipe."""
+"""SceneFlow, 10 epochs of Adam at a constant rate for a total batch of 12 (4 GPUs x 3 pairs):
+PSMNet's own recipe.
+"""
+
 optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='Adam', lr=1e-3, betas=(0.9, 0.999)))
 param_scheduler = [dict(type='ConstantLR', factor=1.0, by_epoch=True, begin=0, end=10)]
 

@@ -2,6 +2,7 @@
 
 Run by this project in shorter trainings alone: lab/docs/second_study.md.
 """
+
 _base_ = [
     '../../../configs/_base_/models/mask-rcnn_fpn_nano.py',
     '../_base_/datasets/garments_coco.py',
@@ -15,8 +16,10 @@ model = dict(
         attn_types='LLSS',
         img_size=160,
         softmax_window=5,
-        drop_path_rate=0.0),
+        drop_path_rate=0.0,
+    ),
     neck=dict(in_channels=[32, 64, 128, 256]),
-    rpn_head=dict(anchor_generator=dict(ratios=[0.5, 1.0, 2.0])))  # shoes are wide, trousers high
+    rpn_head=dict(anchor_generator=dict(ratios=[0.5, 1.0, 2.0])),
+)  # shoes are wide, trousers high
 
 train_dataloader = dict(batch_size=4, num_workers=1)

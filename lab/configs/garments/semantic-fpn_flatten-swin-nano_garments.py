@@ -2,6 +2,7 @@
 
 Run by this project in shorter trainings alone: lab/docs/second_study.md.
 """
+
 _base_ = [
     '../../../configs/_base_/models/semantic-fpn_nano.py',
     '../_base_/datasets/garments_seg.py',
@@ -15,5 +16,7 @@ model = dict(
         attn_types='LLSS',
         img_size=160,
         softmax_window=5,
-        drop_path_rate=0.0),
-    neck=dict(in_channels=[32, 64, 128, 256]))
+        drop_path_rate=0.0,
+    ),
+    neck=dict(in_channels=[32, 64, 128, 256]),
+)

@@ -2,11 +2,15 @@
 
 Run by this project in studies alone: lab/docs/second_study.md.
 """
+
 _base_ = [
-    '../../../configs/_base_/models/classifier_cls_token.py', './fashion.py',
-    './five_epochs.py', '../../../configs/_base_/default_runtime.py'
+    '../../../configs/_base_/models/classifier_cls_token.py',
+    './fashion.py',
+    './five_epochs.py',
+    '../../../configs/_base_/default_runtime.py',
 ]
 model = dict(
     backbone=dict(type='mmflatten.SmallCNN'),
     head=dict(in_channels=128, num_classes=10),
-    train_cfg=None)  # neither Mixup nor CutMix
+    train_cfg=None,
+)  # neither Mixup nor CutMix

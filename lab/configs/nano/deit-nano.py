@@ -1,10 +1,14 @@
-"""DeiT nano for studies on Fashion-MNIST: 49 patches with learned positions, no class token, 0.2 M parameters.
+"""DeiT nano for studies on Fashion-MNIST: 49 patches with learned positions, no class token, 0.2 M
+parameters.
 
 Run by this project in studies alone: lab/docs/second_study.md.
 """
+
 _base_ = [
-    '../../../configs/_base_/models/classifier_cls_token.py', './fashion.py',
-    './five_epochs.py', '../../../configs/_base_/default_runtime.py'
+    '../../../configs/_base_/models/classifier_cls_token.py',
+    './fashion.py',
+    './five_epochs.py',
+    '../../../configs/_base_/default_runtime.py',
 ]
 model = dict(
     backbone=dict(
@@ -16,6 +20,8 @@ model = dict(
         out_type='avg_featmap',
         img_size=28,
         patch_size=4,
-        drop_path_rate=0.0),
+        drop_path_rate=0.0,
+    ),
     head=dict(in_channels=64, num_classes=10),
-    train_cfg=None)  # neither Mixup nor CutMix
+    train_cfg=None,
+)  # neither Mixup nor CutMix

@@ -1,4 +1,5 @@
 """The page: components and event handlers."""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,7 +15,9 @@ from mmflatten_lab.app.trial import MEAN, SIDE, Trial, TriedModel, attention_vie
 # One event at a time, because hooks would record the calls of all threads.
 ALONE = dict(concurrency_id='models', concurrency_limit=1)
 # System fonts, because others would be downloaded.
-THEME = gr.themes.Base(primary_hue='blue', font=('system-ui', 'sans-serif'), font_mono=('ui-monospace', 'monospace'))
+THEME = gr.themes.Base(
+    primary_hue='blue', font=('system-ui', 'sans-serif'), font_mono=('ui-monospace', 'monospace')
+)
 CSS = """
 .gradio-container h2, .gradio-container p { overflow-wrap: anywhere }
 #message [role=alert] { border-left: 4px solid #d33; padding: 0.6rem 0.9rem }
@@ -39,25 +42,41 @@ class Parts:
 
 
 class Page:
-    """Page with one or two models for an uploaded image, or for a left and a right image for stereo.
+    """Page with one or two models for an uploaded image, or for a left and a right image for
+    stereo.
 
-    Event handlers return the new values of the components that change. `blocks` is the Gradio app. The session of a
-    browser tab is the trial of each model on its image.
+    Event handlers return the new values of the components that change. `blocks` is the Gradio app.
+    The session of a browser tab is the trial of each model on its image.
     """
 
     def __init__(self, models: Sequence[TriedModel]) -> None:
         self.models = models
         self.sides = ('left image', 'right image') if models[0].task.pairs else ('image',)
-        names = ', '.join(f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models)
-        with gr.Blocks(title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)) as self.blocks:
+        names = ', '.join(
+            f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models
+        )
+        with gr.Blocks(
+            title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)
+        ) as self.blocks:
             self.session = gr.State()
-            gr.HTML('<h1>mmflatten</h1><p>Predictions and attention of a trained model for your image. The image '
-                    f'stays on this computer.</p><p>Loaded: {names}</p>')
+            gr.HTML(
+                '<h1>mmflatten</h1><p>Predictions and attention of a trained model for your image.'
+                f' The image stays on this computer.</p><p>Loaded: {names}</p>'
+            )
             with gr.Row(elem_id='inputs', equal_height=True):
-                self.files = [gr.File(label=side.capitalize(), height=110, min_width=260) for side in self.sides]
+                self.files = [
+                    gr.File(label=side.capitalize(), height=110, min_width=260)
+                    for side in self.sides
+                ]
                 with gr.Column(min_width=260):
-                    self.score = gr.Slider(0, 1, .3, step=.05, label='Minimum score of instances',
-                                           visible=any(model.task.has_instances for model in models))
+                    self.score = gr.Slider(
+                        0,
+                        1,
+                        0.3,
+                        step=0.05,
+                        label='Minimum score of instances',
+                        visible=any(model.task.has_instances for model in models),
+                    )
                     self.button = gr.Button('Predict', variant='primary')
             self.message = gr.HTML(elem_id='message')
             with gr.Column(visible=False) as self.results:
@@ -71,16 +90,21 @@ class Page:
         if not attends:
             gr.HTML('<p>None of the models has an attention of mmflatten.</p>')
         with gr.Column(visible=attends):
-            gr.HTML('<h2>Attention</h2><p>Click a pixel of the image, or enter x and y. Each map shows the attention '
-                    'weights of this pixel in a layer. Yellow marks the largest weights. In maps with negative '
-                    'weights, positive weights are red and negative weights blue.</p>')
+            gr.HTML(
+                '<h2>Attention</h2><p>Click a pixel of the image, or enter x and y. Each map shows'
+                ' the attention weights of this pixel in a layer. Yellow marks the largest weights.'
+                ' In maps with negative weights, positive weights are red and negative weights'
+                ' blue.</p>'
+            )
             with gr.Row():
                 with gr.Column(min_width=280):
                     gr.HTML('<h3>Your image</h3>')
                     with gr.Row(elem_classes='choice'):
                         self.x = gr.Number(0, label='x', precision=0, minimum=0, min_width=80)
                         self.y = gr.Number(0, label='y', precision=0, minimum=0, min_width=80)
-                    self.picture = _image('Your image. Click a pixel.', elem_id='picture', buttons=[])
+                    self.picture = _image(
+                        'Your image. Click a pixel.', elem_id='picture', buttons=[]
+                    )
                 for model, parts in zip(self.models, self.parts):
                     if model.attends:
                         _add_viewer(model, parts)
@@ -90,20 +114,46 @@ class Page:
         chosen = [part for parts in viewers for part in (parts.layer, parts.head)]
         view = [self.message, self.picture, self.x, self.y]
         view += [part for parts in viewers for part in (parts.head, parts.map, parts.caption)]
-        outputs = [self.session, self.results, *(part for parts in self.parts for part in (
-            parts.drawing, parts.results)), *(parts.layer for parts in viewers)]
-        gr.on([self.button.click, self.score.release, *(file.change for file in self.files)], self.predict,
-              [self.score, *self.files], outputs + view, api_name='predict', **ALONE)
-        self.picture.select(self.click, [self.session, *chosen], view, api_name=False, show_progress='hidden', **ALONE)
-        gr.on([part.input for part in (self.x, self.y, *chosen)], self.attend,
-              [self.session, self.x, self.y, *chosen], view, api_name='attend', show_progress='hidden',
-              trigger_mode='always_last', **ALONE)
+        outputs = [
+            self.session,
+            self.results,
+            *(part for parts in self.parts for part in (parts.drawing, parts.results)),
+            *(parts.layer for parts in viewers),
+        ]
+        gr.on(
+            [self.button.click, self.score.release, *(file.change for file in self.files)],
+            self.predict,
+            [self.score, *self.files],
+            outputs + view,
+            api_name='predict',
+            **ALONE,
+        )
+        self.picture.select(
+            self.click,
+            [self.session, *chosen],
+            view,
+            api_name=False,
+            show_progress='hidden',
+            **ALONE,
+        )
+        gr.on(
+            [part.input for part in (self.x, self.y, *chosen)],
+            self.attend,
+            [self.session, self.x, self.y, *chosen],
+            view,
+            api_name='attend',
+            show_progress='hidden',
+            trigger_mode='always_last',
+            **ALONE,
+        )
 
     def predict(self, score: float, *files: str | None) -> dict:
         """Run all models on the image, or show only a message if the image cannot be used."""
         try:
             if None in files:
-                missing = ' and the '.join(side for side, file in zip(self.sides, files) if file is None)
+                missing = ' and the '.join(
+                    side for side, file in zip(self.sides, files) if file is None
+                )
                 raise ValueError(f'Upload the {missing} first.')
             for file in files:
                 check_picture(file)
@@ -112,13 +162,19 @@ class Page:
             text = explain(error)
             for file in filter(None, files):
                 text = text.replace(file, Path(file).name)
-            return {self.message: _alert(text), self.session: None, self.results: gr.Column(visible=False)}
+            return {
+                self.message: _alert(text),
+                self.session: None,
+                self.results: gr.Column(visible=False),
+            }
         changed = {self.session: trials, self.results: gr.Column(visible=True)}
         for model, parts, trial in zip(self.models, self.parts, trials):
             changed |= {parts.drawing: trial.drawing, parts.results: result_table(model, trial)}
             if parts.layer:
-                names = [(f'{number}: {layer.name}'.replace(' backbone.', ' '), number)
-                         for number, layer in enumerate(trial.layers)]
+                names = [
+                    (f'{number}: {layer.name}'.replace(' backbone.', ' '), number)
+                    for number, layer in enumerate(trial.layers)
+                ]
                 changed[parts.layer] = gr.Dropdown(names, value=0)
         width, height = trials[0].size
         changed |= self.attend(trials, width // 2, height // 2, *[0, MEAN] * len(self.models))
@@ -129,25 +185,40 @@ class Page:
         if session is None:
             return self.attend(None, 0, 0)
         scale = session[0].size[0] / session[0].picture.shape[1]
-        return self.attend(session, int(event.index[0] * scale), int(event.index[1] * scale), *chosen)
+        return self.attend(
+            session, int(event.index[0] * scale), int(event.index[1] * scale), *chosen
+        )
 
-    def attend(self, session: Sequence[Trial] | None, x: float | None, y: float | None, *chosen: int) -> dict:
-        """Show the attention of a pixel of the image, in the layer and head selected for each model."""
+    def attend(
+        self, session: Sequence[Trial] | None, x: float | None, y: float | None, *chosen: int
+    ) -> dict:
+        """Show the attention of a pixel of the image, in the layer and head selected for each
+        model.
+        """
         if session is None:
             return {self.message: _alert('No prediction available. Upload the image again.')}
         (width, height), picture = session[0].size, session[0].picture
-        x, y = (int(min(max(0, place or 0), length - 1)) for place, length in ((x, width), (y, height)))
+        x, y = (
+            int(min(max(0, place or 0), length - 1)) for place, length in ((x, width), (y, height))
+        )
         scale = picture.shape[1] / width
-        place = (x + .5) * scale - .5, (y + .5) * scale - .5
-        changed: dict[Any, Any] = {self.picture: attention_pixels(picture, None, place, SIDE), self.x: x, self.y: y}
+        place = (x + 0.5) * scale - 0.5, (y + 0.5) * scale - 0.5
+        changed: dict[Any, Any] = {
+            self.picture: attention_pixels(picture, None, place, SIDE),
+            self.x: x,
+            self.y: y,
+        }
         attending = [(parts, trial) for parts, trial in zip(self.parts, session) if parts.layer]
         for (parts, trial), number, head in zip(attending, chosen[::2], chosen[1::2]):
             layer = trial.layers[number]
             head = head if head < layer.num_heads else MEAN
             heads = [('mean', MEAN), *((str(number), number) for number in range(layer.num_heads))]
             pixels, caption = attention_view(trial, layer, head, x, y, SIDE)
-            changed |= {parts.head: gr.Dropdown(heads, value=head), parts.map: pixels,
-                        parts.caption: f'<p>{escape(caption)}</p>'}
+            changed |= {
+                parts.head: gr.Dropdown(heads, value=head),
+                parts.map: pixels,
+                parts.caption: f'<p>{escape(caption)}</p>',
+            }
         return changed
 
 
@@ -164,15 +235,23 @@ def _add_viewer(model: TriedModel, parts: Parts) -> None:
         gr.HTML(f'<h3>{escape(model.name)}</h3>')
         with gr.Row(elem_classes='choice'):
             parts.layer = gr.Dropdown([], label='Layer', filterable=False, min_width=150, scale=2)
-            parts.head = gr.Dropdown([('mean', MEAN)], value=MEAN, label='Head', filterable=False, min_width=110,
-                                     scale=1)
+            parts.head = gr.Dropdown(
+                [('mean', MEAN)], value=MEAN, label='Head', filterable=False, min_width=110, scale=1
+            )
         parts.map = _image(f'Attention of {model.name}', elem_classes='map')
         parts.caption = gr.HTML()
 
 
 def _image(name: str, buttons: Sequence[str] = ('fullscreen',), **kwargs: str) -> gr.Image:
     """Build an image component without lossy compression. The name is for screen readers."""
-    return gr.Image(show_label=False, alt_text=name, format='png', interactive=False, buttons=list(buttons), **kwargs)
+    return gr.Image(
+        show_label=False,
+        alt_text=name,
+        format='png',
+        interactive=False,
+        buttons=list(buttons),
+        **kwargs,
+    )
 
 
 def _alert(text: str) -> str:

@@ -1,4 +1,5 @@
 """Local server of the page: who may ask, and where uploads lie."""
+
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,19 +25,35 @@ ALONE = ((b'content-security-policy', b"frame-ancestors 'none'"), (b'x-frame-opt
 
 @contextmanager
 def serve(models: Sequence[TriedModel], port: int | None = None) -> Iterator[gr.Blocks]:
-    """Serve the page in background threads, by default at the first free port from 7860, until the context ends.
+    """Serve the page in background threads, by default at the first free port from 7860, until the
+    context ends.
 
-    Only pages of this server may use it (`OwnPageOnly`), and uploads lie in a folder of its own (`own_folder`). Raises
-    ValueError if the port is in use.
+    Only pages of this server may use it (`OwnPageOnly`), and uploads lie in a folder of its own
+    (`own_folder`). Raises ValueError if the port is in use.
     """
     with own_folder():
         blocks = Page(models).blocks.queue(max_size=WAITING)
         try:
-            blocks.launch(server_name=HOST, server_port=port, share=False, prevent_thread_lock=True, quiet=True,
-                          ssr_mode=False, enable_monitoring=False, footer_links=[], state_session_capacity=TABS,
-                          theme=THEME, css=CSS, max_file_size=UPLOAD_BYTES, app_kwargs=dict(middleware=[
-                              Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, 'localhost']),
-                              Middleware(OwnPageOnly)]))
+            blocks.launch(
+                server_name=HOST,
+                server_port=port,
+                share=False,
+                prevent_thread_lock=True,
+                quiet=True,
+                ssr_mode=False,
+                enable_monitoring=False,
+                footer_links=[],
+                state_session_capacity=TABS,
+                theme=THEME,
+                css=CSS,
+                max_file_size=UPLOAD_BYTES,
+                app_kwargs=dict(
+                    middleware=[
+                        Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, 'localhost']),
+                        Middleware(OwnPageOnly),
+                    ]
+                ),
+            )
         except OSError as error:
             raise ValueError(f'--port: not available ({error}), got {port}.') from error
         try:
@@ -47,7 +64,9 @@ def serve(models: Sequence[TriedModel], port: int | None = None) -> Iterator[gr.
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """Make a folder for all temporary files of this process, Gradio's too, and delete it at the end."""
+    """Make a folder for all temporary files of this process, Gradio's too, and delete it at the
+    end.
+    """
     with tempfile.TemporaryDirectory(prefix='mmflatten-app-', ignore_cleanup_errors=True) as folder:
         try:
             tempfile.tempdir = os.environ['GRADIO_TEMP_DIR'] = folder
@@ -60,8 +79,8 @@ def own_folder() -> Iterator[Path]:
 class OwnPageOnly:
     """ASGI middleware that refuses what other sites ask through a browser.
 
-    Browsers say in `Origin` and `Sec-Fetch-Site` which page asks. Programs on this computer need not, so that
-    `gradio_client` works. The page cannot be shown inside another one.
+    Browsers say in `Origin` and `Sec-Fetch-Site` which page asks. Programs on this computer need
+    not, so that `gradio_client` works. The page cannot be shown inside another one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -86,9 +105,17 @@ class OwnPageOnly:
 
     def _refusal(self, headers: Headers, method: str) -> str:
         """Return a reason, which is '' for a request that may pass."""
-        if headers.get('origin', f'http://{headers.get("host")}') != f'http://{headers.get("host")}':
+        if (
+            headers.get('origin', f'http://{headers.get("host")}')
+            != f'http://{headers.get("host")}'
+        ):
             return f'A page of {headers["origin"]} may not use this server.'
-        opened = (headers.get('sec-fetch-mode'), headers.get('sec-fetch-dest')) == ('navigate', 'document')
-        if headers.get('sec-fetch-site', 'none') not in ('same-origin', 'none') and not (opened and method == 'GET'):
+        opened = (headers.get('sec-fetch-mode'), headers.get('sec-fetch-dest')) == (
+            'navigate',
+            'document',
+        )
+        if headers.get('sec-fetch-site', 'none') not in ('same-origin', 'none') and not (
+            opened and method == 'GET'
+        ):
             return 'Another page may not use this server.'
         return ''

@@ -1,4 +1,5 @@
 """Results of one model on one image: drawing, table and attention maps."""
+
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +20,12 @@ from mmflatten_lab.app.pictures import attention_pixels
 MEAN = -1  # head index that selects the mean over the heads
 SIDE = 640  # longer side of a displayed image
 ROWS = 12  # of a table
-HEADER = dict(classification=('class', 'score'), detection=('instance', 'score', 'x', 'y', 'width', 'height'),
-              segmentation=('class', 'fraction'), stereo=('disparity', 'pixels'))
+HEADER = dict(
+    classification=('class', 'score'),
+    detection=('instance', 'score', 'x', 'y', 'width', 'height'),
+    segmentation=('class', 'fraction'),
+    stereo=('disparity', 'pixels'),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +54,8 @@ class TriedModel:
             self.attends = False
 
     def try_on(self, files: Sequence[str], score: float = 0.3) -> Trial:
-        """Predict an image, or a left and a right image for stereo. Errors are those of `probe_image`.
+        """Predict an image, or a left and a right image for stereo. Errors are those of
+        `probe_image`.
 
         Instances with a score below `score` are skipped.
         """
@@ -60,55 +66,101 @@ class TriedModel:
         else:
             network_input, layers = network_picture(self.predictor, image), []
         sample = self.predictor(image)
-        with tempfile.TemporaryDirectory() as folder, ResultFolder(folder, self.predictor, score) as results:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ResultFolder(folder, self.predictor, score) as results,
+        ):
             record = results.add(Input('picture', files[0], image), sample)
             drawing = mmcv.imread(f'{folder}/drawings/picture.png', channel_order='rgb')
         picture = mmcv.imread(files[0], channel_order='rgb')
-        return Trial(picture.shape[1::-1], mmcv.imrescale(picture, (SIDE, SIDE)), drawing, record, sample,
-                     network_input, layers)
+        return Trial(
+            picture.shape[1::-1],
+            mmcv.imrescale(picture, (SIDE, SIDE)),
+            drawing,
+            record,
+            sample,
+            network_input,
+            layers,
+        )
 
 
 def result_table(model: TriedModel, trial: Trial) -> str:
-    """Format the numbers of a prediction as an HTML table, at most `ROWS`, the largest score or fraction first."""
+    """Format the numbers of a prediction as an HTML table, at most `ROWS`, the largest score or
+    fraction first.
+    """
     found = next((part for part in trial.record.values() if isinstance(part, list)), ())
-    rows = [(one.get('name') or model.classes[one['category_id']], f'{one.get("score", one.get("share")):.4f}',
-             *map('{:.0f}'.format, one.get('bbox', ()))) for one in found]
+    rows = [
+        (
+            one.get('name') or model.classes[one['category_id']],
+            f'{one.get("score", one.get("share")):.4f}',
+            *map('{:.0f}'.format, one.get('bbox', ())),
+        )
+        for one in found
+    ]
     rows = sorted(rows, key=lambda row: row[1], reverse=True)[:ROWS] or [
-        (name, f'{trial.record[name]:.2f}') for name in ('min', 'mean', 'max') if name in trial.record]
+        (name, f'{trial.record[name]:.2f}')
+        for name in ('min', 'mean', 'max')
+        if name in trial.record
+    ]
     head = ''.join(f'<th scope="col">{name}</th>' for name in HEADER[model.task.name])
     body = (''.join(f'<td>{escape(cell)}</td>' for cell in row) for row in rows)
-    return f'<table class="numbers"><thead>{head}</thead>{"".join(f"<tr>{row}</tr>" for row in body)}</table>'
+    return (
+        '<table'
+        f' class="numbers"><thead>{head}</thead>{"".join(f"<tr>{row}</tr>" for row in body)}</table>'
+    )
 
 
 def network_pixel(trial: Trial, x: float, y: float) -> tuple[float, float] | None:
-    """Map the centre of an image pixel to coordinates of the network input, or to None if it is outside of the input.
+    """Map the centre of an image pixel to coordinates of the network input, or to None if it is
+    outside of the input.
 
-    Images are resized, then centre-cropped, then padded: at the right and bottom, but for stereo at the right and top.
+    Images are resized, then centre-cropped, then padded: at the right and bottom, but for stereo at
+    the right and top.
     """
     (width, height), (input_height, input_width) = trial.size, trial.network_input.shape[:2]
     meta = trial.sample.metainfo
     inside_height, inside_width = meta.get('img_shape', (input_height, input_width))[:2]
     stereo = 'pred_disparity' in trial.sample
-    scale_x, scale_y = (1., 1.) if stereo else meta.get('scale_factor', (inside_width / width, inside_height / height))
-    x = (x + .5) * scale_x - max(0., width * scale_x - inside_width) / 2
-    y = (y + .5) * scale_y - max(0., height * scale_y - inside_height) / 2
+    scale_x, scale_y = (
+        (1.0, 1.0)
+        if stereo
+        else meta.get('scale_factor', (inside_width / width, inside_height / height))
+    )
+    x = (x + 0.5) * scale_x - max(0.0, width * scale_x - inside_width) / 2
+    y = (y + 0.5) * scale_y - max(0.0, height * scale_y - inside_height) / 2
     if stereo:
         y += input_height - height
     return (x, y) if 0 <= x < input_width and 0 <= y < input_height else None
 
 
-def attention_view(trial: Trial, layer: AttentionLayer, head: int, x: float, y: float, side: int,
-                   ) -> tuple[np.ndarray, str]:
-    """Draw the attention map of the pixel `x, y` of the uploaded image, and describe it in one line.
+def attention_view(
+    trial: Trial,
+    layer: AttentionLayer,
+    head: int,
+    x: float,
+    y: float,
+    side: int,
+) -> tuple[np.ndarray, str]:
+    """Draw the attention map of the pixel `x, y` of the uploaded image, and describe it in one
+    line.
 
     The map is drawn over the network input, with `side` as the longer side in pixels.
     """
     place = network_pixel(trial, x, y)
     if place is None:
-        return attention_pixels(trial.network_input, None, None, side), 'The network does not see this pixel.'
+        return (
+            attention_pixels(trial.network_input, None, None, side),
+            'The network does not see this pixel.',
+        )
     row = layer.row(layer.token_at(*place, trial.network_input.shape[:2])).cpu()
     row = row.mean(0) if head == MEAN else row[head]
     weights = layer.on_map(row).numpy()
-    text = (f'{layer.kind}: {layer.hw[0]} × {layer.hw[1]} queries, {layer.kv_hw[0]} × {layer.kv_hw[1]} keys. The '
-            f'weights of the query sum to {row.sum():.3g}; the largest is {np.abs(weights).max():.2g}.')
-    return attention_pixels(trial.network_input, weights, (place[0] - .5, place[1] - .5), side), text
+    text = (
+        f'{layer.kind}: {layer.hw[0]} × {layer.hw[1]} queries, {layer.kv_hw[0]} × {layer.kv_hw[1]}'
+        f' keys. The weights of the query sum to {row.sum():.3g}; the largest is'
+        f' {np.abs(weights).max():.2g}.'
+    )
+    return (
+        attention_pixels(trial.network_input, weights, (place[0] - 0.5, place[1] - 0.5), side),
+        text,
+    )

@@ -1,4 +1,5 @@
 """Data sets and metrics of nano models, for `custom_imports` of configs."""
+
 from mmflatten_lab.datasets.canvases import GarmentCanvases
 from mmflatten_lab.datasets.cell_accuracy import CellAccuracy
 from mmflatten_lab.datasets.image_tensors import FashionTensors

@@ -1,4 +1,5 @@
 """Canvases of garments with a label for each token: larger by more garments, or by larger ones."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,25 +18,40 @@ from mmflatten_lab.garments.fashion import SIDE, load_garments
 from mmflatten_lab.models.synthetic_tasks import NO_LABEL
 
 PATCH = 4  # pixels of a token
-SPLITS = {'train': ('train', slice(50000)), 'choice': ('train', slice(-10000, None)), 'val': ('val', slice(None))}
+SPLITS = {
+    'train': ('train', slice(50000)),
+    'choice': ('train', slice(-10000, None)),
+    'val': ('val', slice(None)),
+}
 TASKS = ('local', 'far')
 
 
 @DATASETS.register_module()
 class GarmentCanvases(Dataset):
-    """Square canvases of garments. The label of a token on a garment is a class of Fashion-MNIST; other tokens have -1.
+    """Square canvases of garments. The label of a token on a garment is a class of Fashion-MNIST;
+    other tokens have -1.
 
     Args:
-        split: 'train', 'choice', the 10,000 garments of the training file that 'train' leaves, or 'val'.
-        canvases: (garments on a side, factor by which the canvas is enlarged bilinearly, number of such canvases), such
-            as `[(1, 1, 512), (8, 1, 512)]` for 49 and 3,136 tokens. Drawn anew from `seed` and their index.
-        task: 'local', the class of the token's own garment; 'far', that of the one garment of the canvas that is red.
+        split: 'train', 'choice', the 10,000 garments of the training file that 'train' leaves, or
+            'val'.
+        canvases: (garments on a side, factor by which the canvas is enlarged bilinearly, number of
+            such canvases), such as `[(1, 1, 512), (8, 1, 512)]` for 49 and 3,136 tokens. Drawn anew
+            from `seed` and their index.
+        task: 'local', the class of the token's own garment; 'far', that of the one garment of the
+            canvas that is red.
         folder: of the four files; None for the usual places.
         indices: only so many canvases of each kind.
     """
 
-    def __init__(self, split: str, canvases: Sequence[tuple[int, int, int]], task: str = 'local', seed: int = 0,
-                 folder: str | None = None, indices: int | None = None) -> None:
+    def __init__(
+        self,
+        split: str,
+        canvases: Sequence[tuple[int, int, int]],
+        task: str = 'local',
+        seed: int = 0,
+        folder: str | None = None,
+        indices: int | None = None,
+    ) -> None:
         for name, value, known in (('split', split, SPLITS), ('task', task, TASKS)):
             if value not in known:
                 raise ValueError(f'{name}: expected one of {", ".join(known)}, got {value!r}.')
@@ -43,7 +59,9 @@ class GarmentCanvases(Dataset):
         garments = load_garments(file, None if folder is None else Path(folder))
         self.images, self.labels = garments.images[part], garments.labels[part].astype(np.int64)
         self.task, self.seed = task, seed
-        self.canvases = [kind for *kind, number in canvases for _ in range(min(number, indices or number))]
+        self.canvases = [
+            kind for *kind, number in canvases for _ in range(min(number, indices or number))
+        ]
         self.metainfo = dict(classes=tuple(map(str, range(10))))
 
     def __len__(self) -> int:
@@ -61,12 +79,16 @@ class GarmentCanvases(Dataset):
             labels = labels[red].repeat(side * side)
         image = cells.unflatten(0, (side, side)).permute(2, 0, 3, 1, 4).flatten(3, 4).flatten(1, 2)
         classes = spread(labels.view(1, side, side), SIDE // PATCH)
-        classes = torch.where(F.max_pool2d(image.amax(0, keepdim=True).float(), PATCH) > 0, classes, NO_LABEL)
+        classes = torch.where(
+            F.max_pool2d(image.amax(0, keepdim=True).float(), PATCH) > 0, classes, NO_LABEL
+        )
         if factor > 1:
             image = F.interpolate(image[None], scale_factor=factor, mode='bilinear')[0]
             classes = spread(classes, factor)
         kind = f'{classes.numel()}' + '_resized' * (factor > 1)
-        sample = DataSample(metainfo=dict(sample_idx=index, img_shape=tuple(image.shape[1:]), kind=kind))
+        sample = DataSample(
+            metainfo=dict(sample_idx=index, img_shape=tuple(image.shape[1:]), kind=kind)
+        )
         sample.set_field(classes.flatten(), 'cell_labels')
         return dict(inputs=image, data_samples=sample)
 

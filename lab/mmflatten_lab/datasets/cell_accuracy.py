@@ -1,4 +1,5 @@
 """Accuracy over the cells of grids."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from mmflatten.registry import METRICS
 
 @METRICS.register_module()
 class CellAccuracy(BaseMetric):
-    """Percentage of correctly classified cells among the labelled cells of all images: `cells/accuracy`.
+    """Percentage of correctly classified cells among the labelled cells of all images:
+    `cells/accuracy`.
 
     Samples with a field `kind` have one for each kind, too: `cells/accuracy_784` for `kind='784'`.
     """
@@ -22,7 +24,9 @@ class CellAccuracy(BaseMetric):
         for sample in data_samples:
             labels, classes = sample['cell_labels'], sample['cell_classes']
             asked = labels >= 0
-            self.results.append((sample.get('kind'), int((labels == classes)[asked].sum()), int(asked.sum())))
+            self.results.append(
+                (sample.get('kind'), int((labels == classes)[asked].sum()), int(asked.sum()))
+            )
 
     def compute_metrics(self, results: list[tuple[str | None, int, int]]) -> dict[str, float]:
         def accuracy(kind: str | None = None) -> float:

@@ -1,4 +1,5 @@
 """Small images that are held in memory as tensors, for trainings of nano models."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,22 +17,39 @@ from mmflatten_lab.garments.fashion import GARMENT_CLASSES, load_garments
 
 
 class ImageTensors(Dataset):
-    """Labelled images in memory, optionally shifted and flipped at random. Needs no worker processes.
+    """Labelled images in memory, optionally shifted and flipped at random. Needs no worker
+    processes.
 
     Args:
         images: `(n, 3 or 1, H, W)`, uint8. One channel is repeated.
         labels: `(n,)`, integers.
         classes: names of the classes.
-        indices: as in MMEngine's data sets: the first images, or with a negative number the last ones; None for all.
+        indices: as in MMEngine's data sets: the first images, or with a negative number the last
+            ones; None for all.
         padding: largest random shift along each axis, in pixels; zeros fill what becomes free.
         flip: probability of a horizontal flip.
     """
 
-    def __init__(self, images: Tensor, labels: Tensor, classes: Sequence[str], indices: int | None = None,
-                 padding: int = 0, flip: float = 0.) -> None:
+    def __init__(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        classes: Sequence[str],
+        indices: int | None = None,
+        padding: int = 0,
+        flip: float = 0.0,
+    ) -> None:
         if indices is not None and not 0 < abs(indices) <= len(images):
-            raise ValueError(f'indices: expected a number of at most {len(images)} images, got {indices}.')
-        part = slice(None) if indices is None else slice(indices) if indices > 0 else slice(indices, None)
+            raise ValueError(
+                f'indices: expected a number of at most {len(images)} images, got {indices}.'
+            )
+        part = (
+            slice(None)
+            if indices is None
+            else slice(indices)
+            if indices > 0
+            else slice(indices, None)
+        )
         self.images, self.labels = images[part], labels[part].tolist()
         self.padding, self.flip = padding, flip
         self.metainfo = dict(classes=tuple(classes))
@@ -45,12 +63,21 @@ class ImageTensors(Dataset):
         image = self.images[index]
         if self.padding:
             top, left = torch.randint(2 * self.padding + 1, (2,)).tolist()
-            image = image[:, top:image.shape[1] - 2 * self.padding + top, left:image.shape[2] - 2 * self.padding + left]
+            image = image[
+                :,
+                top : image.shape[1] - 2 * self.padding + top,
+                left : image.shape[2] - 2 * self.padding + left,
+            ]
         if self.flip and torch.rand(()) < self.flip:
             image = image.flip(-1)
-        sample = DataSample(metainfo=dict(sample_idx=index, img_shape=tuple(image.shape[1:]),
-                                          ori_shape=tuple(image.shape[1:])))
-        return dict(inputs=image.expand(3, -1, -1), data_samples=sample.set_gt_label(self.labels[index]))
+        sample = DataSample(
+            metainfo=dict(
+                sample_idx=index, img_shape=tuple(image.shape[1:]), ori_shape=tuple(image.shape[1:])
+            )
+        )
+        return dict(
+            inputs=image.expand(3, -1, -1), data_samples=sample.set_gt_label(self.labels[index])
+        )
 
 
 @DATASETS.register_module()
@@ -64,11 +91,15 @@ class FashionTensors(ImageTensors):
         kwargs: `indices`, `padding` and `flip` of `ImageTensors`.
     """
 
-    def __init__(self, split: str, folder: str | None = None, size: int = 28, **kwargs: Any) -> None:
+    def __init__(
+        self, split: str, folder: str | None = None, size: int = 28, **kwargs: Any
+    ) -> None:
         if split not in ('train', 'val'):
             raise ValueError(f"split: expected 'train' or 'val', got {split!r}.")
         garments = load_garments(split, None if folder is None else Path(folder))
         images = torch.from_numpy(garments.images.copy())[:, None]
         if size != images.shape[-1]:
             images = F.interpolate(images, size=(size, size), mode='bilinear', antialias=True)
-        super().__init__(images, torch.from_numpy(garments.labels.copy()), GARMENT_CLASSES, **kwargs)
+        super().__init__(
+            images, torch.from_numpy(garments.labels.copy()), GARMENT_CLASSES, **kwargs
+        )

@@ -1,4 +1,7 @@
-"""Synthetic tasks that test one ability of a token mixer each, on grids of digits generated from a seed."""
+"""Synthetic tasks that test one ability of a token mixer each, on grids of digits generated from a
+seed.
+"""
+
 from __future__ import annotations
 
 import functools
@@ -32,7 +35,10 @@ def recall(rng: np.random.Generator, number: int, size: int, pairs: int) -> Cell
     keys = _distinct(rng, number, NUM_SYMBOLS, pairs)
     values = rng.integers(NUM_VALUES, size=(number, pairs))
     asked = rng.integers(pairs, size=(number, cells - pairs))
-    grid, labels = np.zeros((number, cells, 3), np.int16), np.full((number, cells), NO_LABEL, np.int16)
+    grid, labels = (
+        np.zeros((number, cells, 3), np.int16),
+        np.full((number, cells), NO_LABEL, np.int16),
+    )
     grid[:, :pairs, 0], grid[:, :pairs, 1] = keys + 1, values + 1
     grid[:, pairs:, 0] = np.take_along_axis(keys, asked, 1) + 1
     labels[:, pairs:] = np.take_along_axis(values, asked, 1)
@@ -44,15 +50,20 @@ def match(rng: np.random.Generator, number: int, size: int) -> Cells:
     cells = size * size
     half, quarter = cells // 2, cells // 4
     symbols = _distinct(rng, number, NUM_SYMBOLS, half + quarter) + 1
-    grid, labels = np.zeros((number, cells, 3), np.int16), np.full((number, cells), NO_LABEL, np.int16)
+    grid, labels = (
+        np.zeros((number, cells, 3), np.int16),
+        np.full((number, cells), NO_LABEL, np.int16),
+    )
     grid[:, :half, 0], grid[:, :half, 2] = symbols[:, :half], 1
-    grid[:, half:, 0] = symbols[:, quarter:quarter + cells - half]
+    grid[:, half:, 0] = symbols[:, quarter : quarter + cells - half]
     labels[:, :half] = np.arange(half) >= quarter
     return _mixed(rng, grid, labels)
 
 
 def count(rng: np.random.Generator, number: int, size: int, symbols: int = 16) -> Cells:
-    """For each cell: the number of cells with the same symbol, up to eight. The symbols differ in frequency."""
+    """For each cell: the number of cells with the same symbol, up to eight. The symbols differ in
+    frequency.
+    """
     cells = size * size
     shares = rng.dirichlet(np.ones(symbols), number).cumsum(1)
     kinds = (rng.random((number, cells, 1)) > shares[:, None, :-1]).sum(-1)
@@ -85,8 +96,10 @@ def offset(rng: np.random.Generator, number: int, size: int) -> Cells:
     return grid, labels.astype(np.int16)
 
 
-def path(rng: np.random.Generator, number: int, size: int, density: float = .58) -> Cells:
-    """For cells with a symbol: are they connected with the mark through cells with symbols that share a side?"""
+def path(rng: np.random.Generator, number: int, size: int, density: float = 0.58) -> Cells:
+    """For cells with a symbol: are they connected with the mark through cells with symbols that
+    share a side?
+    """
     filled = rng.random((number, size, size)) < density
     mark = np.where(filled.reshape(number, -1), rng.random((number, size * size)), -1).argmax(1)
     labels = np.full((number, size * size), NO_LABEL, np.int16)
@@ -101,11 +114,16 @@ def path(rng: np.random.Generator, number: int, size: int, density: float = .58)
 
 
 def distinguish(rng: np.random.Generator, number: int, size: int) -> Cells:
-    """For half of the cells, which show one symbol: its brightness, one of four. The other cells differ."""
+    """For half of the cells, which show one symbol: its brightness, one of four. The other cells
+    differ.
+    """
     cells = size * size
     half = cells // 2
     levels = rng.integers(NUM_LENGTHS, size=(number, half)).astype(np.int16)
-    grid, labels = np.zeros((number, cells, 3), np.int16), np.full((number, cells), NO_LABEL, np.int16)
+    grid, labels = (
+        np.zeros((number, cells, 3), np.int16),
+        np.full((number, cells), NO_LABEL, np.int16),
+    )
     grid[:, :half, 0] = rng.integers(1, NUM_SYMBOLS + 1, size=(number, 1)) + NUM_SYMBOLS * levels
     grid[:, half:, 0] = rng.integers(1, NUM_SYMBOLS + 1, size=(number, cells - half))
     grid[:, half:, 1] = rng.integers(1, NUM_VALUES + 1, size=(number, cells - half))
@@ -114,7 +132,9 @@ def distinguish(rng: np.random.Generator, number: int, size: int) -> Cells:
 
 
 TASKS: dict[str, Callable[..., Cells]] = {
-    function.__name__: function for function in (recall, match, count, neighbour, offset, path, distinguish)}
+    function.__name__: function
+    for function in (recall, match, count, neighbour, offset, path, distinguish)
+}
 
 
 def _distinct(rng: np.random.Generator, number: int, symbols: int, chosen: int) -> np.ndarray:
@@ -137,10 +157,11 @@ def _in_channel(symbols: np.ndarray, channel: int) -> np.ndarray:
 
 @DATASETS.register_module()
 class SyntheticTasks(Dataset):
-    """Square grids of cells of 8 x 8 pixels, whose three colours hold a symbol each, with a label for each cell.
+    """Square grids of cells of 8 x 8 pixels, whose three colours hold a symbol each, with a label
+    for each cell.
 
-    The symbols are the 64 most distinct handwritten digits of scikit-learn. Each symbol is always the same image, so
-    recognising it is easy.
+    The symbols are the 64 most distinct handwritten digits of scikit-learn. Each symbol is always
+    the same image, so recognising it is easy.
 
     Args:
         task: one of `TASKS`.
@@ -151,14 +172,26 @@ class SyntheticTasks(Dataset):
         settings: arguments of the task, such as `pairs` of `recall`.
     """
 
-    def __init__(self, task: str, number: int, size: int = 8, split: str = 'train', seed: int = 0,
-                 indices: int | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        task: str,
+        number: int,
+        size: int = 8,
+        split: str = 'train',
+        seed: int = 0,
+        indices: int | None = None,
+        **settings: Any,
+    ) -> None:
         for name, value, known in (('task', task, TASKS), ('split', split, SPLITS)):
             if value not in known:
                 raise ValueError(f'{name}: expected one of {", ".join(known)}, got {value!r}.')
         rng = np.random.default_rng([seed, SPLITS[split]])
         grids, labels = TASKS[task](rng, min(number, indices or number), size, **settings)
-        self.grids, self.labels, self.size = torch.from_numpy(grids).int(), torch.from_numpy(labels).long(), size
+        self.grids, self.labels, self.size = (
+            torch.from_numpy(grids).int(),
+            torch.from_numpy(labels).long(),
+            size,
+        )
         self.symbols = symbols()
         self.metainfo = dict(classes=tuple(map(str, range(int(labels.max()) + 1))))
 
@@ -173,14 +206,18 @@ class SyntheticTasks(Dataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         side = self.size * CELL
         cells = self.symbols[self.grids[index]].view(self.size, self.size, 3, CELL, CELL)
-        sample = DataSample(metainfo=dict(sample_idx=index, img_shape=(side, side), ori_shape=(side, side)))
+        sample = DataSample(
+            metainfo=dict(sample_idx=index, img_shape=(side, side), ori_shape=(side, side))
+        )
         sample.set_field(self.labels[index], 'cell_labels')
         return dict(inputs=cells.permute(2, 0, 3, 1, 4).reshape(3, side, side), data_samples=sample)
 
 
 @functools.cache
 def symbols() -> Tensor:
-    """Images of the symbols, `(1 + 4 * 64, 8, 8)`, uint8: an empty one, then 64 in each of four brightnesses."""
+    """Images of the symbols, `(1 + 4 * 64, 8, 8)`, uint8: an empty one, then 64 in each of four
+    brightnesses.
+    """
     digits = torch.from_numpy(np.ascontiguousarray(load_glyphs('train').images)).float()
     flat = digits.flatten(1)
     chosen, distance = [0], torch.cdist(flat, flat[:1])[:, 0]

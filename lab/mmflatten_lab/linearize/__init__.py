@@ -1,1 +1,3 @@
-"""Give a trained model another attention: swap, align block by block, distil, and choose the blocks."""
+"""Give a trained model another attention: swap, align block by block, distil, and choose the
+blocks.
+"""

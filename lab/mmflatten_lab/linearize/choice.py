@@ -1,4 +1,5 @@
 """Choose the blocks whose attention is replaced, with the smallest loss for a given time."""
+
 from __future__ import annotations
 
 import json
@@ -23,11 +24,13 @@ from mmflatten_lab.linearize.models import calls, is_classifier, relative_error
 from mmflatten_lab.linearize.swap import blocks_of
 
 IMAGES = 512  # for the loss of a block
-SECONDS = 1.  # of timing for each block
+SECONDS = 1.0  # of timing for each block
 
 
 class ParetoPoint(NamedTuple):
-    """Pareto-optimal choice of blocks with its predicted loss and its time relative to the teacher's."""
+    """Pareto-optimal choice of blocks with its predicted loss and its time relative to the
+    teacher's.
+    """
 
     blocks: tuple[int, ...]
     loss: float
@@ -54,24 +57,39 @@ class Costs:
         return 1 + sum(self.after[i] - self.before[i] for i in blocks) / self.whole
 
 
-def measure_times(path: Path, teacher: nn.Module, student: nn.Module, size: Sequence[int], budget: float) -> None:
-    """Measure the time of all blocks with both attentions for an image of `size` (H, W), and write it to a file.
+def measure_times(
+    path: Path, teacher: nn.Module, student: nn.Module, size: Sequence[int], budget: float
+) -> None:
+    """Measure the time of all blocks with both attentions for an image of `size` (H, W), and write
+    it to a file.
 
     Raises:
         ValueError: no choice meets the budget.
     """
-    before, after, whole = block_times(teacher.to(get_device()), student.to(get_device()).eval(), (size[0], size[1]))
-    best_within_budget(pareto_set(Costs([0.] * len(before), before, after, whole)), budget)
+    before, after, whole = block_times(
+        teacher.to(get_device()), student.to(get_device()).eval(), (size[0], size[1])
+    )
+    best_within_budget(pareto_set(Costs([0.0] * len(before), before, after, whole)), budget)
     with atomic_write(path) as aside:
-        aside.write_text(json.dumps(dict(before=before, after=after, whole=whole)), encoding='utf-8')
+        aside.write_text(
+            json.dumps(dict(before=before, after=after, whole=whole)), encoding='utf-8'
+        )
 
 
-def choose(out: Path, cfg: Config, teacher: nn.Module, student: nn.Module, budget: float,
-           log: Callable[[str], None]) -> None:
-    """Measure the losses of all blocks, and write the Pareto set and the best choice within the budget.
+def choose(
+    out: Path,
+    cfg: Config,
+    teacher: nn.Module,
+    student: nn.Module,
+    budget: float,
+    log: Callable[[str], None],
+) -> None:
+    """Measure the losses of all blocks, and write the Pareto set and the best choice within the
+    budget.
 
     Args:
-        out: folder with `times.json` of `measure_times`; `pareto.csv` and `chosen.csv` are written there.
+        out: folder with `times.json` of `measure_times`; `pareto.csv` and `chosen.csv` are written
+            there.
         student: with all blocks swapped and aligned.
     """
     times = read_json(out / 'times.json')
@@ -80,7 +98,10 @@ def choose(out: Path, cfg: Config, teacher: nn.Module, student: nn.Module, budge
     write(points, out / 'pareto.csv')
     best = best_within_budget(points, budget)
     write([best], out / 'chosen.csv')
-    log(f'blocks {",".join(map(str, best.blocks)) or "none"}: {best.time:.2f} of the time, loss {best.loss:.3g}')
+    log(
+        f'blocks {",".join(map(str, best.blocks)) or "none"}: {best.time:.2f} of the time, loss'
+        f' {best.loss:.3g}'
+    )
 
 
 def read_choice(out: Path) -> list[int]:
@@ -89,12 +110,18 @@ def read_choice(out: Path) -> list[int]:
 
 
 def pareto_set(costs: Costs) -> list[ParetoPoint]:
-    """Pareto-optimal choices, starting with the slowest and most exact. Losses and times of blocks are added up."""
-    points = [ParetoPoint((), 0., 1.)]
+    """Pareto-optimal choices, starting with the slowest and most exact. Losses and times of blocks
+    are added up.
+    """
+    points = [ParetoPoint((), 0.0, 1.0)]
     for block in range(len(costs.losses)):
         change = costs.time([block]) - 1
-        more = [ParetoPoint((*point.blocks, block), point.loss + costs.losses[block], point.time + change)
-                for point in points]
+        more = [
+            ParetoPoint(
+                (*point.blocks, block), point.loss + costs.losses[block], point.time + change
+            )
+            for point in points
+        ]
         ordered = sorted([*points, *more], key=lambda point: (point.loss, point.time))
         points = []
         for point in ordered:
@@ -112,22 +139,28 @@ def best_within_budget(points: Sequence[ParetoPoint], budget: float) -> ParetoPo
     for point in points:
         if point.time <= budget:
             return point
-    raise ValueError(f'--budget: expected at least {points[-1].time:.2f}, the smallest relative time that these blocks '
-                     f'can reach, got {budget}.')
+    raise ValueError(
+        f'--budget: expected at least {points[-1].time:.2f}, the smallest relative time that these'
+        f' blocks can reach, got {budget}.'
+    )
 
 
 @torch.no_grad()
-def sensitivities(cfg: Config, teacher: nn.Module, student: nn.Module, log: Callable[[str], None]) -> list[float]:
-    """Error of the outputs if only one block is swapped, for each block, on the first `IMAGES` images.
+def sensitivities(
+    cfg: Config, teacher: nn.Module, student: nn.Module, log: Callable[[str], None]
+) -> list[float]:
+    """Error of the outputs if only one block is swapped, for each block, on the first `IMAGES`
+    images.
 
-    For classifiers, the error is the Kullback-Leibler divergence from the teacher's probabilities; for other models, it
-    is the squared error of the backbone's maps relative to the teacher's, averaged over the maps.
+    For classifiers, the error is the Kullback-Leibler divergence from the teacher's probabilities;
+    for other models, it is the squared error of the backbone's maps relative to the teacher's,
+    averaged over the maps.
     """
     loader_cfg = cfg.get('val_dataloader') or cfg.train_dataloader
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
         loader = Runner.build_dataloader(loader_cfg, seed=0)
     names = list(blocks_of(teacher))
-    totals, seen = [0.] * len(names), 0
+    totals, seen = [0.0] * len(names), 0
     for batch in loader:
         inputs = teacher.data_preprocessor(batch)['inputs']
         expected = outputs(teacher, inputs)
@@ -149,8 +182,12 @@ def outputs(model: nn.Module, inputs: Tensor) -> tuple[Tensor, ...]:
 
 def error(model: nn.Module, ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
     if is_classifier(model):
-        return float(nn.functional.kl_div(ours[0], theirs[0], reduction='batchmean', log_target=True))
-    return float(sum(relative_error(one, other, other) for one, other in zip(ours, theirs)) / len(theirs))
+        return float(
+            nn.functional.kl_div(ours[0], theirs[0], reduction='batchmean', log_target=True)
+        )
+    return float(
+        sum(relative_error(one, other, other) for one, other in zip(ours, theirs)) / len(theirs)
+    )
 
 
 @contextmanager
@@ -166,9 +203,12 @@ def swapped(teacher: nn.Module, student: nn.Module, name: str) -> Iterator[None]
 
 
 @torch.no_grad()
-def block_times(teacher: nn.Module, student: nn.Module,
-                size: tuple[int, int]) -> tuple[list[float], list[float], float]:
-    """Time of each block with the old and new attention, and of the teacher's backbone, for an image of this size."""
+def block_times(
+    teacher: nn.Module, student: nn.Module, size: tuple[int, int]
+) -> tuple[list[float], list[float], float]:
+    """Time of each block with the old and new attention, and of the teacher's backbone, for an
+    image of this size.
+    """
     device = str(get_device())
     image = torch.randn(1, 3, *size, device=device)
     names = list(blocks_of(teacher))
@@ -180,16 +220,23 @@ def block_times(teacher: nn.Module, student: nn.Module,
         def call() -> Tensor:
             with torch.inference_mode():
                 return block(x_BNC, hw_shape)
+
         return Subject(name, call)
 
     def whole() -> object:
         with torch.inference_mode():
             return teacher.backbone(image)
 
-    subjects = [subject(blocks_of(model)[name], name) for model in (teacher, student) for name in names]
-    times = [min(seconds) for seconds in measure([Subject('backbone', whole), *subjects],
-                                                     seconds=SECONDS, device=device)]
-    return times[1:len(names) + 1], times[len(names) + 1:], times[0]
+    subjects = [
+        subject(blocks_of(model)[name], name) for model in (teacher, student) for name in names
+    ]
+    times = [
+        min(seconds)
+        for seconds in measure(
+            [Subject('backbone', whole), *subjects], seconds=SECONDS, device=device
+        )
+    ]
+    return times[1 : len(names) + 1], times[len(names) + 1 :], times[0]
 
 
 def write(points: Sequence[ParetoPoint], path: Path) -> None:

@@ -1,4 +1,5 @@
 """Models for the training of a student by its teacher: alignment of blocks, and distillation."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,8 @@ from mmflatten.checkpoints.loading import load_from_local, load_weights
 from mmflatten.registry import MODELS
 from mmflatten_lab.linearize.swap import blocks_of
 
-Call = tuple[Tensor, tuple[int, int], Tensor]  # tokens before a block, shape of their map, tokens after it
+# tokens before a block, shape of their map, tokens after it
+Call = tuple[Tensor, tuple[int, int], Tensor]
 
 
 class DistillationStep(BaseModel):
@@ -25,7 +27,9 @@ class DistillationStep(BaseModel):
         teacher_weights, student_weights: checkpoints of both models, whose keys must all match.
     """
 
-    def __init__(self, teacher: dict, student: dict, teacher_weights: str, student_weights: str) -> None:
+    def __init__(
+        self, teacher: dict, student: dict, teacher_weights: str, student_weights: str
+    ) -> None:
         super().__init__()
         self.teacher, self.student = MODELS.build(teacher), MODELS.build(student)
         self.data_preprocessor = self.student.data_preprocessor
@@ -54,8 +58,8 @@ class DistillationStep(BaseModel):
 class BlockAlignment(DistillationStep):
     """Train some blocks separately to reproduce the teacher's output for the teacher's input.
 
-    The loss of a block is the squared error of its output, relative to the change that the teacher's block makes to its
-    input. Only the attention and its norm are trained.
+    The loss of a block is the squared error of its output, relative to the change that the
+    teacher's block makes to its input. Only the attention and its norm are trained.
 
     Args:
         blocks: names of the blocks in the backbone.
@@ -89,8 +93,9 @@ class BlockAlignment(DistillationStep):
 class Distillation(DistillationStep):
     """Train the whole student on the teacher's outputs.
 
-    The losses of a classifier are the Kullback-Leibler divergence from the teacher's probabilities and, for images with
-    labels, the loss of the head, with equal weights. In other models only the backbone is trained, on the teacher's
+    The losses of a classifier are the Kullback-Leibler divergence from the teacher's probabilities
+    and, for images with labels, the loss of the head, with equal weights. In other models only the
+    backbone is trained, on the teacher's
     maps: the loss of a map is its squared error relative to the map.
     """
 
@@ -104,8 +109,10 @@ class Distillation(DistillationStep):
         if not is_classifier(self.student):
             with torch.no_grad():
                 targets = self.teacher.backbone(inputs)
-            return {f'loss_map_{level}': relative_error(ours, theirs, theirs)
-                    for level, (ours, theirs) in enumerate(zip(self.student.backbone(inputs), targets))}
+            return {
+                f'loss_map_{level}': relative_error(ours, theirs, theirs)
+                for level, (ours, theirs) in enumerate(zip(self.student.backbone(inputs), targets))
+            }
         with torch.no_grad():
             target = self.teacher(inputs, mode='tensor').float().log_softmax(-1)
         feats = self.student.extract_feat(inputs)
@@ -117,12 +124,16 @@ class Distillation(DistillationStep):
 
 
 def is_classifier(model: nn.Module) -> bool:
-    return any(kind.__name__ == 'ImageClassifier' for kind in type(model).__mro__) and model.with_head
+    return (
+        any(kind.__name__ == 'ImageClassifier' for kind in type(model).__mro__) and model.with_head
+    )
 
 
 def relative_error(ours: Tensor, theirs: Tensor, scale: Tensor) -> Tensor:
     """Squared error of a batch, relative to the squares of `scale`."""
-    return (ours.float() - theirs.float()).square().sum() / scale.float().square().sum().clamp(min=1e-12)
+    return (ours.float() - theirs.float()).square().sum() / scale.float().square().sum().clamp(
+        min=1e-12
+    )
 
 
 @torch.no_grad()
@@ -141,6 +152,7 @@ def _watched(blocks: dict[str, nn.Module]) -> Iterator[dict[str, Call]]:
     def keep(name: str) -> Any:
         def hook(block: nn.Module, inputs: tuple, output: Tensor) -> None:
             seen[name] = (*inputs[:2], output)
+
         return hook
 
     handles = [block.register_forward_hook(keep(name)) for name, block in blocks.items()]

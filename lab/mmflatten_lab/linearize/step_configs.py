@@ -1,4 +1,5 @@
 """Settings of `mmflatten linearize`, and the configs of its two trainings."""
+
 from __future__ import annotations
 
 import copy
@@ -20,9 +21,12 @@ from mmflatten.files import images_in
 ALIGN, DISTIL = 'align', 'distil'
 KINDS = {ALIGN: 'mmflatten.BlockAlignment', DISTIL: 'mmflatten.Distillation'}
 OPTIMIZERS: dict[str, dict[str, Any]] = {  # clipping would mix the blocks, which learn apart
-    ALIGN: dict(optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.)),
-    DISTIL: dict(optimizer=dict(type='AdamW', lr=5e-4, weight_decay=.05), clip_grad=dict(max_norm=5.))}
-WARM_UP = .05  # fraction of the iterations
+    ALIGN: dict(optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.0)),
+    DISTIL: dict(
+        optimizer=dict(type='AdamW', lr=5e-4, weight_decay=0.05), clip_grad=dict(max_norm=5.0)
+    ),
+}
+WARM_UP = 0.05  # fraction of the iterations
 DISTIL_SEED = 10_000  # is added to the seed, so that short steps see different images
 
 
@@ -49,7 +53,7 @@ class Settings:
     size: list[int] | None = None
     budget: float | None = None
     images: str | None = None
-    epochs: float = 1.
+    epochs: float = 1.0
     steps: list[str] = field(default_factory=lambda: [ALIGN, DISTIL])
     options: dict[str, Any] = field(default_factory=dict)
     amp: str | None = None
@@ -63,21 +67,42 @@ def text_of(cfg: Config) -> str:
     return config_text(cfg)
 
 
-def step_config(step: str, cfg: Config, student_cfg: Config, settings: Settings, weights: Path,
-                names: Sequence[str]) -> Config:
+def step_config(
+    step: str,
+    cfg: Config,
+    student_cfg: Config,
+    settings: Settings,
+    weights: Path,
+    names: Sequence[str],
+) -> Config:
     """Config of the training of a step."""
     made = copy.deepcopy(student_cfg)
     made.model.backbone.pop('frozen_stages', None)
-    made.merge_from_dict(copy.deepcopy(settings.options))  # the loader's, before its batches are counted
-    teaching = dict(type=KINDS[step], teacher=model_config(cfg), student=model_config(made),
-                    teacher_weights=settings.checkpoint, student_weights=str(weights))
+    # the loader's, before its batches are counted
+    made.merge_from_dict(copy.deepcopy(settings.options))
+    teaching = dict(
+        type=KINDS[step],
+        teacher=model_config(cfg),
+        student=model_config(made),
+        teacher_weights=settings.checkpoint,
+        student_weights=str(weights),
+    )
     made.model = ConfigDict(**teaching, **(dict(blocks=list(names)) if step == ALIGN else {}))
     made.pop('data_preprocessor', None)
     max_iters = iterations(made, settings.epochs)
-    made.train_cfg = ConfigDict(type='IterBasedTrainLoop', max_iters=max_iters, val_interval=max_iters)
+    made.train_cfg = ConfigDict(
+        type='IterBasedTrainLoop', max_iters=max_iters, val_interval=max_iters
+    )
     made.optim_wrapper = ConfigDict(type='OptimWrapper', **copy.deepcopy(OPTIMIZERS[step]))
     made.param_scheduler = schedule(max_iters)
-    unused = ['custom_hooks', 'auto_scale_lr', 'load_from', 'test_dataloader', 'test_cfg', 'test_evaluator']
+    unused = [
+        'custom_hooks',
+        'auto_scale_lr',
+        'load_from',
+        'test_dataloader',
+        'test_cfg',
+        'test_evaluator',
+    ]
     if step == ALIGN or not made.get('val_dataloader'):
         unused += ['val_dataloader', 'val_cfg', 'val_evaluator']
     hooks = dict(checkpoint=dict(interval=max(1, max_iters // 10), max_keep_ckpts=1))
@@ -108,8 +133,17 @@ def schedule(max_iters: int) -> list[ConfigDict]:
     """Linear warm-up, then cosine decay."""
     start = round(WARM_UP * max_iters)
     start = start if start > 1 else 0  # MMEngine's warm-up of one iteration would never end
-    rise = [ConfigDict(type='LinearLR', start_factor=.01, by_epoch=False, begin=0, end=start)] if start else []
-    return [*rise, ConfigDict(type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=start, end=max_iters)]
+    rise = (
+        [ConfigDict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=start)]
+        if start
+        else []
+    )
+    return [
+        *rise,
+        ConfigDict(
+            type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=start, end=max_iters
+        ),
+    ]
 
 
 def use_images(cfg: Config, folder: str) -> None:
@@ -119,16 +153,27 @@ def use_images(cfg: Config, folder: str) -> None:
         ValueError: the folder has no images, or the test data have no pipeline.
     """
     if not images_in(Path(folder), IMAGE_SUFFIXES, deep=True):
-        raise ValueError(f'--images: expected a folder with images ({", ".join(IMAGE_SUFFIXES)}), got {folder}.')
+        raise ValueError(
+            f'--images: expected a folder with images ({", ".join(IMAGE_SUFFIXES)}), got {folder}.'
+        )
     tested = cfg.get('test_dataloader') or cfg.get('val_dataloader') or {}
     part = next(leaves(tested['dataset']))[0] if 'dataset' in tested else {}
     if not part.get('pipeline'):
-        raise ValueError('--images: expected a config whose test data have a pipeline, which reads image files, got '
-                         f'{part.get("type")}.')
-    pipeline = [step for step in copy.deepcopy(part['pipeline']) if 'LoadAnnotations' not in step['type']]
+        raise ValueError(
+            '--images: expected a config whose test data have a pipeline, which reads image files,'
+            f' got {part.get("type")}.'
+        )
+    pipeline = [
+        step for step in copy.deepcopy(part['pipeline']) if 'LoadAnnotations' not in step['type']
+    ]
     loader = cfg.train_dataloader
     for name in ('batch_sampler', 'sampler'):
         loader.pop(name, None)
     loader.sampler = dict(type='DefaultSampler', shuffle=True)
-    loader.dataset = dict(type='mmpretrain.CustomDataset', data_root=folder, with_label=False, pipeline=pipeline,
-                          extensions=IMAGE_SUFFIXES)
+    loader.dataset = dict(
+        type='mmpretrain.CustomDataset',
+        data_root=folder,
+        with_label=False,
+        pipeline=pipeline,
+        extensions=IMAGE_SUFFIXES,
+    )

@@ -1,4 +1,7 @@
-"""Steps of `mmflatten linearize`: swap, align, choose, distil. Each writes a file, and is skipped if it exists."""
+"""Steps of `mmflatten linearize`: swap, align, choose, distil. Each writes a file, and is skipped
+if it exists.
+"""
+
 from __future__ import annotations
 
 import hashlib
@@ -19,7 +22,14 @@ from mmflatten.config import build_model, require_parts
 from mmflatten.engine.setup import set_resume, train
 from mmflatten.files import read_bytes, read_json
 from mmflatten_lab.linearize.choice import choose, measure_times, read_choice
-from mmflatten_lab.linearize.step_configs import ALIGN, DISTIL, Settings, step_config, text_of, use_images
+from mmflatten_lab.linearize.step_configs import (
+    ALIGN,
+    DISTIL,
+    Settings,
+    step_config,
+    text_of,
+    use_images,
+)
 from mmflatten_lab.linearize.swap import blocks_of, build_swapped, swapped_config
 
 
@@ -35,8 +45,14 @@ class Linearization:
         CheckpointError: the checkpoint does not fit.
     """
 
-    def __init__(self, cfg: Config, settings: Settings, out: Path, log: Callable[[str], None],
-                 command: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        cfg: Config,
+        settings: Settings,
+        out: Path,
+        log: Callable[[str], None],
+        command: Sequence[str] = (),
+    ) -> None:
         require_parts(cfg, 'model', 'train_dataloader')
         self.cfg, self.settings, self.out, self.log, self.command = cfg, settings, out, log, command
         self.teacher = build_model(cfg).eval()
@@ -45,11 +61,15 @@ class Linearization:
         meta = checkpoint['meta'] if isinstance(checkpoint.get('meta'), dict) else {}
         self.meta = {name: value for name, value in meta.items() if name == 'dataset_meta'}
         self.names = list(blocks_of(self.teacher))
-        self.candidates = list(range(len(self.names))) if isinstance(settings.blocks, str) else settings.blocks
+        self.candidates = (
+            list(range(len(self.names))) if isinstance(settings.blocks, str) else settings.blocks
+        )
         unknown = [number for number in self.candidates if number >= len(self.names)]
         if unknown or not self.candidates:
-            raise ValueError(f'--blocks: expected numbers from 0 to {len(self.names) - 1}, got '
-                             f'{", ".join(map(str, unknown)) or "none"}.')
+            raise ValueError(
+                f'--blocks: expected numbers from 0 to {len(self.names) - 1}, got '
+                f'{", ".join(map(str, unknown)) or "none"}.'
+            )
         self.student_cfg = swapped_config(cfg, self.teacher, settings.attention, self.candidates)
         self.student = build_swapped(self.student_cfg, self.teacher, self.candidates)
         if settings.images is not None:
@@ -66,8 +86,10 @@ class Linearization:
             before = read_json(path)
             changed = [name for name in mine if mine[name] != before.get(name)]
             if changed:
-                raise ValueError(f'--out: {self.out} has results with {changed[0]} {before.get(changed[0])}, got '
-                                 f'{mine[changed[0]]}. Name another folder or remove this one.')
+                raise ValueError(
+                    f'--out: {self.out} has results with {changed[0]} {before.get(changed[0])}, got'
+                    f' {mine[changed[0]]}. Name another folder or remove this one.'
+                )
         elif is_main_process():
             with atomic_write(path) as aside:
                 aside.write_text(json.dumps(mine, indent=1), encoding='utf-8')
@@ -81,7 +103,7 @@ class Linearization:
         """
         weights = self.out / 'swap.pth'
         self._save(weights, self.student.state_dict())
-        auto, budget = self.settings.blocks == 'auto', self.settings.budget or 1.
+        auto, budget = self.settings.blocks == 'auto', self.settings.budget or 1.0
         if auto and is_main_process() and not (times := self.out / 'times.json').exists():
             self.log(f'measuring {len(self.names)} blocks')
             measure_times(times, self.teacher, self.student, self.settings.size or (), budget)
@@ -120,15 +142,18 @@ class Linearization:
         student = build_swapped(self._config_with(chosen), self.teacher, chosen)
         prefixes = tuple(f'backbone.{self.names[number]}.' for number in chosen)
         given = load_from_local(str(aligned))['state_dict']
-        own = {name: given[name] if name.startswith(prefixes) else value
-               for name, value in student.state_dict().items()}
+        own = {
+            name: given[name] if name.startswith(prefixes) else value
+            for name, value in student.state_dict().items()
+        }
         self._save(path, own)
         return path
 
     def _save(self, path: Path, weights: Mapping[str, Tensor]) -> None:
         if is_main_process() and not path.exists():
             with atomic_write(path) as aside:
-                save_checkpoint(dict(state_dict=dict(weights), meta=self.meta), str(aside))  # a full disk has a cause
+                # a full disk has a cause
+                save_checkpoint(dict(state_dict=dict(weights), meta=self.meta), str(aside))
         barrier()
 
     def _learn(self, step: str, student_cfg: Config, weights: Path, chosen: Sequence[int]) -> Path:
@@ -136,14 +161,23 @@ class Linearization:
         path = self.out / f'{step}.pth'
         if path.exists():
             return path
-        cfg = step_config(step, self.cfg, student_cfg, self.settings, weights, [self.names[i] for i in chosen])
+        cfg = step_config(
+            step, self.cfg, student_cfg, self.settings, weights, [self.names[i] for i in chosen]
+        )
         cfg.work_dir = str(self.out / step)
-        cfg.experiment_name = step  # names the logs; by the time alone, two steps within a second share them
+        # names the logs; by the time alone, two steps within a second share them
+        cfg.experiment_name = step
         if newest_checkpoint(cfg.work_dir) is not None:
             set_resume(cfg, 'newest')
         self.log(f'{step}: {cfg.train_cfg.max_iters} iterations')
         train(cfg, self.command, again='')
         last = load_from_local(str(newest_checkpoint(cfg.work_dir)))['state_dict']
-        self._save(path, {name.removeprefix('student.'): value for name, value in last.items()
-                          if name.startswith('student.')})
+        self._save(
+            path,
+            {
+                name.removeprefix('student.'): value
+                for name, value in last.items()
+                if name.startswith('student.')
+            },
+        )
         return path

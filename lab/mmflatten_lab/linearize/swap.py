@@ -1,4 +1,7 @@
-"""Replace the attention in blocks of a trained model, and copy the weights that both models have."""
+"""Replace the attention in blocks of a trained model, and copy the weights that both models
+have.
+"""
+
 from __future__ import annotations
 
 import copy
@@ -19,7 +22,10 @@ from mmflatten.models.backbones.letters import block_letters, parse_attn_types
 from mmflatten.models.layers import Block
 
 RESERVED = 'LMSW'  # of the families
-OPEN_GATE, OPEN_SILU_GATE = 1., 1.2784645  # biases with which a gate, and its SiLU, multiplies by 1
+OPEN_GATE, OPEN_SILU_GATE = (
+    1.0,
+    1.2784645,
+)  # biases with which a gate, and its SiLU, multiplies by 1
 
 
 def blocks_of(model: nn.Module) -> dict[str, Block]:
@@ -29,48 +35,69 @@ def blocks_of(model: nn.Module) -> dict[str, Block]:
         ValueError: the attention of the backbone's blocks cannot be chosen.
     """
     backbone = getattr(model, 'backbone', None)
-    found = {name: module for name, module in getattr(backbone, 'named_modules', dict)()
-             if isinstance(module, Block) and hasattr(module, 'attn')}
-    if not found or not {'attn_types', 'mixers'} <= set(inspect.signature(type(backbone)).parameters):
-        raise ValueError(f'model.backbone: expected one whose blocks have letters (ViT, FLattenDeiT, FLattenPVT, '
-                         f'FLattenSwin, FLattenCSwin, ...), got {type(backbone).__name__}.')
+    found = {
+        name: module
+        for name, module in getattr(backbone, 'named_modules', dict)()
+        if isinstance(module, Block) and hasattr(module, 'attn')
+    }
+    if not found or not {'attn_types', 'mixers'} <= set(
+        inspect.signature(type(backbone)).parameters
+    ):
+        raise ValueError(
+            'model.backbone: expected one whose blocks have letters (ViT, FLattenDeiT, FLattenPVT,'
+            f' FLattenSwin, FLattenCSwin, ...), got {type(backbone).__name__}.'
+        )
     return found
 
 
 def letters_of(cfg: Config, model: nn.Module) -> list[str]:
-    """Letters of the blocks of each stage. Stages that are not built keep the letters of the config."""
+    """Letters of the blocks of each stage. Stages that are not built keep the letters of the
+    config.
+    """
     backbone, settings = model.backbone, cfg.model.backbone
     known = inspect.signature(type(backbone)).parameters['attn_types'].default
     written = settings.get('attn_types', known)
     if hasattr(backbone, 'blocks'):
         if not backbone.is_whole:
-            raise ValueError('model.backbone.out_indices: expected the last block among them, got '
-                             f'{settings.get("out_indices")}. Add it, or shorten arch.depth.')
+            raise ValueError(
+                'model.backbone.out_indices: expected the last block among them, got '
+                f'{settings.get("out_indices")}. Add it, or shorten arch.depth.'
+            )
         return [block_letters(written, written, len(backbone.blocks))]
     stages = list(written.rstrip('0123456789') if isinstance(written, str) else written)
     depths = [len(stage.blocks) for stage in backbone.stages]
-    depths += [len(letters) for letters in stages[len(depths):]]
+    depths += [len(letters) for letters in stages[len(depths) :]]
     return parse_attn_types(written, depths, dict.fromkeys(ascii_uppercase, {}))
 
 
-def swapped_config(cfg: Config, model: nn.Module, attention: Mapping[str, Any], chosen: Sequence[int]) -> Config:
-    """Config of the model with another attention in the chosen blocks, which are counted from 0 over all stages."""
+def swapped_config(
+    cfg: Config, model: nn.Module, attention: Mapping[str, Any], chosen: Sequence[int]
+) -> Config:
+    """Config of the model with another attention in the chosen blocks, which are counted from 0
+    over all stages.
+    """
     letters = letters_of(cfg, model)
     settings = cfg.model.backbone
     taken = {*''.join(letters), *(settings.get('mixers') or {}), *RESERVED}
     letter = next(name for name in ascii_uppercase if name not in taken)
     number, stages = 0, []
     for stage in letters:
-        stages.append(''.join(letter if number + place in chosen else old for place, old in enumerate(stage)))
+        stages.append(
+            ''.join(letter if number + place in chosen else old for place, old in enumerate(stage))
+        )
         number += len(stage)
     swapped = copy.deepcopy(cfg)
     swapped.model.backbone.attn_types = stages[0] if hasattr(model.backbone, 'blocks') else stages
-    swapped.model.backbone.mixers = {**copy.deepcopy(dict(settings.get('mixers') or {})), letter: dict(attention)}
+    swapped.model.backbone.mixers = {
+        **copy.deepcopy(dict(settings.get('mixers') or {})),
+        letter: dict(attention),
+    }
     return swapped
 
 
 def build_swapped(cfg: Config, teacher: nn.Module, chosen: Sequence[int]) -> nn.Module:
-    """Build the model of `swapped_config` with the weights of the teacher, and run it once as a check.
+    """Build the model of `swapped_config` with the weights of the teacher, and run it once as a
+    check.
 
     Raises:
         ValueError: the attention cannot be used in these blocks.
@@ -87,16 +114,20 @@ def build_swapped(cfg: Config, teacher: nn.Module, chosen: Sequence[int]) -> nn.
         with torch.no_grad():
             student.eval().backbone(torch.zeros(1, 3, *image_shape(cfg)))
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f'--attention: cannot be used in these blocks: {" ".join(str(error).split())}') from error
+        raise ValueError(
+            f'--attention: cannot be used in these blocks: {" ".join(str(error).split())}'
+        ) from error
     return student
 
 
 @torch.no_grad()
 def copy_weights(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) -> list[str]:
-    """Copy the teacher's weights. Additional parts of the new attention start as identities or zeros where possible.
+    """Copy the teacher's weights. Additional parts of the new attention start as identities or
+    zeros where possible.
 
-    New convolutions of the values, or their last layers, are set to 0, and new gates to 1. The first rows of `qkv`
-    project queries, keys and values; further rows are new. Other new weights keep their initial values.
+    New convolutions of the values, or their last layers, are set to 0, and new gates to 1. The
+    first rows of `qkv` project queries, keys and values; further rows are new. Other new weights
+    keep their initial values.
 
     Returns:
         Names of the weights that the teacher does not have.
@@ -104,8 +135,13 @@ def copy_weights(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) 
     given, new = teacher.state_dict(), []
     for name, value in student.state_dict().items():
         old = given.get(name)
-        if old is not None and '.qkv.' in name and old.shape[1:] == value.shape[1:] and len(old) < len(value):
-            value[:len(old)].copy_(old)
+        if (
+            old is not None
+            and '.qkv.' in name
+            and old.shape[1:] == value.shape[1:]
+            and len(old) < len(value)
+        ):
+            value[: len(old)].copy_(old)
             new.append(name)
         elif old is not None and old.shape == value.shape:
             value.copy_(old)
@@ -117,14 +153,21 @@ def copy_weights(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) 
         for path, part in module.attn.named_modules(prefix=f'backbone.{block}.attn'):
             if isinstance(part, TokenMixer):
                 for name, convolution in part.local_terms().items():
-                    # A layer before one of zeros keeps its weights, without which neither would learn.
-                    before = {id(parameter) for layers in convolution.modules() if isinstance(layers, nn.Sequential)
-                              for parameter in layers[:-1].parameters()}
+                    # A layer before one of zeros keeps its weights, without which neither would
+                    # learn.
+                    before = {
+                        id(parameter)
+                        for layers in convolution.modules()
+                        if isinstance(layers, nn.Sequential)
+                        for parameter in layers[:-1].parameters()
+                    }
                     for kind, parameter in convolution.named_parameters(prefix=f'{path}.{name}'):
                         if kind in new and id(parameter) not in before:
                             parameter.zero_()
             mixer = part.branches[0].mixer if isinstance(part, CrossShapedAttention) else part
             if isinstance(mixer, GatedMixer) and mixer.gated and f'{path}.qkv.bias' in new:
-                part.qkv.weight[-part.qkv.in_features:].zero_()
-                part.qkv.bias[-part.qkv.in_features:].fill_(OPEN_GATE if mixer.norm is None else OPEN_SILU_GATE)
+                part.qkv.weight[-part.qkv.in_features :].zero_()
+                part.qkv.bias[-part.qkv.in_features :].fill_(
+                    OPEN_GATE if mixer.norm is None else OPEN_SILU_GATE
+                )
     return new

@@ -1,4 +1,5 @@
 """Models without attention: backbones as baselines, and mixers as controls."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -26,17 +27,25 @@ class Pixels(BaseModule):
 
 @MODELS.register_module()
 class SmallCNN(BaseModule):
-    """3 x 3 convolutions with batch norm and ReLU, each with stride 2 but the first, then the mean: `(B, C)`.
+    """3 x 3 convolutions with batch norm and ReLU, each with stride 2 but the first, then the mean:
+    `(B, C)`.
 
     Args:
         channels: of each convolution.
     """
 
-    def __init__(self, channels: Sequence[int] = (32, 64, 128), init_cfg: dict | None = None) -> None:
+    def __init__(
+        self, channels: Sequence[int] = (32, 64, 128), init_cfg: dict | None = None
+    ) -> None:
         super().__init__(init_cfg)
         sizes = [3, *channels]
-        self.layers = nn.Sequential(*(layer for index, (inputs, outputs) in enumerate(zip(sizes, channels))
-                                      for layer in (*conv_bn(inputs, outputs, 3, 2 if index else 1), nn.ReLU())))
+        self.layers = nn.Sequential(
+            *(
+                layer
+                for index, (inputs, outputs) in enumerate(zip(sizes, channels))
+                for layer in (*conv_bn(inputs, outputs, 3, 2 if index else 1), nn.ReLU())
+            )
+        )
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor]:
         return (self.layers(image_B3HW).mean(dim=(2, 3)),)
@@ -46,8 +55,8 @@ class SmallCNN(BaseModule):
 class NoAttention(TokenMixer):
     """Control: the values themselves, so that no token reads another one.
 
-    The projections of queries and keys are there and stay unused. `sr_ratio` is ignored: a reduced map would
-    mix tokens.
+    The projections of queries and keys are there and stay unused. `sr_ratio` is ignored: a reduced
+    map would mix tokens.
     """
 
     def __init__(self, *args: Any, sr_ratio: int = 1, **kwargs: Any) -> None:

@@ -1,4 +1,7 @@
-"""Factors of a study of attentions: a local term, a gate and positions, around the operator of any mixer."""
+"""Factors of a study of attentions: a local term, a gate and positions, around the operator of any
+mixer.
+"""
+
 from __future__ import annotations
 
 from math import log
@@ -28,23 +31,29 @@ GATES = {'none': None, 'plain': lambda x: x, 'silu': F.silu}
 class LengthScaledSoftmax(SoftmaxAttention):
     """Softmax attention with logits times `log M / log M0` for M keys, M0 in the map `grid_size`.
 
-    Source: Chiang and Cholak, *Overcoming a Theoretical Limitation of Self-Attention* (2022), relative to the training.
+    Source: Chiang and Cholak, *Overcoming a Theoretical Limitation of Self-Attention* (2022),
+        relative to the training.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+    def __init__(
+        self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.trained_keys = grid_size[0] * grid_size[1]
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        return super().attend(q_BhNd * log(k_BhMd.shape[2], self.trained_keys), k_BhMd, v_BhMd, maps)
+        return super().attend(
+            q_BhNd * log(k_BhMd.shape[2], self.trained_keys), k_BhMd, v_BhMd, maps
+        )
 
 
 @MODELS.register_module()
 class WithLocalTermAndGate(BaseModule):
-    """A mixer whose result, plus a depthwise convolution of its values, is multiplied by a projection of the input.
+    """A mixer whose result, plus a depthwise convolution of its values, is multiplied by a
+    projection of the input.
 
-    A mixer that has a local term or a gate itself should be configured without it: `gated=False` in `GatedMixer`,
-    `kernel_size=None` or `image_conv=False` in others.
+    A mixer that has a local term or a gate itself should be configured without it: `gated=False` in
+    `GatedMixer`, `kernel_size=None` or `image_conv=False` in others.
 
     Args:
         embed_dims, num_heads, grid_size, qkv_bias: as in `TokenMixer`.
@@ -55,21 +64,43 @@ class WithLocalTermAndGate(BaseModule):
         kwargs: further arguments of the mixer, such as `sr_ratio`.
 
     Raises:
-        ValueError: the gate is unknown, or the mixer has no place for it, no local term or no positions.
+        ValueError: the gate is unknown, or the mixer has no place for it, no local term or no
+            positions.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, mixer: dict,
-                 local_kernel: int = 0, gate: str = 'none', positions: bool = True, qkv_bias: bool = True,
-                 init_cfg: dict | None = None, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        mixer: dict,
+        local_kernel: int = 0,
+        gate: str = 'none',
+        positions: bool = True,
+        qkv_bias: bool = True,
+        init_cfg: dict | None = None,
+        **kwargs,
+    ) -> None:
         super().__init__(init_cfg)
         if gate not in GATES:
             raise ValueError(f'gate: expected one of {", ".join(GATES)}, got {gate!r}.')
-        inner = build_mixer(mixer, embed_dims=embed_dims, num_heads=num_heads, grid_size=grid_size, qkv_bias=qkv_bias,
-                            **kwargs)
-        if gate != 'none' and (type(inner).finish not in (TokenMixer.finish, GatedMixer.finish)
-                               or getattr(inner.proj, 'in_features', None) != embed_dims):
-            raise ValueError(f'gate: expected none for {type(inner).__name__}, which ends in a way of its own, '
-                             f'got {gate!r}.')
+        inner = build_mixer(
+            mixer,
+            embed_dims=embed_dims,
+            num_heads=num_heads,
+            grid_size=grid_size,
+            qkv_bias=qkv_bias,
+            **kwargs,
+        )
+        if gate != 'none' and (
+            type(inner).finish not in (TokenMixer.finish, GatedMixer.finish)
+            or getattr(inner.proj, 'in_features', None) != embed_dims
+        ):
+            raise ValueError(
+                f'gate: expected none for {type(inner).__name__}, which ends in a way of its own, '
+                f'got {gate!r}.'
+            )
         if local_kernel:
             inner.lepe = ValueConv(embed_dims, local_kernel)
         if not positions:
@@ -100,17 +131,21 @@ def remove_positions(mixer: TokenMixer) -> None:
     elif isinstance(mixer, RotaryMixer):
         mixer.rotary = False
     else:
-        raise ValueError(f'positions: expected True for {type(mixer).__name__}, which has none to remove, got False.')
+        raise ValueError(
+            f'positions: expected True for {type(mixer).__name__}, which has none to remove, got'
+            ' False.'
+        )
 
 
 class _NoPositions(nn.Module):
-
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         return x_BNC
 
 
 def gates_of(model: nn.Module) -> set[str]:
-    """Kinds of the gates of a model's attentions: 'plain', 'silu', or 'other' for one of the mixer's own."""
+    """Kinds of the gates of a model's attentions: 'plain', 'silu', or 'other' for one of the
+    mixer's own.
+    """
     found = set()
     for module in model.modules():
         if isinstance(module, WithLocalTermAndGate):

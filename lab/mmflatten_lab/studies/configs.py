@@ -1,4 +1,7 @@
-"""Config of a run, made from base, options, budget and seed, and checks that every option exists."""
+"""Config of a run, made from base, options, budget and seed, and checks that every option
+exists.
+"""
+
 import contextlib
 import copy
 import functools
@@ -29,7 +32,8 @@ def config_of(run: StudyRun, budget: Budget) -> Config:
     """Make the config of a run.
 
     Raises:
-        StudyError: an option does not exist in the config, or the budget does not fit its training loop.
+        StudyError: an option does not exist in the config, or the budget does not fit its training
+            loop.
         FileNotFoundError: the base does not exist.
     """
     cfg = copy.deepcopy(_base(run.base))
@@ -51,7 +55,15 @@ def config_of(run: StudyRun, budget: Budget) -> Config:
 @functools.cache
 def _base(name: str) -> Config:
     cfg = load_config(name)
-    require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper', 'test_dataloader', 'test_evaluator')
+    require_parts(
+        cfg,
+        'model',
+        'train_dataloader',
+        'train_cfg',
+        'optim_wrapper',
+        'test_dataloader',
+        'test_evaluator',
+    )
     return cfg
 
 
@@ -69,29 +81,40 @@ def _set_length(cfg: Config, budget: Budget, base: Config) -> None:
     loop, (before, unit) = cfg.train_cfg, training_length(cfg)
     length = getattr(budget, unit)
     if length is None:
-        raise StudyError(f'budget.{unit}: expected the length of the training of {cfg.filename}, got none. Set it.')
+        raise StudyError(
+            f'budget.{unit}: expected the length of the training of {cfg.filename}, got none.'
+            ' Set it.'
+        )
     loop['max_epochs' if unit == 'epochs' else 'max_iters'] = length
     loop.val_interval = min(loop.get('val_interval', 1 if unit == 'epochs' else 1000), length)
-    steps = _steps_per_epoch(cfg, base) if unit == 'epochs' else 1.
+    steps = _steps_per_epoch(cfg, base) if unit == 'epochs' else 1.0
     for scheduler in schedulers(cfg):
-        factor = length / before * (1. if scheduler.get('by_epoch', True) else steps)
+        factor = length / before * (1.0 if scheduler.get('by_epoch', True) else steps)
         for key in set(SCHEDULED) & set(scheduler):
             scheduler[key] = _scaled(scheduler[key], factor)
 
 
 def _steps_per_epoch(cfg: Config, base: Config) -> float:
-    """Ratio of the iterations per epoch to those of the base; 1 if the number of images is unknown."""
+    """Ratio of the iterations per epoch to those of the base; 1 if the number of images is
+    unknown.
+    """
     try:
-        now, before = (_num_images(part.train_dataloader.dataset) / part.train_dataloader.batch_size
-                       for part in (cfg, base))
+        now, before = (
+            _num_images(part.train_dataloader.dataset) / part.train_dataloader.batch_size
+            for part in (cfg, base)
+        )
     except DatasetError:
-        return 1.
+        return 1.0
     return now / before
 
 
 def _num_images(dataset: dict) -> int:
     indices = dataset.get('indices')
-    return abs(indices) if isinstance(indices, int) else _count_images(json.dumps(dataset, sort_keys=True))
+    return (
+        abs(indices)
+        if isinstance(indices, int)
+        else _count_images(json.dumps(dataset, sort_keys=True))
+    )
 
 
 @functools.cache
@@ -101,13 +124,21 @@ def _count_images(dataset: str) -> int:
 
 
 def metric_names(cfg: Config) -> list[str] | None:
-    """Names of the test metrics of a config, found by testing an untrained model on two images; None if that fails."""
-    with contextlib.suppress(Exception), DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
+    """Names of the test metrics of a config, found by testing an untrained model on two images;
+    None if that fails.
+    """
+    with (
+        contextlib.suppress(Exception),
+        DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'),
+    ):
         cfg = copy.deepcopy(cfg)  # evaluators and models take their settings out of it
         cfg.test_dataloader.update(num_workers=0, persistent_workers=False, batch_size=2)
         cfg.test_dataloader.dataset.indices = 2
         model = build_model(cfg).eval()
-        loader, evaluator = Runner.build_dataloader(cfg.test_dataloader), Evaluator(cfg.test_evaluator)
+        loader, evaluator = (
+            Runner.build_dataloader(cfg.test_dataloader),
+            Evaluator(cfg.test_evaluator),
+        )
         evaluator.dataset_meta = getattr(loader.dataset, 'metainfo', None)
         with torch.no_grad():
             for batch in loader:
@@ -123,15 +154,28 @@ def _scaled(value: Any, factor: float) -> Any:
 
 
 def check_parts(cfg: Config) -> None:
-    """Raise StudyError for an unregistered data set or metric, or an unknown argument of one. Reads no data."""
-    for place in (f'{name}_{kind}' for name in ('train', 'val', 'test') for kind in ('dataloader', 'evaluator')):
+    """Raise StudyError for an unregistered data set or metric, or an unknown argument of one. Reads
+    no data.
+    """
+    for place in (
+        f'{name}_{kind}'
+        for name in ('train', 'val', 'test')
+        for kind in ('dataloader', 'evaluator')
+    ):
         for part in _parts(cfg.get(place)):
-            arguments = {name: value for name, value in part.items() if name not in ('type', '_scope_')}
-            cls = find_class(part['type'], part.get('_scope_') or cfg.get('default_scope') or 'mmengine')
-            if cls is None and '.' in part['type']:  # a class of the base config that MMEngine imports
+            arguments = {
+                name: value for name, value in part.items() if name not in ('type', '_scope_')
+            }
+            cls = find_class(
+                part['type'], part.get('_scope_') or cfg.get('default_scope') or 'mmengine'
+            )
+            # a class of the base config that MMEngine imports
+            if cls is None and '.' in part['type']:
                 continue
             if cls is None:
-                raise StudyError(f'{place}: expected a registered type, got {part["type"]}. Correct it.')
+                raise StudyError(
+                    f'{place}: expected a registered type, got {part["type"]}. Correct it.'
+                )
             try:
                 inspect.signature(cls).bind_partial(**arguments)
             except TypeError as error:
@@ -146,5 +190,3 @@ def _parts(node: Any) -> Iterator[dict]:
         node = [node.get(key) for key in ('dataset', 'datasets', 'metrics')]
     for item in node if isinstance(node, (list, tuple)) else ():
         yield from _parts(item)
-
-

@@ -1,4 +1,5 @@
 """Controls of a study: levels without attention, which show whether a task needs any."""
+
 from __future__ import annotations
 
 import re
@@ -7,11 +8,15 @@ from typing import Any
 
 NONE = 'none'
 CONTROLS = {NONE: 'NoAttention', 'mean': 'MeanAttention'}
-ATTENTION = re.compile(r'.*\.(linear_attention|mixer|mixers\.[A-Z])')  # fields that hold the config of a mixer
+# fields that hold the config of a mixer
+ATTENTION = re.compile(r'.*\.(linear_attention|mixer|mixers\.[A-Z])')
 
 
-def add_controls(levels: dict[str, dict[str, Any]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Add the controls that the levels of the first factor lack. A level of a control's name takes its place.
+def add_controls(
+    levels: dict[str, dict[str, Any]], names: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Add the controls that the levels of the first factor lack. A level of a control's name takes
+    its place.
 
     Raises:
         ValueError: the levels do not all set an attention, so that none can be left out.
@@ -20,10 +25,14 @@ def add_controls(levels: dict[str, dict[str, Any]], names: Sequence[str]) -> dic
     fields = [attention_fields(options) for options in levels.values()]
     shared = [field for field in fields[0] if all(field in others for others in fields)]
     if missing and not shared:
-        raise ValueError(f'controls: expected levels that all set an attention (model.backbone.linear_attention), got '
-                         f'{", ".join(levels)}. Add levels {" and ".join(missing)}, or write in `controls` why there '
-                         'are none.')
-    return levels | {name: {shared[0]: {'_delete_': True, 'type': CONTROLS[name]}} for name in missing}
+        raise ValueError(
+            'controls: expected levels that all set an attention'
+            f' (model.backbone.linear_attention), got {", ".join(levels)}. Add levels'
+            f' {" and ".join(missing)}, or write in `controls` why there are none.'
+        )
+    return levels | {
+        name: {shared[0]: {'_delete_': True, 'type': CONTROLS[name]}} for name in missing
+    }
 
 
 def attention_fields(options: Mapping[str, Any], prefix: str = '') -> list[str]:

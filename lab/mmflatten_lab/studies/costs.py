@@ -1,4 +1,5 @@
 """Costs of runs before they start, from models without weights and data."""
+
 import logging
 import math
 from collections import defaultdict
@@ -33,19 +34,31 @@ def check_runs(study: Study, runs: Sequence[StudyRun]) -> None:
             try:
                 cfg = config_of(run, study.budget)
                 check_parts(cfg)
-                key = digest([cfg.model, cfg.optim_wrapper, cfg.train_cfg, cfg.train_dataloader, cfg.default_scope])
+                key = digest(
+                    [
+                        cfg.model,
+                        cfg.optim_wrapper,
+                        cfg.train_cfg,
+                        cfg.train_dataloader,
+                        cfg.default_scope,
+                    ]
+                )
                 built[key] = built.get(key) or _costs(cfg)
                 tested = digest([cfg.test_evaluator, cfg.test_dataloader])
                 names[tested] = names[tested] if tested in names else metric_names(cfg)
                 if names[tested] and not set(names[tested]) & set(study.metrics):
-                    raise StudyError(f'metrics: expected one of {", ".join(names[tested])}, got '
-                                     f'{", ".join(study.metrics)}')
+                    raise StudyError(
+                        f'metrics: expected one of {", ".join(names[tested])}, got '
+                        f'{", ".join(study.metrics)}'
+                    )
                 vars(run).update(config_hash=digest(cfg.to_dict())[:12], **built[key])
             except Exception as error:  # constructors raise anything
                 faults[f'{", ".join(run.levels.values())}: {type(error).__name__}: {error}'] = None
     if faults:
-        raise StudyError(f'{study.name}: expected combinations that can be built, got {len(faults)} that cannot. '
-                         'Correct or exclude:\n' + '\n'.join(faults))
+        raise StudyError(
+            f'{study.name}: expected combinations that can be built, got {len(faults)} that cannot.'
+            ' Correct or exclude:\n' + '\n'.join(faults)
+        )
 
 
 def _costs(cfg: Config) -> dict[str, Any]:
@@ -57,10 +70,16 @@ def _costs(cfg: Config) -> dict[str, Any]:
         training, known = Training(cfg, gpus=1, images=1), not cfg.train_cfg.get('max_epochs')
     rates = training.rates if known else [math.nan]
     peak = max(rates)
-    return dict(params=count_parameters(training.model), flops=count_model(training.model, shape).counts.macs,
-                shape=shape, disk=training.checkpoints.most, iterations=training.iterations if known else None,
-                batch_size=cfg.train_dataloader.batch_size, peak_rate=peak,
-                warmup=rates.index(peak) / len(rates) if known else math.nan)
+    return dict(
+        params=count_parameters(training.model),
+        flops=count_model(training.model, shape).counts.macs,
+        shape=shape,
+        disk=training.checkpoints.most,
+        iterations=training.iterations if known else None,
+        batch_size=cfg.train_dataloader.batch_size,
+        peak_rate=peak,
+        warmup=rates.index(peak) / len(rates) if known else math.nan,
+    )
 
 
 def cost_table(study: Study, runs: Sequence[StudyRun]) -> str:
@@ -71,18 +90,45 @@ def cost_table(study: Study, runs: Sequence[StudyRun]) -> str:
     rows = []
     for names, members in groups.items():
         run = members[0]
-        rows.append([*names, str(len(members)), f'{run.params / 1e6:.3f}', giga(run.flops),
-                     'x'.join(map(str, run.shape)), str(run.iterations or '-'), f'{run.warmup:.0%}',
-                     f'{run.peak_rate:.3g}', f'{sum(item.disk for item in members) / 2**20:.0f}'])
-    header = ['mode', *study.factors, 'runs', 'params (M)', 'MACs (G)', 'image', 'iterations', 'warm-up', 'peak rate',
-              'disk (MiB)']
+        rows.append(
+            [
+                *names,
+                str(len(members)),
+                f'{run.params / 1e6:.3f}',
+                giga(run.flops),
+                'x'.join(map(str, run.shape)),
+                str(run.iterations or '-'),
+                f'{run.warmup:.0%}',
+                f'{run.peak_rate:.3g}',
+                f'{sum(item.disk for item in members) / 2**20:.0f}',
+            ]
+        )
+    header = [
+        'mode',
+        *study.factors,
+        'runs',
+        'params (M)',
+        'MACs (G)',
+        'image',
+        'iterations',
+        'warm-up',
+        'peak rate',
+        'disk (MiB)',
+    ]
     table = align(rows, header, set(range(1 + len(study.factors))))
     if study.std:
         tests = sum(len(claim.order) - 1 for claim in study.claims) or max(
-            1, len(next(iter(study.factors.values()), ())) - 1)
+            1, len(next(iter(study.factors.values()), ())) - 1
+        )
         alpha = alpha_per_analysis(study)
-        differences = ', '.join(f'{detectable(study.std, number, tests, alpha):.3g} with {number}'
-                                for number in study.seed_counts)
-        table += (f'\n\ndetectable difference: {differences} seeds ({pluralize(tests, "test")}, standard deviation '
-                  f'{study.std:g}, power 80 %)')
-    return f'{table}\n\n{pluralize(len(runs), "run")}, {sum(run.disk for run in runs) / 2**20:.0f} MiB'
+        differences = ', '.join(
+            f'{detectable(study.std, number, tests, alpha):.3g} with {number}'
+            for number in study.seed_counts
+        )
+        table += (
+            f'\n\ndetectable difference: {differences} seeds ({pluralize(tests, "test")}, standard'
+            f' deviation {study.std:g}, power 80 %)'
+        )
+    return (
+        f'{table}\n\n{pluralize(len(runs), "run")}, {sum(run.disk for run in runs) / 2**20:.0f} MiB'
+    )

@@ -1,4 +1,7 @@
-"""Driver of a study, which submits the runs and records how they end. It can be killed and started again."""
+"""Driver of a study, which submits the runs and records how they end. It can be killed and started
+again.
+"""
+
 import shutil
 import time
 from collections import Counter
@@ -30,10 +33,18 @@ class Driver:
         published: results by name of the run, reused if the config of the run is still the same.
     """
 
-    def __init__(self, study: Study, folder: StudyFolder, executor: Executor, log: Callable[[str], None],
-                 published: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    def __init__(
+        self,
+        study: Study,
+        folder: StudyFolder,
+        executor: Executor,
+        log: Callable[[str], None],
+        published: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
         self.study, self.folder, self.executor, self.log = study, folder, executor, log
-        self.published = {name: run for name, run in (published or {}).items() if run.get('state') == FINISHED}
+        self.published = {
+            name: run for name, run in (published or {}).items() if run.get('state') == FINISHED
+        }
         self.start = time.monotonic()
         self.runs: dict[str, StudyRun] = {}
         self.attempts: Counter[str] = Counter()
@@ -46,12 +57,18 @@ class Driver:
             changed: `keep` leaves runs that were started with other settings, `rerun` repeats them.
 
         Raises:
-            StudyError: a run cannot be built or was started with other settings, or the disk is full.
+            StudyError: a run cannot be built or was started with other settings, or the disk is
+                full.
         """
         try:
             self._run_all(expand(self.study), changed, retry_failed)
-            while more := [run for run in added_runs(self.study, self.runs) if run.name not in self.runs]:
-                self.log(f'{pluralize(len(more), "run")} with further seeds for claims that are still open')
+            while more := [
+                run for run in added_runs(self.study, self.runs) if run.name not in self.runs
+            ]:
+                self.log(
+                    f'{pluralize(len(more), "run")} with further seeds for claims that are still'
+                    ' open'
+                )
                 self._run_all(more, changed, retry_failed)
         finally:
             for handle in self.running.values():
@@ -59,8 +76,10 @@ class Driver:
         return list(self.runs.values())
 
     def _run_all(self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool) -> None:
-        self.log(f'{pluralize(len(runs), "run")}, {min(len(runs), self.executor.slots)} at a time; a line for each '
-                 'that ends')
+        self.log(
+            f'{pluralize(len(runs), "run")}, {min(len(runs), self.executor.slots)} at a time; a'
+            ' line for each that ends'
+        )
         check_runs(self.study, runs)
         self._reuse_published(runs)
         self._discard_changed(runs, changed, retry_failed)
@@ -83,14 +102,28 @@ class Driver:
 
     def _reuse_published(self, runs: Sequence[StudyRun]) -> None:
         """Copy the published results of runs that were not started here."""
-        known = [run for run in runs if run.name in self.published and not (self.folder.run(run.name) / RUN).exists()]
-        same = [run for run in known if self.published[run.name].get('config_hash') == run.config_hash]
+        known = [
+            run
+            for run in runs
+            if run.name in self.published and not (self.folder.run(run.name) / RUN).exists()
+        ]
+        same = [
+            run for run in known if self.published[run.name].get('config_hash') == run.config_hash
+        ]
         for run in same:
-            folder = self.folder.prepare(run.name, config_of(run, self.study.budget), self._content(run))
+            folder = self.folder.prepare(
+                run.name, config_of(run, self.study.budget), self._content(run)
+            )
             write_json(folder / RESULT, run.with_result(self.published[run.name]).result())
         if known:
-            self.log(f'{len(same)} of {pluralize(len(known), "published run")} reused'
-                     + (', the others have another config and run again' if len(same) < len(known) else ''))
+            self.log(
+                f'{len(same)} of {pluralize(len(known), "published run")} reused'
+                + (
+                    ', the others have another config and run again'
+                    if len(same) < len(known)
+                    else ''
+                )
+            )
 
     def _content(self, run: StudyRun) -> dict[str, Any]:
         """Content of `run.json`, which the worker reads beside the config."""
@@ -98,8 +131,11 @@ class Driver:
         del result['machine']
         return dict(result=result, config_hash=run.config_hash, metrics=list(self.study.metrics))
 
-    def _discard_changed(self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool) -> None:
-        """Find runs that were started with other settings, and discard them if they are to be repeated.
+    def _discard_changed(
+        self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool
+    ) -> None:
+        """Find runs that were started with other settings, and discard them if they are to be
+        repeated.
 
         For failed runs that are retried, only the config is compared.
         """
@@ -110,19 +146,25 @@ class Driver:
             if 'config' in fields or fields and not (retry_failed and known.state == FAILED):
                 differing[run.name] = fields
                 if changed == 'keep' and known.metric and known.metric not in self.study.metrics:
-                    raise StudyError(f'metrics: expected {known.metric}, by which {run.name} was judged, got '
-                                     f'{", ".join(self.study.metrics)}. Add it, or use --changed rerun.')
+                    raise StudyError(
+                        f'metrics: expected {known.metric}, by which {run.name} was judged, got '
+                        f'{", ".join(self.study.metrics)}. Add it, or use --changed rerun.'
+                    )
         if differing and changed is None:
             name, fields = next(iter(differing.items()))
-            raise StudyError(f'{self.folder.path}: expected runs that were started with this study file, got '
-                             f'{pluralize(len(differing), "run")} with another {", ".join(fields)} ({name}, ...). Use '
-                             '--changed keep to leave them or --changed rerun to repeat them.')
+            raise StudyError(
+                f'{self.folder.path}: expected runs that were started with this study file, got'
+                f' {pluralize(len(differing), "run")} with another {", ".join(fields)} ({name},'
+                ' ...). Use --changed keep to leave them or --changed rerun to repeat them.'
+            )
         for name in differing if changed == 'rerun' else ():
             self.executor.withdraw(name)
             shutil.rmtree(self.folder.run(name))
 
     def _reopen_failed(self, runs: Sequence[StudyRun]) -> None:
-        """Make failed runs ready to run again, with the current metrics unless their config was kept."""
+        """Make failed runs ready to run again, with the current metrics unless their config was
+        kept.
+        """
         for run in runs:
             folder = self.folder.run(run.name)
             if read_file(folder / RESULT).get('state') == FAILED:
@@ -133,7 +175,9 @@ class Driver:
     def _submit(self, run: StudyRun) -> None:
         if shutil.disk_usage(self.folder.path).free < run.disk:
             raise self._no_space()
-        folder = self.folder.prepare(run.name, config_of(run, self.study.budget), self._content(run))
+        folder = self.folder.prepare(
+            run.name, config_of(run, self.study.budget), self._content(run)
+        )
         self.attempts[run.name] += 1
         self.running[run.name] = self.executor.submit(folder)
 
@@ -163,15 +207,23 @@ class Driver:
         slots = min(self.executor.slots, len(runs))
         left = sum(times) / max(len(times), 1) * (len(runs) - len(ended)) / slots
         outcome = run.error if run.value is None else f'{run.metric} {run.value:.4g}'
-        self.log(f'[{len(ended)}/{len(runs)}] {run.name} {run.state}{": " if outcome else ""}{outcome}; '
-                 f'{run.wall_seconds:.0f} s; about {left / 60:.1f} min left')
+        self.log(
+            f'[{len(ended)}/{len(runs)}] {run.name} {run.state}{": " if outcome else ""}{outcome}; '
+            f'{run.wall_seconds:.0f} s; about {left / 60:.1f} min left'
+        )
 
     def _no_space(self) -> StudyError:
         free = shutil.disk_usage(self.folder.path).free / 2**20
-        return StudyError(f'{self.folder.path}: expected free disk space, got {free:.1f} MiB free. Make room and '
-                          'repeat the command; finished runs are kept.')
+        return StudyError(
+            f'{self.folder.path}: expected free disk space, got {free:.1f} MiB free. Make room and '
+            'repeat the command; finished runs are kept.'
+        )
 
 
 def _changed_fields(started: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
-    """Fields that changed since a run was started. Fields missing from an older `run.json` are ignored."""
-    return [key.partition('_')[0] for key in COMPARED if key in started and started[key] != content[key]]
+    """Fields that changed since a run was started. Fields missing from an older `run.json` are
+    ignored.
+    """
+    return [
+        key.partition('_')[0] for key in COMPARED if key in started and started[key] != content[key]
+    ]

@@ -1,4 +1,5 @@
 """Execution of one run: training with progress reports, and test."""
+
 import math
 import os
 import subprocess
@@ -16,10 +17,19 @@ from mmflatten.engine.test import test
 from mmflatten.files import read_json
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.requirements import LIBRARIES, inspect
-from mmflatten_lab.studies.folder import CONFIG, PROGRESS, RESULT, RUN, TRAIN, Started, read_file, write_json
+from mmflatten_lab.studies.folder import (
+    CONFIG,
+    PROGRESS,
+    RESULT,
+    RUN,
+    TRAIN,
+    Started,
+    read_file,
+    write_json,
+)
 from mmflatten_lab.studies.runs import FINISHED, StudyRun
 
-INTERVAL = 1.  # seconds between two reports
+INTERVAL = 1.0  # seconds between two reports
 
 
 class ProgressHook(Hook):
@@ -35,7 +45,7 @@ class ProgressHook(Hook):
     def __init__(self, folder: Path, metrics: list[str]) -> None:
         self.folder, self.metrics = folder, metrics
         self.state: dict[str, Any] = {'validations': {}, **read_file(folder / PROGRESS)}
-        self.before, self.created, self.reported = dict(self.state), time.monotonic(), 0.
+        self.before, self.created, self.reported = dict(self.state), time.monotonic(), 0.0
 
     def before_train(self, runner: Runner) -> None:
         self.report(runner)
@@ -49,7 +59,10 @@ class ProgressHook(Hook):
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
         name = next((name for name in self.metrics if name in (metrics or {})), None)
         if name is not None:
-            self.state['metric'], self.state['validations'][str(_step(runner))] = name, float(metrics[name])
+            self.state['metric'], self.state['validations'][str(_step(runner))] = (
+                name,
+                float(metrics[name]),
+            )
         self.report(runner)
 
     def _is_validation_missing(self, runner: Runner) -> bool:
@@ -69,9 +82,12 @@ class ProgressHook(Hook):
 
     def costs(self) -> dict[str, float]:
         """Time of all attempts. `gpu_seconds` is the time for which a GPU was held."""
-        wall = self.before.get('wall_seconds', 0.) + time.monotonic() - self.created
-        return dict(wall_seconds=wall, cpu_seconds=self.before.get('cpu_seconds', 0.) + sum(os.times()[:4]),
-                    gpu_seconds=wall if torch.cuda.is_available() else 0.)
+        wall = self.before.get('wall_seconds', 0.0) + time.monotonic() - self.created
+        return dict(
+            wall_seconds=wall,
+            cpu_seconds=self.before.get('cpu_seconds', 0.0) + sum(os.times()[:4]),
+            gpu_seconds=wall if torch.cuda.is_available() else 0.0,
+        )
 
 
 def _step(runner: Runner) -> int:
@@ -85,7 +101,10 @@ def execute_run(folder: Path) -> None:
     hook = ProgressHook(folder, content['metrics'])
     versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    machine = {**{name: version for name, version in versions.items() if version}, **describe_machine(device)}
+    machine = {
+        **{name: version for name, version in versions.items() if version},
+        **describe_machine(device),
+    }
     run = StudyRun(folder.name).with_result(content['result'])
     run.state, run.machine, run.git_commit = FINISHED, machine, git_commit()
     checkpoint = train_run(folder, config, hook)
@@ -101,17 +120,23 @@ def _judge(run: StudyRun, progress: dict[str, Any], names: list[str]) -> None:
     """Set the metric of a run to the first of `names` that its test has."""
     run.metric = next((name for name in names if name in run.metrics), '')
     if not run.metric:
-        raise ValueError(f'metrics: expected one of {", ".join(run.metrics)}, got {", ".join(names)}. Add a metric of '
-                         'the test.')
+        raise ValueError(
+            f'metrics: expected one of {", ".join(run.metrics)}, got {", ".join(names)}. Add a'
+            ' metric of the test.'
+        )
     run.value = run.metrics[run.metric]
     values = [*list(progress['validations'].values())[-1:], run.value]
     if not all(map(math.isfinite, values)):
-        raise ValueError(f'{run.metric}: expected finite values, got {", ".join(map(str, values))} in the last '
-                         'validation and the test. Lower the learning rate, or check the data.')
+        raise ValueError(
+            f'{run.metric}: expected finite values, got {", ".join(map(str, values))} in the last '
+            'validation and the test. Lower the learning rate, or check the data.'
+        )
 
 
 def train_run(folder: Path, config: Path, hook: ProgressHook) -> str:
-    """Train to the end, resuming from the newest complete checkpoint. Returns the checkpoint to test."""
+    """Train to the end, resuming from the newest complete checkpoint. Returns the checkpoint to
+    test.
+    """
     cfg = load_config(str(config), work_dir=str(folder / TRAIN))
     set_resume(cfg, NEWEST)
     runner = build_runner(cfg)
@@ -121,10 +146,15 @@ def train_run(folder: Path, config: Path, hook: ProgressHook) -> str:
 
 
 def git_commit() -> str:
-    """Commit of this package, with `-dirty` if its files were changed; '' if git does not track them."""
+    """Commit of this package, with `-dirty` if its files were changed; '' if git does not track
+    them.
+    """
+
     def git(*arguments: str) -> str:
-        return subprocess.run(['git', *arguments], cwd=Path(__file__).parents[1], capture_output=True,
-                              text=True).stdout.strip()
+        return subprocess.run(
+            ['git', *arguments], cwd=Path(__file__).parents[1], capture_output=True, text=True
+        ).stdout.strip()
+
     try:
         if not git('ls-files', '__init__.py'):
             return ''

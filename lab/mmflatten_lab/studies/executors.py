@@ -1,4 +1,7 @@
-"""Executors start the processes of runs, on this machine or in Slurm jobs, and report how they end."""
+"""Executors start the processes of runs, on this machine or in Slurm jobs, and report how they
+end.
+"""
+
 import os
 import subprocess
 from pathlib import Path
@@ -15,7 +18,9 @@ SLURM_NAMES = dict(time='timeout_min', gpus='gpus_per_node', mem='mem_gb', cpus=
 
 
 class Executor:
-    """Interface between the driver and a machine or a cluster. `slots` runs may be submitted at the same time."""
+    """Interface between the driver and a machine or a cluster. `slots` runs may be submitted at the
+    same time.
+    """
 
     slots: int
 
@@ -29,23 +34,34 @@ class Executor:
         """Stop a run."""
 
     def withdraw(self, run: str) -> None:
-        """Cancel a run that was left by an earlier driver. Processes of this machine end with their driver."""
+        """Cancel a run that was left by an earlier driver. Processes of this machine end with their
+        driver.
+        """
 
 
 class LocalExecutor(Executor):
     """Processes on this machine, among which cores and GPUs are distributed.
 
     Args:
-        workers: processes at the same time; None for one on each GPU, or one on each core if there are none.
+        workers: processes at the same time; None for one on each GPU, or one on each core if there
+            are none.
     """
 
     def __init__(self, workers: int | None = None) -> None:
         import torch  # slow, and a job of a cluster needs only `execute`
+
         cores, gpus = sorted(os.sched_getaffinity(0)), torch.cuda.device_count()
-        names = os.environ.get(VISIBLE_GPUS, ','.join(map(str, range(gpus)))).split(',')[:gpus] or [None]
+        names = os.environ.get(VISIBLE_GPUS, ','.join(map(str, range(gpus)))).split(',')[:gpus] or [
+            None
+        ]
         self.slots = workers or gpus or len(cores)
-        self.free = [(tuple(cores[worker::self.slots]) or (cores[worker % len(cores)],), names[worker % len(names)])
-                     for worker in range(self.slots)]
+        self.free = [
+            (
+                tuple(cores[worker :: self.slots]) or (cores[worker % len(cores)],),
+                names[worker % len(names)],
+            )
+            for worker in range(self.slots)
+        ]
 
     def submit(self, folder: Path) -> tuple[subprocess.Popen, tuple]:
         place = self.free.pop(0)
@@ -64,24 +80,36 @@ class LocalExecutor(Executor):
 
 
 class SlurmExecutor(Executor):
-    """Slurm jobs through submitit. Every node must see the study folder and the data under the same paths.
+    """Slurm jobs through submitit. Every node must see the study folder and the data under the same
+    paths.
 
     Args:
         folder: folder for scripts, logs and ids of the jobs.
-        options: `partition=gpu,time=60,gpus=1,cpus=2`; times in minutes, `mem` in GB. `cluster=local` needs no Slurm.
+        options: `partition=gpu,time=60,gpus=1,cpus=2`; times in minutes, `mem` in GB.
+            `cluster=local` needs no Slurm.
     """
 
     slots = SLURM_JOBS
 
     def __init__(self, folder: Path, options: str) -> None:
         import submitit
-        named, self.folder = dict(part.strip().partition('=')[::2] for part in options.split(',')), folder
+
+        named, self.folder = (
+            dict(part.strip().partition('=')[::2] for part in options.split(',')),
+            folder,
+        )
         if not all(named) or not all(named.values()):
-            raise StudyError(f'--slurm: expected KEY=VALUE, got {options!r}. Write partition=gpu,time=60.')
+            raise StudyError(
+                f'--slurm: expected KEY=VALUE, got {options!r}. Write partition=gpu,time=60.'
+            )
         self.executor = submitit.AutoExecutor(folder, cluster=named.pop('cluster', 'slurm'))
-        self.executor.update_parameters(name='mmflatten-study', **{
-            SLURM_NAMES.get(key, f'slurm_{key}'): int(value) if value.isdecimal() else value
-            for key, value in named.items()})
+        self.executor.update_parameters(
+            name='mmflatten-study',
+            **{
+                SLURM_NAMES.get(key, f'slurm_{key}'): int(value) if value.isdecimal() else value
+                for key, value in named.items()
+            },
+        )
 
     def submit(self, folder: Path) -> Any:
         self.withdraw(folder.name)
@@ -91,12 +119,15 @@ class SlurmExecutor(Executor):
 
     def withdraw(self, run: str) -> None:
         import submitit
+
         file = self.folder / f'{run}.job'
-        if file.exists() and self.executor.cluster == 'slurm':  # jobs outlive a driver that is killed
+        # jobs outlive a driver that is killed
+        if file.exists() and self.executor.cluster == 'slurm':
             submitit.SlurmJob(self.executor.folder, read_text(file)).cancel(check=False)
 
     def poll(self, handle: Any) -> int | None:
         from submitit.core.utils import UncompletedJobError
+
         try:
             return handle.result() if handle.done() else None
         except UncompletedJobError:
@@ -107,11 +138,14 @@ class SlurmExecutor(Executor):
 
 
 class SlurmJob:
-    """Function of a job, which submitit pickles. A job that is preempted or out of time is queued again and resumes."""
+    """Function of a job, which submitit pickles. A job that is preempted or out of time is queued
+    again and resumes.
+    """
 
     def __call__(self, folder: str, cwd: str) -> int:
         return execute(folder, cwd)
 
     def checkpoint(self, folder: str, cwd: str) -> Any:
         from submitit.helpers import DelayedSubmission
+
         return DelayedSubmission(self, folder, cwd)

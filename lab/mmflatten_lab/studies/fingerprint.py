@@ -1,4 +1,7 @@
-"""Accuracy of one attention in the synthetic tasks, compared with the stored results of all others."""
+"""Accuracy of one attention in the synthetic tasks, compared with the stored results of all
+others.
+"""
+
 from __future__ import annotations
 
 import math
@@ -32,7 +35,8 @@ SUITE, REFERENCES = FOLDER / 'suite.yaml', FOLDER / 'references.csv'
 FIELD = 'model.backbone.linear_attention'
 WIDTH, HEADS = 64, 2  # of the models
 LINEAR = 'linear'
-ENOUGH = .5  # of the way from chance to softmax: a task in which no attention gets so far measures none
+# of the way from chance to softmax: a task in which no attention gets so far measures none
+ENOUGH = 0.5
 RECALL = {8: 'recall-8', 16: 'recall-16', 32: 'recall-32'}  # number of pairs -> task
 
 
@@ -40,8 +44,8 @@ def task_suite(mixer: str, name: str, seeds: int) -> Study:
     """Make the study of all tasks for one attention.
 
     Args:
-        mixer: name or class with arguments, as in `mmflatten benchmark --operators`, or the path by which Python
-            imports a class: `my_attention.MyAttention:power=2`.
+        mixer: name or class with arguments, as in `mmflatten benchmark --operators`, or the path by
+            which Python imports a class: `my_attention.MyAttention:power=2`.
         name: name of the level.
         seeds: number of seeds for each task.
 
@@ -52,7 +56,9 @@ def task_suite(mixer: str, name: str, seeds: int) -> Study:
     try:
         build_mixer(cfg, embed_dims=WIDTH, num_heads=HEADS, grid_size=(4, 4))
     except (TypeError, ValueError) as error:
-        raise ValueError(f'MIXER: {mixer} cannot be built for 16 tokens of width {WIDTH}: {error}') from error
+        raise ValueError(
+            f'MIXER: {mixer} cannot be built for 16 tokens of width {WIDTH}: {error}'
+        ) from error
     study = read_study(SUITE)
     attention, *others = study.factors
     factors = {attention: {name: {FIELD: {'_delete_': True, **cfg}}}}
@@ -60,11 +66,14 @@ def task_suite(mixer: str, name: str, seeds: int) -> Study:
     return study.model_copy(update=dict(factors=factors, seeds=list(range(seeds))))
 
 
-def run_tasks(study: Study, folder: Path, workers: int | None, log: Callable[[str], None]) -> list[StudyRun]:
+def run_tasks(
+    study: Study, folder: Path, workers: int | None, log: Callable[[str], None]
+) -> list[StudyRun]:
     """Run or resume the study.
 
     Args:
-        workers: number of simultaneous trainings; None for one on each core. Models of this size share a GPU.
+        workers: number of simultaneous trainings; None for one on each core. Models of this size
+            share a GPU.
 
     Raises:
         StudyError: a run failed.
@@ -74,15 +83,19 @@ def run_tasks(study: Study, folder: Path, workers: int | None, log: Callable[[st
         runs = Driver(study, place, LocalExecutor(workers or available_cpus()), log).run()
     failed = [run for run in runs if run.state != FINISHED]
     if failed:
-        raise StudyError(f'{len(failed)} of {len(runs)} runs failed ({failed[0].name}: {failed[0].error}). Correct the '
-                         f'attention, and remove {folder} to start again.')
+        raise StudyError(
+            f'{len(failed)} of {len(runs)} runs failed ({failed[0].name}: {failed[0].error}).'
+            f' Correct the attention, and remove {folder} to start again.'
+        )
     return runs
 
 
 def accuracies(runs: Sequence[StudyRun]) -> pd.DataFrame:
     """Columns `attention`, `task`, `seed`, `accuracy`."""
-    return pd.DataFrame([(*run.levels.values(), run.seed, run.value) for run in runs if run.state == FINISHED],
-                        columns=['attention', 'task', 'seed', 'accuracy'])
+    return pd.DataFrame(
+        [(*run.levels.values(), run.seed, run.value) for run in runs if run.state == FINISHED],
+        columns=['attention', 'task', 'seed', 'accuracy'],
+    )
 
 
 def chance_levels(study: Study) -> dict[str, float]:
@@ -105,34 +118,55 @@ def softmax_counterpart(mixer: str) -> str:
 
 
 def intervals(values: pd.DataFrame) -> dict[tuple[str, str], Interval]:
-    """Mean of each attention and task with its 95 % interval. The variance over seeds is pooled for each task."""
+    """Mean of each attention and task with its 95 % interval. The variance over seeds is pooled for
+    each task.
+    """
     found = {}
     for task, rows in values.groupby('task'):
         groups = rows.groupby('attention').accuracy
         freedom = len(rows) - groups.ngroups
         squares = ((rows.accuracy - groups.transform('mean')) ** 2).sum()
-        half = (squares / freedom) ** .5 * stats.t.ppf(1 - ALPHA / 2, freedom) if freedom else math.nan
+        half = (
+            (squares / freedom) ** 0.5 * stats.t.ppf(1 - ALPHA / 2, freedom)
+            if freedom
+            else math.nan
+        )
         for attention, group in groups:
-            mean, error = group.mean(), half / len(group) ** .5
+            mean, error = group.mean(), half / len(group) ** 0.5
             low, high = np.clip([mean - error, mean + error], 0, 100)  # which keeps NaN
             found[attention, task] = Interval(mean, low, high, len(group))
     return found
 
 
-def write_page(name: str, mixer: str, measured: pd.DataFrame, chance: Mapping[str, float], page: Path) -> None:
+def write_page(
+    name: str, mixer: str, measured: pd.DataFrame, chance: Mapping[str, float], page: Path
+) -> None:
     """Write `page`, a Markdown file, and a figure beside it."""
     stored = pd.read_csv(REFERENCES)
     found = intervals(pd.concat([stored[stored.attention != name], measured]))
     reference, rows = softmax_counterpart(mixer), []
     for task, fraction in chance.items():
-        others = [item.mean for (attention, other), item in found.items() if other == task and attention != name]
+        others = [
+            item.mean
+            for (attention, other), item in found.items()
+            if other == task and attention != name
+        ]
         rank = 1 + sum(mean > found[name, task].mean for mean in others)
-        rows.append([task, f'{fraction:.1f}', *(found[level, task].text() if (level, task) in found else 'not stored'
-                                                for level in (*CONTROLS, name, reference)),
-                     f'{rank} of {1 + len(others)}'])
+        rows.append(
+            [
+                task,
+                f'{fraction:.1f}',
+                *(
+                    found[level, task].text() if (level, task) in found else 'not stored'
+                    for level in (*CONTROLS, name, reference)
+                ),
+                f'{rank} of {1 + len(others)}',
+            ]
+        )
     picture = page.with_suffix('.png')
     draw(name, reference, found, chance).savefig(picture, dpi=100)
-    page.write_text(f"""# Fingerprint of {name}
+    page.write_text(
+        f"""# Fingerprint of {name}
 
 `{mixer}`: accuracy in % with a 95 % interval. *{reference}* is softmax with the same local term and gate; the rank is
 among the stored attentions. *none* lets no token read another one, *mean* gives every token the mean of all.
@@ -141,41 +175,93 @@ lab/docs/fingerprint.md describes the tasks; `mmflatten benchmark --operators` m
 ![accuracy in the tasks]({picture.name})
 
 {align(rows, ['task', 'chance', *CONTROLS, name, reference, 'rank'], {0}, markdown=True)}
-{unmeasured(found, chance)}""", encoding='utf-8')
+{unmeasured(found, chance)}""",
+        encoding='utf-8',
+    )
 
 
 def unmeasured(found: Mapping[tuple[str, str], Interval], chance: Mapping[str, float]) -> str:
     """Name the tasks that a model without attention learns at least half as well as softmax."""
-    tasks = [task for task, fraction in chance.items() if {(NONE, task), (SOFTMAX, task)} <= found.keys()
-             and found[NONE, task].mean - fraction >= ENOUGH * (found[SOFTMAX, task].mean - fraction)]
-    return f'\nNo measure of an ability, because *none* does well: {", ".join(tasks)}.\n' if tasks else ''
+    tasks = [
+        task
+        for task, fraction in chance.items()
+        if {(NONE, task), (SOFTMAX, task)} <= found.keys()
+        and found[NONE, task].mean - fraction >= ENOUGH * (found[SOFTMAX, task].mean - fraction)
+    ]
+    return (
+        f'\nNo measure of an ability, because *none* does well: {", ".join(tasks)}.\n'
+        if tasks
+        else ''
+    )
 
 
-def draw(name: str, reference: str, found: Mapping[tuple[str, str], Interval], chance: Mapping[str, float]) -> Figure:
+def draw(
+    name: str,
+    reference: str,
+    found: Mapping[tuple[str, str], Interval],
+    chance: Mapping[str, float],
+) -> Figure:
     """Draw all tasks with the stored attentions in grey, and recall over the number of pairs."""
     figure = Figure(figsize=(10, 4.5), layout='constrained')
     tasks, recall = figure.subplots(1, 2, width_ratios=(2, 1))
-    styles = {reference: dict(label=reference, fmt='D', color='C1', capsize=3),
-              name: dict(label=name, fmt='o', color='C0', capsize=3)}
+    styles = {
+        reference: dict(label=reference, fmt='D', color='C1', capsize=3),
+        name: dict(label=name, fmt='o', color='C0', capsize=3),
+    }
     rows = {task: row for row, task in enumerate(reversed(chance))}
-    tasks.scatter([item.mean for (_, task), item in found.items() if task in rows],
-                  [rows[task] for _, task in found if task in rows], color='0.8', s=14, label='stored attentions')
-    tasks.scatter(list(chance.values()), list(rows.values())[::-1], marker='|', color='k', s=120, label='chance')
+    tasks.scatter(
+        [item.mean for (_, task), item in found.items() if task in rows],
+        [rows[task] for _, task in found if task in rows],
+        color='0.8',
+        s=14,
+        label='stored attentions',
+    )
+    tasks.scatter(
+        list(chance.values()),
+        list(rows.values())[::-1],
+        marker='|',
+        color='k',
+        s=120,
+        label='chance',
+    )
     for control, style in zip(CONTROLS, ('-', ':')):
         known = [task for task in rows if (control, task) in found]
-        tasks.plot([found[control, task].mean for task in known], [rows[task] for task in known], style, color='0.4',
-                   label=control)
+        tasks.plot(
+            [found[control, task].mean for task in known],
+            [rows[task] for task in known],
+            style,
+            color='0.4',
+            label=control,
+        )
     for attention, style in styles.items():
         items = [found[attention, task] for task in rows]
-        tasks.errorbar([item.mean for item in items], list(rows.values()), xerr=_lengths(items), **style)
+        tasks.errorbar(
+            [item.mean for item in items], list(rows.values()), xerr=_lengths(items), **style
+        )
     tasks.set_yticks(range(len(rows)), rows)
     tasks.set(xlabel='accuracy (%)', xlim=(0, 102))
-    for attention, style in {LINEAR: dict(label=LINEAR, fmt='s', color='C7', capsize=3), **styles}.items():
+    for attention, style in {
+        LINEAR: dict(label=LINEAR, fmt='s', color='C7', capsize=3),
+        **styles,
+    }.items():
         items = [found[attention, task] for task in RECALL.values()]
-        recall.errorbar(list(RECALL), [item.mean for item in items], yerr=_lengths(items), linestyle='-', **style)
+        recall.errorbar(
+            list(RECALL),
+            [item.mean for item in items],
+            yerr=_lengths(items),
+            linestyle='-',
+            **style,
+        )
     recall.axvline(WIDTH // HEADS, color='0.6', linestyle=':')
-    recall.annotate('rank of the state of a head', (WIDTH // HEADS, .02), xycoords=('data', 'axes fraction'),
-                    rotation=90, ha='right', size=8, color='0.4')
+    recall.annotate(
+        'rank of the state of a head',
+        (WIDTH // HEADS, 0.02),
+        xycoords=('data', 'axes fraction'),
+        rotation=90,
+        ha='right',
+        size=8,
+        color='0.4',
+    )
     recall.set(xlabel='pairs among 64 tokens', ylabel='recall (%)', ylim=(0, 102))
     for axes in (tasks, recall):
         axes.legend(fontsize=8)
@@ -184,4 +270,6 @@ def draw(name: str, reference: str, found: Mapping[tuple[str, str], Interval], c
 
 def _lengths(items: Sequence[Interval]) -> list[list[float]]:
     """Lengths of error bars on both sides, 0 if unknown."""
-    return np.nan_to_num([[item.mean - item.low for item in items], [item.high - item.mean for item in items]]).tolist()
+    return np.nan_to_num(
+        [[item.mean - item.low for item in items], [item.high - item.mean for item in items]]
+    ).tolist()

@@ -1,4 +1,7 @@
-"""Folder of a study: one folder per run with its result, a lock against a second driver, and the status of all runs."""
+"""Folder of a study: one folder per run with its result, a lock against a second driver, and the
+status of all runs.
+"""
+
 import contextlib
 import fcntl
 import json
@@ -21,9 +24,15 @@ from mmflatten_lab.studies.runs import RUNNING, StudyRun, expand
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import StudyError
 
-RESULT, PROGRESS, RUN, CONFIG, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'lock'
+RESULT, PROGRESS, RUN, CONFIG, LOCK = (
+    'result.json',
+    'progress.json',
+    'run.json',
+    'config.py',
+    'lock',
+)
 TRAIN = 'train'  # work dir of the training
-LOCK_TIMEOUT = 1.  # seconds; `in_use` holds the lock for a moment
+LOCK_TIMEOUT = 1.0  # seconds; `in_use` holds the lock for a moment
 
 
 class StudyFolder:
@@ -37,7 +46,8 @@ class StudyFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder against other drivers. The lock ends with its process, even if that is killed.
+        """Lock the folder against other drivers. The lock ends with its process, even if that is
+        killed.
 
         Raises:
             StudyError: another driver holds the lock; the message gives its process id.
@@ -48,8 +58,10 @@ class StudyFolder:
             while not _acquire(lock, fcntl.LOCK_EX):
                 if time.monotonic() > end:
                     lock.seek(0)
-                    raise StudyError(f'{self.path}: expected a free study folder, got one in use by process '
-                                     f'{lock.read().strip()}. Wait for that process or end it.')
+                    raise StudyError(
+                        f'{self.path}: expected a free study folder, got one in use by process '
+                        f'{lock.read().strip()}. Wait for that process or end it.'
+                    )
                 time.sleep(LOCK_TIMEOUT / 20)
             lock.truncate(0)
             lock.write(str(os.getpid()))
@@ -58,7 +70,10 @@ class StudyFolder:
 
     def in_use(self) -> bool:
         """Return True if a driver is running."""
-        with contextlib.suppress(FileNotFoundError), open(self.path / LOCK, encoding='utf-8') as lock:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            open(self.path / LOCK, encoding='utf-8') as lock,
+        ):
             return not _acquire(lock, fcntl.LOCK_SH)
         return False
 
@@ -71,9 +86,11 @@ class StudyFolder:
         return run.with_result(result)
 
     def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
-        """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files.
+        """Write the files that the worker reads, `run.json` last. A run that was started before
+        keeps its files.
 
-        Without `run.json` the settings of other files are unknown, so the next training does not use them.
+        Without `run.json` the settings of other files are unknown, so the next training does not
+        use them.
         """
         folder = self.run(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -116,11 +133,16 @@ class Started(TypedDict):
 
 
 KINDS: dict[str, tuple[type, Sequence[str]]] = {  # with the required fields
-    RESULT: (StudyRun, ('name', 'state')), PROGRESS: (Progress, ()), RUN: (Started, ('result',))}
+    RESULT: (StudyRun, ('name', 'state')),
+    PROGRESS: (Progress, ()),
+    RUN: (Started, ('result',)),
+}
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Read a file of a run; {} if it does not exist. A damaged file is renamed, with a warning that names it."""
+    """Read a file of a run; {} if it does not exist. A damaged file is renamed, with a warning that
+    names it.
+    """
     try:
         return read_json(path, *KINDS[path.name])
     except DamagedFile as error:
@@ -135,8 +157,11 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         aside.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
 
-def collect_runs(study: Study, folder: StudyFolder, published: Mapping[str, Any] | None = None) -> list[StudyRun]:
-    """Read the results of all runs, in the order of the study file. Runs that have not ended are running or waiting.
+def collect_runs(
+    study: Study, folder: StudyFolder, published: Mapping[str, Any] | None = None
+) -> list[StudyRun]:
+    """Read the results of all runs, in the order of the study file. Runs that have not ended are
+    running or waiting.
 
     Args:
         published: results by name, for runs that are not in the folder.
@@ -144,12 +169,16 @@ def collect_runs(study: Study, folder: StudyFolder, published: Mapping[str, Any]
     Raises:
         StudyError: the study has not been started.
     """
+
     def read(run: StudyRun) -> StudyRun:
         found, known = folder.read(run), (published or {}).get(run.name)
         return found.with_result(known) if known and found.value is None else found
 
     if not (folder.path / 'runs').exists() and not published:
-        raise StudyError(f'{folder.path}: expected the folder of a study, got no runs in it. Start the study first.')
+        raise StudyError(
+            f'{folder.path}: expected the folder of a study, got no runs in it. Start the study'
+            ' first.'
+        )
     runs = list(map(read, expand(study)))
     known = {run.name: run for run in runs}
     while more := [run for run in added_runs(study, known) if run.name not in known]:
@@ -164,11 +193,27 @@ def status_table(study: Study, folder: StudyFolder) -> str:
         state, done, seconds = run.state, '', run.wall_seconds
         if state == RUNNING:
             progress = read_file(folder.run(run.name) / PROGRESS)
-            state, seconds = state if in_use else 'interrupted', progress.get('wall_seconds', seconds)
+            state, seconds = (
+                state if in_use else 'interrupted',
+                progress.get('wall_seconds', seconds),
+            )
             if progress.get('length'):
                 done = f'{100 * progress["step"] / progress["length"]:.0f} %'
-        rows.append([run.name, state, done, run.metric, '' if run.value is None else f'{run.value:.4g}',
-                     f'{seconds:.0f}', run.error])
-    table = align(rows, ['run', 'state', 'done', 'metric', 'value', 'seconds', 'error'], {0, 1, 3, 6})
-    counts = ', '.join(f'{number} {state}' for state, number in Counter(row[1] for row in rows).items())
+        rows.append(
+            [
+                run.name,
+                state,
+                done,
+                run.metric,
+                '' if run.value is None else f'{run.value:.4g}',
+                f'{seconds:.0f}',
+                run.error,
+            ]
+        )
+    table = align(
+        rows, ['run', 'state', 'done', 'metric', 'value', 'seconds', 'error'], {0, 1, 3, 6}
+    )
+    counts = ', '.join(
+        f'{number} {state}' for state, number in Counter(row[1] for row in rows).items()
+    )
     return f'{table}\n\n{counts}; {"a driver is running" if in_use else "no driver is running"}'

@@ -1,4 +1,7 @@
-"""Differences between the levels of a study besides their operators: positions, gates, local terms, parameters."""
+"""Differences between the levels of a study besides their operators: positions, gates, local terms,
+parameters.
+"""
+
 from __future__ import annotations
 
 import logging
@@ -30,10 +33,10 @@ class Level:
     """Parts of a model besides the operator of its attention.
 
     Attributes:
-        order: 'yes' if the output depends on the order of the patches, else 'no'; 'unknown' if the backbone is not
-            plain.
-        places: 'yes' if an attention without its local term depends on the order of its tokens: through rotary
-            positions, a table, pooled maps or convolutions.
+        order: 'yes' if the output depends on the order of the patches, else 'no'; 'unknown' if the
+            backbone is not plain.
+        places: 'yes' if an attention without its local term depends on the order of its tokens:
+            through rotary positions, a table, pooled maps or convolutions.
         gates: kinds of gates of its mixers.
         local: names of the convolutions of the values.
         params: number of parameters.
@@ -47,10 +50,16 @@ class Level:
 
     def differences(self, reference: Level) -> list[str]:
         """Name the differences from a reference, besides the operator."""
-        found = [f'{what} ({own or "none"}, {other or "none"} in the reference)' for what, own, other in (
-            ('order of the patches', self.order, reference.order),
-            ('order of the tokens in the attention', self.places, reference.places),
-            ('gate', self.gates, reference.gates), ('local term', self.local, reference.local)) if own != other]
+        found = [
+            f'{what} ({own or "none"}, {other or "none"} in the reference)'
+            for what, own, other in (
+                ('order of the patches', self.order, reference.order),
+                ('order of the tokens in the attention', self.places, reference.places),
+                ('gate', self.gates, reference.gates),
+                ('local term', self.local, reference.local),
+            )
+            if own != other
+        ]
         more = self.params / reference.params - 1
         return found + ([f'parameters ({more:+.0%})'] if abs(more) > TOLERANCE else [])
 
@@ -60,22 +69,29 @@ def inspect_level(cfg: Config) -> Level:
     torch.manual_seed(0)
     model = build_model(cfg)
     mixers = [module for module in model.modules() if isinstance(module, TokenMixer)]
-    return Level(*_sees_order(getattr(model, 'backbone', None), image_shape(cfg)),
-                 ', '.join(sorted(gates_of(model))),
-                 ', '.join(sorted({name for mixer in mixers for name in mixer.local_terms()})),
-                 sum(parameter.numel() for parameter in model.parameters()))
+    return Level(
+        *_sees_order(getattr(model, 'backbone', None), image_shape(cfg)),
+        ', '.join(sorted(gates_of(model))),
+        ', '.join(sorted({name for mixer in mixers for name in mixer.local_terms()})),
+        sum(parameter.numel() for parameter in model.parameters()),
+    )
 
 
 def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str, str]:
-    """Test by shuffling if the output depends on the order of patches, and an attention on that of its tokens."""
+    """Test by shuffling if the output depends on the order of patches, and an attention on that of
+    its tokens.
+    """
     if not isinstance(backbone, PlainBackbone):
         return UNKNOWN, UNKNOWN
-    for parameter in backbone.eval().parameters():  # zeros, such as initial tables, would hide positions
-        nn.init.normal_(parameter, std=.2)
+    # zeros, such as initial tables, would hide positions
+    for parameter in backbone.eval().parameters():
+        nn.init.normal_(parameter, std=0.2)
     side, image = backbone.embed.stride, torch.randn(1, 3, *shape)
     patches = image.unfold(2, side, side).unfold(3, side, side)
     rows, columns = patches.shape[2:4]
-    mixed = patches.flatten(2, 3)[:, :, torch.randperm(rows * columns)].unflatten(2, (rows, columns))
+    mixed = patches.flatten(2, 3)[:, :, torch.randperm(rows * columns)].unflatten(
+        2, (rows, columns)
+    )
     mixers = [module for module in backbone.modules() if isinstance(module, TokenMixer)]
     inputs: dict[TokenMixer, tuple] = {}
 
@@ -90,11 +106,15 @@ def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str
         after = backbone(mixed.transpose(3, 4).reshape(image.shape))[-1]
         if before.dim() == 4:  # a map, whose patches were shuffled
             before, after = before.mean((2, 3)), after.mean((2, 3))
-        places = any(_has_positions(mixer, *args, **kwargs) for mixer, (args, kwargs) in inputs.items())
+        places = any(
+            _has_positions(mixer, *args, **kwargs) for mixer, (args, kwargs) in inputs.items()
+        )
     return 'yes' if _differ(before, after) else 'no', 'yes' if places else 'no'
 
 
-def _has_positions(mixer: TokenMixer, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> bool:
+def _has_positions(
+    mixer: TokenMixer, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
+) -> bool:
     """Return True if shuffled tokens do not give shuffled results when the local terms are 0."""
     for convolution in mixer.local_terms().values():
         for parameter in convolution.parameters():
@@ -110,7 +130,9 @@ def _differ(before: Tensor, after: Tensor) -> bool:
 
 
 def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False) -> list[str]:
-    """Compare the levels of the first factor in each combination of the others where they differ in other parts."""
+    """Compare the levels of the first factor in each combination of the others where they differ in
+    other parts.
+    """
     groups: dict[tuple[str, ...], dict[str, StudyRun]] = defaultdict(dict)
     for run in runs:
         if run.mode == GRID and run.levels:
@@ -119,13 +141,31 @@ def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False)
     tables = []
     for others, members in groups.items():
         with quiet_libraries(logging.ERROR):
-            levels = {name: inspect_level(config_of(run, study.budget)) for name, run in members.items()}
+            levels = {
+                name: inspect_level(config_of(run, study.budget)) for name, run in members.items()
+            }
         reference = next(iter(levels.values()))
-        rows = [[name, level.order, level.places, level.gates or 'none', level.local or 'none',
-                 f'{level.params / 1e6:.3f}', '; '.join(level.differences(reference))]
-                for name, level in levels.items()]
-        header = [', '.join([next(iter(study.factors)), *others]), 'depends on order', 'also in the attention', 'gate',
-                  'local term', 'params (M)', 'other differences']
+        rows = [
+            [
+                name,
+                level.order,
+                level.places,
+                level.gates or 'none',
+                level.local or 'none',
+                f'{level.params / 1e6:.3f}',
+                '; '.join(level.differences(reference)),
+            ]
+            for name, level in levels.items()
+        ]
+        header = [
+            ', '.join([next(iter(study.factors)), *others]),
+            'depends on order',
+            'also in the attention',
+            'gate',
+            'local term',
+            'params (M)',
+            'other differences',
+        ]
         if any(row[-1] for row in rows):
             tables.append(align(rows, header, {0, 1, 2, 3, 4, 6}, markdown=markdown))
     return tables

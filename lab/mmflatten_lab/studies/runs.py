@@ -2,6 +2,7 @@
 
 The grid has a run for every combination of levels and seeds that is not excluded.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from mmflatten_lab import datasets, models  # noqa: F401 register classes that configs and controls name
 from mmflatten_lab.studies.options import BASE
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import SEED, StudyError
@@ -33,16 +33,17 @@ class StudyRun:
 
     name: str
     mode: str = GRID
-    levels: dict[str, str] = field(default_factory=dict)  # factor -> level; runs of one cell have the same levels
+    # factor -> level; runs of one cell have the same levels
+    levels: dict[str, str] = field(default_factory=dict)
     seed: int = 0
     state: str = WAITING
     metric: str = ''
     value: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     validations: dict[str, float] = field(default_factory=dict)  # epoch or iteration -> metric
-    wall_seconds: float = 0.
-    cpu_seconds: float = 0.
-    gpu_seconds: float = 0.
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    gpu_seconds: float = 0.0
     params: int = 0
     flops: int = 0  # multiply-accumulates of one image
     config_hash: str = ''
@@ -64,24 +65,45 @@ class StudyRun:
         return {key: value for key, value in vars(self).items() if key not in PLANNED}
 
     def with_result(self, result: Mapping[str, Any]) -> StudyRun:
-        """Return this run, which keeps its name, with the fields of a result that this version of mmflatten has."""
-        return replace(self, **{key: value for key, value in result.items() if key in self.result() and key != 'name'})
+        """Return this run, which keeps its name, with the fields of a result that this version of
+        mmflatten has.
+        """
+        return replace(
+            self,
+            **{
+                key: value
+                for key, value in result.items()
+                if key in self.result() and key != 'name'
+            },
+        )
 
 
 def expand(study: Study) -> list[StudyRun]:
-    """Make the baselines, the controls, and the other runs of the grid with the seeds of the first interim analysis.
+    """Make the baselines, the controls, and the other runs of the grid with the seeds of the first
+    interim analysis.
 
     Raises:
-        StudyError: all runs are excluded or they are too many, a run has no base, or two factors set one field.
+        StudyError: all runs are excluded or they are too many, a run has no base, or two factors
+            set one field.
     """
     number = math.prod(map(len, study.factors.values())) * len(study.seeds)
     if number > MAX_RUNS:
-        raise StudyError(f'factors: expected at most {MAX_RUNS} runs before exclusions, got {number}. Split the study.')
-    first = study.seeds[:study.seed_counts[0]]
-    runs = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in seeds
-            if seed in first or study.is_control(levels)]
+        raise StudyError(
+            f'factors: expected at most {MAX_RUNS} runs before exclusions, got {number}. Split the'
+            ' study.'
+        )
+    first = study.seeds[: study.seed_counts[0]]
+    runs = [
+        make_run(study, levels, seed)
+        for levels, seeds in cells(study)
+        for seed in seeds
+        if seed in first or study.is_control(levels)
+    ]
     if not runs:
-        raise StudyError(f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer combinations.')
+        raise StudyError(
+            f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer'
+            ' combinations.'
+        )
     return [make_baseline(study, name) for name in study.baselines] + runs
 
 
@@ -90,8 +112,11 @@ def cells(study: Study) -> list[tuple[dict[str, str], list[int]]]:
     remaining = []
     for names in product(*study.factors.values()):
         levels = dict(zip(study.factors, names))
-        seeds = [seed for seed in study.seeds
-                 if not any(matches({**levels, SEED: str(seed)}, pattern) for pattern in study.exclude)]
+        seeds = [
+            seed
+            for seed in study.seeds
+            if not any(matches({**levels, SEED: str(seed)}, pattern) for pattern in study.exclude)
+        ]
         if seeds:
             remaining.append((levels, seeds))
     return remaining
@@ -103,21 +128,39 @@ def matches(levels: Mapping[str, str], pattern: Mapping[str, list[str]]) -> bool
 
 
 def make_run(study: Study, levels: dict[str, str], seed: int) -> StudyRun:
-    """Make a run of a cell. `overrides` have precedence over levels, and these over the study's options."""
+    """Make a run of a cell. `overrides` have precedence over levels, and these over the study's
+    options.
+    """
     options = {**study.options, **_joined(study, levels)}
     for override in study.overrides:
         if matches(levels, override.where):  # a field replaces those inside it
-            options = {path: value for path, value in options.items()
-                       if not any(path.startswith(f'{own}.') for own in override.options)} | override.options
-    labels = [(factor.rpartition('.')[2] if '.' in factor else '') + level for factor, level in levels.items()]
-    return _named_run(StudyRun('', GRID, levels, seed, options=options), study, [*labels, f's{seed}'],
-                      [levels, seed, GRID, None])
+            options = {
+                path: value
+                for path, value in options.items()
+                if not any(path.startswith(f'{own}.') for own in override.options)
+            } | override.options
+    labels = [
+        (factor.rpartition('.')[2] if '.' in factor else '') + level
+        for factor, level in levels.items()
+    ]
+    return _named_run(
+        StudyRun('', GRID, levels, seed, options=options),
+        study,
+        [*labels, f's{seed}'],
+        [levels, seed, GRID, None],
+    )
 
 
 def make_baseline(study: Study, name: str) -> StudyRun:
-    """Make the run of a baseline, a level of the first factor outside the grid, with the study's data."""
+    """Make the run of a baseline, a level of the first factor outside the grid, with the study's
+    data.
+    """
     levels = dict(zip(study.factors, [name, *['-'] * (len(study.factors) - 1)]))
-    data = {path: value for path, value in study.options.items() if path.partition('.')[0].endswith(DATA)}
+    data = {
+        path: value
+        for path, value in study.options.items()
+        if path.partition('.')[0].endswith(DATA)
+    }
     run = StudyRun('', BASELINE, levels, study.seeds[0], options={**data, **study.baselines[name]})
     return _named_run(run, study, [name, BASELINE], [BASELINE, name])
 
@@ -129,13 +172,18 @@ def _named_run(run: StudyRun, study: Study, labels: list[str], identity: list) -
     options = {path: options[path] for path in sorted(options, key=lambda path: path.count('.'))}
     base = options.pop(BASE, study.base)
     if base is None:
-        raise StudyError(f'base: expected a config for every run, got none for {levels}. Set base, or base in a level.')
+        raise StudyError(
+            f'base: expected a config for every run, got none for {levels}. Set base, or base in a'
+            ' level.'
+        )
     *labels, end = labels
     labels = [re.sub(r'[^A-Za-z0-9.+-]+', '-', label).strip('-') for label in labels]
     name = '_'.join([*labels, end, digest(identity)[:6]])
     if len(name) > MAX_NAME:
-        raise StudyError(f'factors: expected names of levels with at most {MAX_NAME} characters in all, got {name}. '
-                         'Shorten them.')
+        raise StudyError(
+            f'factors: expected names of levels with at most {MAX_NAME} characters in all, got'
+            f' {name}. Shorten them.'
+        )
     return replace(run, name=name, base=base, options=options)
 
 
@@ -148,8 +196,10 @@ def _joined(study: Study, levels: Mapping[str, str]) -> dict[str, Any]:
         nested = dict(item for path, value in fields.items() for item in _nested(path, value))
         for path, value in nested.items():
             if known.get(path, value) != value:
-                raise StudyError(f'{path}: expected one value, got {known[path]} and {value} from the levels {levels}. '
-                                 'Set it in one factor.')
+                raise StudyError(
+                    f'{path}: expected one value, got {known[path]} and {value} from the levels'
+                    f' {levels}. Set it in one factor.'
+                )
         known.update(nested)
         joined.update(fields)
     return joined

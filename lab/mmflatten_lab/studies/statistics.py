@@ -1,4 +1,5 @@
 """Linear models of results, and simultaneous comparisons of levels."""
+
 from __future__ import annotations
 
 import functools
@@ -20,7 +21,13 @@ from mmflatten_lab.studies.study import Study
 
 ALPHA = 0.05
 POWER = 0.8
-BETTER, WORSE, EQUIVALENT, UNDECIDED, UNTESTED = ('better', 'worse', 'equivalent', 'undecided', 'too few seeds')
+BETTER, WORSE, EQUIVALENT, UNDECIDED, UNTESTED = (
+    'better',
+    'worse',
+    'equivalent',
+    'undecided',
+    'too few seeds',
+)
 LIKE_NONE = 'like none'  # verdict on two levels of which neither differs from the control
 DRAWS = 40_000  # for the distribution of the largest of several t statistics
 SMALLEST_ERROR = 1e-12  # standard error used in ratios, so that equal values give finite statistics
@@ -28,7 +35,9 @@ SMALLEST_ERROR = 1e-12  # standard error used in ratios, so that equal values gi
 
 @dataclass(frozen=True)
 class Interval:
-    """Estimate with its confidence interval. The limits are NaN if the error of the estimate is unknown."""
+    """Estimate with its confidence interval. The limits are NaN if the error of the estimate is
+    unknown.
+    """
 
     mean: float
     low: float = math.nan
@@ -37,12 +46,16 @@ class Interval:
 
     def text(self, sign: int = 1) -> str:
         low, high = sorted((sign * self.low, sign * self.high))
-        return f'{sign * self.mean:.4g}' + ('' if math.isnan(self.low) else f' [{low:.4g}, {high:.4g}]')
+        return f'{sign * self.mean:.4g}' + (
+            '' if math.isnan(self.low) else f' [{low:.4g}, {high:.4g}]'
+        )
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Difference of two levels with its simultaneous interval. A positive difference means that the first is better."""
+    """Difference of two levels with its simultaneous interval. A positive difference means that the
+    first is better.
+    """
 
     first: str
     second: str
@@ -65,13 +78,13 @@ class Family:
         number: number of tests.
     """
 
-    margin: float = 0.
+    margin: float = 0.0
     alpha: float = ALPHA
     number: int = 1
 
 
 def p_text(p: float) -> str:
-    return f'{p:.3f}' if p >= .0005 else '<0.001'
+    return f'{p:.3f}' if p >= 0.0005 else '<0.001'
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -86,11 +99,12 @@ def mean_interval(values: Sequence[float]) -> Interval:
 def seed_means(study: Study, runs: Iterable[StudyRun], factor: str) -> pd.DataFrame:
     """Average each level and seed over the combinations of the other factors that have all levels.
 
-    The runs of one seed are not independent, so each seed counts once. A seed that misses one of these combinations is
-    left out for that level.
+    The runs of one seed are not independent, so each seed counts once. A seed that misses one of
+    these combinations is left out for that level.
 
     Returns:
-        Metrics, negated if lower is better: a column for each level of the factor, a row for each seed.
+        Metrics, negated if lower is better: a column for each level of the factor, a row for each
+        seed.
     """
     rows = []
     for run in runs:
@@ -99,7 +113,12 @@ def seed_means(study: Study, runs: Iterable[StudyRun], factor: str) -> pd.DataFr
     frame = pd.DataFrame(rows, columns=['block', 'level', 'seed', 'value'])
     values = frame.pivot(index='block', columns=['level', 'seed'], values='value')
     complete = values.notna().T.groupby('level').any().all()
-    return values[complete].mean(skipna=False).unstack('level').reindex(columns=list(study.factors[factor]))
+    return (
+        values[complete]
+        .mean(skipna=False)
+        .unstack('level')
+        .reindex(columns=list(study.factors[factor]))
+    )
 
 
 def fit_levels(values: pd.DataFrame) -> tuple[RegressionResults, pd.DataFrame]:
@@ -110,7 +129,10 @@ def fit_levels(values: pd.DataFrame) -> tuple[RegressionResults, pd.DataFrame]:
     """
     cells = values.dropna(axis='columns', how='all').stack().dropna()
     seeds, names = cells.index.get_level_values(0), cells.index.get_level_values(1)
-    levels, blocks = pd.get_dummies(names, dtype=float), pd.get_dummies(seeds, dtype=float, drop_first=True)
+    levels, blocks = (
+        pd.get_dummies(names, dtype=float),
+        pd.get_dummies(seeds, dtype=float, drop_first=True),
+    )
     # Also without residual degrees of freedom, or with levels that share no seeds.
     with np.errstate(invalid='ignore', divide='ignore'), warnings.catch_warnings():
         warnings.simplefilter('ignore', ModelWarning)
@@ -118,8 +140,12 @@ def fit_levels(values: pd.DataFrame) -> tuple[RegressionResults, pd.DataFrame]:
     return model, pd.DataFrame(np.eye(levels.shape[1], len(model.params)), index=levels.columns)
 
 
-def contrasts(model: RegressionResults, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the estimates of contrasts, their standard errors and the correlation of the estimates."""
+def contrasts(
+    model: RegressionResults, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the estimates of contrasts, their standard errors and the correlation of the
+    estimates.
+    """
     covariance = np.atleast_2d(model.cov_params(r_matrix=rows))
     errors = np.sqrt(np.diag(covariance).clip(min=0)).clip(min=SMALLEST_ERROR)
     unscaled = rows @ model.normalized_cov_params @ rows.T
@@ -127,10 +153,14 @@ def contrasts(model: RegressionResults, rows: np.ndarray) -> tuple[np.ndarray, n
     return rows @ model.params, errors, unscaled / np.outer(lengths, lengths)
 
 
-def compare_all(values: pd.DataFrame, reference: str, family: Family = Family()) -> list[Comparison]:
-    """Compare every level with the reference by Dunnett's test in one linear model of level and seed.
+def compare_all(
+    values: pd.DataFrame, reference: str, family: Family = Family()
+) -> list[Comparison]:
+    """Compare every level with the reference by Dunnett's test in one linear model of level and
+    seed.
 
-    `scipy.stats.dunnett` has no blocks, so the distribution of the largest of the t statistics is drawn.
+    `scipy.stats.dunnett` has no blocks, so the distribution of the largest of the t statistics is
+    drawn.
 
     Args:
         values: from `seed_means`.
@@ -142,26 +172,45 @@ def compare_all(values: pd.DataFrame, reference: str, family: Family = Family())
         return []
     rows = (levels.loc[others] - levels.loc[reference]).to_numpy()
     if not model.df_resid > 0:
-        return [Comparison(level, reference, Interval(float(value)), math.nan, UNTESTED)
-                for level, value in zip(others, rows @ model.params)]
+        return [
+            Comparison(level, reference, Interval(float(value)), math.nan, UNTESTED)
+            for level, value in zip(others, rows @ model.params)
+        ]
     estimates, errors, correlation = contrasts(model, rows)
     largest = _largest_t(correlation.round(6).tobytes(), len(others), int(model.df_resid))
-    two_sided, one_sided = (float(np.quantile(largest, 1 - level)) for level in (family.alpha, 2 * family.alpha))
-    return [_compare(values, level, reference, (float(value), float(error)), (two_sided, one_sided),
-                     float(np.mean(largest >= abs(value) / error)), family)
-            for level, value, error in zip(others, estimates, errors)]
+    two_sided, one_sided = (
+        float(np.quantile(largest, 1 - level)) for level in (family.alpha, 2 * family.alpha)
+    )
+    return [
+        _compare(
+            values,
+            level,
+            reference,
+            (float(value), float(error)),
+            (two_sided, one_sided),
+            float(np.mean(largest >= abs(value) / error)),
+            family,
+        )
+        for level, value, error in zip(others, estimates, errors)
+    ]
 
 
 @functools.lru_cache(maxsize=256)
 def _largest_t(correlation: bytes, number: int, freedom: int) -> np.ndarray:
     """Draw the largest absolute value of correlated t statistics, the same values at every call."""
     shape = np.frombuffer(correlation).reshape(number, number)
-    draws = stats.multivariate_t(shape=shape, df=freedom, allow_singular=True).rvs(DRAWS, random_state=0)
+    draws = stats.multivariate_t(shape=shape, df=freedom, allow_singular=True).rvs(
+        DRAWS, random_state=0
+    )
     return np.abs(draws.reshape(DRAWS, number)).max(axis=1)
 
 
-def compare_pairs(values: pd.DataFrame, pairs: Sequence[tuple[str, str]], family: Family) -> list[Comparison]:
-    """Compare pairs of levels in one linear model of level and seed, with Bonferroni's correction for the family."""
+def compare_pairs(
+    values: pd.DataFrame, pairs: Sequence[tuple[str, str]], family: Family
+) -> list[Comparison]:
+    """Compare pairs of levels in one linear model of level and seed, with Bonferroni's correction
+    for the family.
+    """
     model, levels = fit_levels(values)
     found = []
     for first, second in pairs:
@@ -169,33 +218,54 @@ def compare_pairs(values: pd.DataFrame, pairs: Sequence[tuple[str, str]], family
             difference = Interval(float(values[first].mean() - values[second].mean()))
             found.append(Comparison(first, second, difference, math.nan, UNTESTED))
             continue
-        (value,), (error,), _ = contrasts(model, (levels.loc[[first]] - levels.loc[second]).to_numpy())
+        (value,), (error,), _ = contrasts(
+            model, (levels.loc[[first]] - levels.loc[second]).to_numpy()
+        )
         alpha = family.alpha / family.number
-        limits = float(stats.t.ppf(1 - alpha / 2, model.df_resid)), float(stats.t.ppf(1 - alpha, model.df_resid))
-        p = min(1., 2 * float(stats.t.sf(abs(value / error), model.df_resid)) * family.number)
-        found.append(_compare(values, first, second, (float(value), float(error)), limits, p, family))
+        limits = (
+            float(stats.t.ppf(1 - alpha / 2, model.df_resid)),
+            float(stats.t.ppf(1 - alpha, model.df_resid)),
+        )
+        p = min(1.0, 2 * float(stats.t.sf(abs(value / error), model.df_resid)) * family.number)
+        found.append(
+            _compare(values, first, second, (float(value), float(error)), limits, p, family)
+        )
     return found
 
 
 def like_none(values: pd.DataFrame) -> set[str]:
-    """Levels that cannot be told from the control without attention (Dunnett's test, 5 % for all), and the control.
+    """Levels that cannot be told from the control without attention (Dunnett's test, 5 % for all),
+    and the control.
 
     Args:
         values: from `seed_means`. Without results of the control, no level can be told from it.
     """
     if NONE not in values or values[NONE].isna().all():
         return set(values.columns)
-    return set(values.columns) - {pair.first for pair in compare_all(values, NONE) if pair.verdict in (BETTER, WORSE)}
+    return set(values.columns) - {
+        pair.first for pair in compare_all(values, NONE) if pair.verdict in (BETTER, WORSE)
+    }
 
 
 def unless_like_none(pairs: Sequence[Comparison], like: set[str]) -> list[Comparison]:
     """Replace the verdict on each two levels of which neither differs from the control."""
-    return [replace(pair, verdict=LIKE_NONE) if {pair.first, pair.second} <= like and pair.verdict != UNTESTED else pair
-            for pair in pairs]
+    return [
+        replace(pair, verdict=LIKE_NONE)
+        if {pair.first, pair.second} <= like and pair.verdict != UNTESTED
+        else pair
+        for pair in pairs
+    ]
 
 
-def _compare(values: pd.DataFrame, first: str, second: str, estimate: tuple[float, float],
-             limits: tuple[float, float], p: float, family: Family) -> Comparison:
+def _compare(
+    values: pd.DataFrame,
+    first: str,
+    second: str,
+    estimate: tuple[float, float],
+    limits: tuple[float, float],
+    p: float,
+    family: Family,
+) -> Comparison:
     """Judge a difference: two one-sided tests of equivalence first, then the sign.
 
     Args:
@@ -213,14 +283,21 @@ def _compare(values: pd.DataFrame, first: str, second: str, estimate: tuple[floa
 
 
 def equal_variance_p(values: pd.DataFrame) -> float:
-    """P-value of Brown and Forsythe's test that all levels have the same variance; NaN without residuals."""
-    groups = [column.dropna().to_numpy() for _, column in values.sub(values.mean(axis='columns'), axis='index').items()]
+    """P-value of Brown and Forsythe's test that all levels have the same variance; NaN without
+    residuals.
+    """
+    groups = [
+        column.dropna().to_numpy()
+        for _, column in values.sub(values.mean(axis='columns'), axis='index').items()
+    ]
     groups = [group for group in groups if len(group) > 1]
     return float(stats.levene(*groups, center='median').pvalue) if len(groups) > 1 else math.nan
 
 
 def detectable(std: float, seeds: int, tests: int, alpha: float = ALPHA) -> float:
-    """Difference of two levels that a study detects with a probability of 80 %, for a standard deviation over seeds."""
+    """Difference of two levels that a study detects with a probability of 80 %, for a standard
+    deviation over seeds.
+    """
     if seeds < 2:
         return math.inf
     freedom = 2 * (seeds - 1)
@@ -229,7 +306,13 @@ def detectable(std: float, seeds: int, tests: int, alpha: float = ALPHA) -> floa
 
 
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[bool]:
-    """Mark the points on the Pareto front: no other point is as cheap and better, or cheaper and as good."""
+    """Mark the points on the Pareto front: no other point is as cheap and better, or cheaper and as
+    good.
+    """
     points = list(zip(costs, values))
-    return [not any(other[0] <= cost and other[1] >= value and other != (cost, value) for other in points)
-            for cost, value in points]
+    return [
+        not any(
+            other[0] <= cost and other[1] >= value and other != (cost, value) for other in points
+        )
+        for cost, value in points
+    ]

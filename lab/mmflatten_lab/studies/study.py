@@ -1,4 +1,5 @@
 """Data model of a study file, checked by pydantic."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -53,7 +54,9 @@ class StudyPart(BaseModel):
 
 
 class Budget(StudyPart):
-    """Length of each run. Configs use `epochs` or `iterations`, depending on their training loop."""
+    """Length of each run. Configs use `epochs` or `iterations`, depending on their training
+    loop.
+    """
 
     epochs: Count | None = None
     iterations: Count | None = None
@@ -75,7 +78,9 @@ class Override(StudyPart):
 class Claim(StudyPart):
     """Order of levels of one factor that a paper states, from best to worst."""
 
-    order: Annotated[list[str], BeforeValidator(split_order), Field(min_length=2), AfterValidator(distinct)]
+    order: Annotated[
+        list[str], BeforeValidator(split_order), Field(min_length=2), AfterValidator(distinct)
+    ]
     factor: str = ''
     where: Pattern = {}
     source: str = ''
@@ -89,25 +94,36 @@ class Study(StudyPart):
     """Content of a study file for one of its sizes.
 
     Attributes:
-        controls: levels of the first factor without attention, or a text that says why the study has none.
-        baselines: name -> config fields of a run outside the grid, such as logistic regression. Nothing is judged if
-            the reference, the first level of the first factor, is below all of them.
+        controls: levels of the first factor without attention, or a text that says why the study
+            has none.
+        baselines: name -> config fields of a run outside the grid, such as logistic regression.
+            Nothing is judged if the reference, the first level of the first factor, is below all of
+            them.
         margin: metric -> difference that does not matter, for tests of equivalence.
-        interim: numbers of seeds after which claims are judged. Further seeds run only for undecided claims.
-        std: standard deviation of the metric over seeds, from a pilot. It determines the detectable difference.
+        interim: numbers of seeds after which claims are judged. Further seeds run only for
+            undecided claims.
+        std: standard deviation of the metric over seeds, from a pilot. It determines the detectable
+            difference.
     """
 
-    name: Annotated[str, Field(pattern=r'^[^/.\x00-\x1f][^/\x00-\x1f]*$', max_length=100)]  # of a folder
+    # of a folder
+    name: Annotated[str, Field(pattern=r'^[^/.\x00-\x1f][^/\x00-\x1f]*$', max_length=100)]
     base: str | None = None
     options: Options = {}
-    controls: Annotated[list[Literal['none', 'mean']], Field(min_length=1), AfterValidator(distinct)] | Reason = \
-        list(CONTROLS)
-    factors: Annotated[dict[str, Annotated[Levels, Field(min_length=1)]], BeforeValidator(read_levels)] = {}
+    controls: (
+        Annotated[list[Literal['none', 'mean']], Field(min_length=1), AfterValidator(distinct)]
+        | Reason
+    ) = list(CONTROLS)
+    factors: Annotated[
+        dict[str, Annotated[Levels, Field(min_length=1)]], BeforeValidator(read_levels)
+    ] = {}
     seeds: Seeds = Field([0], validation_alias=AliasPath('factors', SEED))
     exclude: Annotated[list[Pattern], Field(max_length=MANY), AfterValidator(distinct)] = []
     overrides: Annotated[list[Override], Field(max_length=MANY), AfterValidator(distinct)] = []
     budget: Budget
-    metrics: Annotated[dict[str, Literal['higher', 'lower']], BeforeValidator(read_metrics), Field(min_length=1)]
+    metrics: Annotated[
+        dict[str, Literal['higher', 'lower']], BeforeValidator(read_metrics), Field(min_length=1)
+    ]
     baselines: Annotated[Levels, Field(max_length=MANY)] = {}
     margin: dict[str, Positive] = {}
     interim: list[Count] = []
@@ -130,18 +146,27 @@ class Study(StudyPart):
 
     def factor_of(self, claim: Claim) -> str:
         """Factor whose levels a claim orders."""
-        fitting = [name for name, levels in self.factors.items()
-                   if set(claim.order) <= set(levels) and claim.factor in ('', name)]
+        fitting = [
+            name
+            for name, levels in self.factors.items()
+            if set(claim.order) <= set(levels) and claim.factor in ('', name)
+        ]
         if len(fitting) != 1:
-            raise StudyError(f'claims: expected levels of one factor, got {claim.text}. Set `factor` if two factors '
-                             'have these levels.')
+            raise StudyError(
+                f'claims: expected levels of one factor, got {claim.text}. Set `factor` if two'
+                ' factors have these levels.'
+            )
         return fitting[0]
 
     @model_validator(mode='after')
     def _check_interim(self) -> Study:
-        if self.seed_counts != sorted(set(self.seed_counts)) or self.seed_counts[-1] != len(self.seeds):
-            raise StudyError(f'interim: expected increasing numbers of seeds up to all {len(self.seeds)}, got '
-                             f'{self.interim}. Correct them.')
+        if self.seed_counts != sorted(set(self.seed_counts)) or self.seed_counts[-1] != len(
+            self.seeds
+        ):
+            raise StudyError(
+                f'interim: expected increasing numbers of seeds up to all {len(self.seeds)}, got '
+                f'{self.interim}. Correct them.'
+            )
         for metric in self.margin:
             check_name('margin', metric, self.metrics)
         return self
@@ -153,14 +178,19 @@ class Study(StudyPart):
         for override in self.overrides:
             check_pattern('overrides', override.where, self.factors)
         for claim in self.claims:
-            others = {name: known for name, known in self.factors.items() if name != self.factor_of(claim)}
+            others = {
+                name: known for name, known in self.factors.items() if name != self.factor_of(claim)
+            }
             check_pattern(f'claims: where of {claim.text}', claim.where, others)
         return self
 
     @property
     def levels(self) -> dict[str, list[str]]:
         """Names of the levels of every factor, seeds included."""
-        return {**{name: list(levels) for name, levels in self.factors.items()}, SEED: list(map(str, self.seeds))}
+        return {
+            **{name: list(levels) for name, levels in self.factors.items()},
+            SEED: list(map(str, self.seeds)),
+        }
 
     @property
     def seed_counts(self) -> list[int]:

@@ -1,4 +1,5 @@
 """Types of the fields of a study file, and how they are read from YAML."""
+
 from __future__ import annotations
 
 import reprlib
@@ -24,8 +25,10 @@ def pluralize(number: int, thing: str) -> str:
 
 def check_name(where: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        raise StudyError(f'{where}: expected one of {excerpt(", ".join(known))}, got {excerpt(name)}. Correct or '
-                         'remove it.')
+        raise StudyError(
+            f'{where}: expected one of {excerpt(", ".join(known))}, got {excerpt(name)}. Correct or'
+            ' remove it.'
+        )
 
 
 def check_pattern(where: str, pattern: Pattern, known: Mapping[str, Collection[str]]) -> None:
@@ -53,24 +56,33 @@ def distinct(values: list) -> list:
     seen: set[str] = set()
     for value in values:
         if repr(value) in seen:
-            raise ValueError(f'expected distinct values, got {excerpt(values)}. Keep one {excerpt(value)}.')
+            raise ValueError(
+                f'expected distinct values, got {excerpt(values)}. Keep one {excerpt(value)}.'
+            )
         seen.add(repr(value))
     return values
 
 
 def read_levels(factors: Any) -> Any:
-    """Expand factors that are lists (attention classes, base configs or values of a config field) into named levels."""
+    """Expand factors that are lists (attention classes, base configs or values of a config field)
+    into named levels.
+    """
     factors = text_keys(factors)
     if not isinstance(factors, dict):
         return factors
     for factor, values in factors.items():
         if isinstance(values, list) and (factor in ('attention', BASE) or '.' in factor):
             if len(set(map(str, values))) < len(values):
-                raise ValueError(f'{factor}: expected distinct levels, got {excerpt(values)}. Remove the repeated one.')
+                raise ValueError(
+                    f'{factor}: expected distinct levels, got {excerpt(values)}. Remove the'
+                    ' repeated one.'
+                )
             factors[factor] = {str(value): {factor: value} for value in values}
             if factor == 'attention':
-                factors[factor] = {name: {'model.backbone.linear_attention': {'_delete_': True, 'type': name}}
-                                   for name in values}
+                factors[factor] = {
+                    name: {'model.backbone.linear_attention': {'_delete_': True, 'type': name}}
+                    for name in values
+                }
     return {factor: text_keys(levels) for factor, levels in factors.items() if factor != SEED}
 
 
@@ -84,8 +96,16 @@ def read_metrics(value: Any) -> Any:
 def read_pattern(value: Any) -> Any:
     """Read `{task: detection, attention: [hydra, sima]}` with a list of levels for every factor."""
     value = text_keys(value)
-    return {factor: [str(level) for level in (levels if isinstance(levels, (list, tuple)) else [levels])]
-            for factor, levels in value.items()} if isinstance(value, dict) else value
+    return (
+        {
+            factor: [
+                str(level) for level in (levels if isinstance(levels, (list, tuple)) else [levels])
+            ]
+            for factor, levels in value.items()
+        }
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def _seed_list(value: Any) -> Any:
@@ -102,8 +122,13 @@ def split_order(value: Any) -> Any:
 Count = Annotated[int, Field(gt=0, le=10**9)]
 Reason = Annotated[str, Field(min_length=10)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], BeforeValidator(_seed_list),
-                  Field(min_length=1, max_length=MANY), AfterValidator(distinct)]
+Seeds = Annotated[
+    list[Annotated[int, Field(ge=0, lt=2**32)]],
+    BeforeValidator(_seed_list),
+    Field(min_length=1, max_length=MANY),
+    AfterValidator(distinct),
+]
 Options = Annotated[dict[str, Any], BeforeValidator(text_keys), AfterValidator(check_options)]
 Pattern = Annotated[dict[str, list[str]], BeforeValidator(read_pattern)]
-Levels = dict[str, Options]  # name of a level -> fields of the config that it sets; `base` is a config
+# name of a level -> fields of the config that it sets; `base` is a config
+Levels = dict[str, Options]

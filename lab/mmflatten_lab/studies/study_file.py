@@ -1,4 +1,5 @@
 """Reading of study files."""
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ FULL = 'full'
 MERGED = ('options', 'budget')  # parts whose single fields a size may change
 
 
-def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | None = None) -> Study:
+def read_study(
+    path: str | Path, size: str = FULL, fields: Mapping[str, Any] | None = None
+) -> Study:
     """Read a study file.
 
     Args:
@@ -23,7 +26,8 @@ def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | N
         fields: further changes, such as `{'budget.epochs': 2, 'factors.attention': ['softmax']}`.
 
     Raises:
-        StudyError: a field is unknown, missing or invalid. The message names each field and its value.
+        StudyError: a field is unknown, missing or invalid. The message names each field and its
+            value.
     """
     content = _with_paths(_mapping(_read_yaml(Path(path)), str(path)), Path(path).parent)
     sizes = {FULL: {}, **_mapping(content.pop('sizes', None), 'sizes')}
@@ -47,24 +51,35 @@ def _with_paths(node: Any, folder: Path) -> Any:
     """Make each `base` that is a path relative to the folder of the study file a full path."""
     if not isinstance(node, dict):
         return node
-    return {key: str(folder / item) if key == BASE and isinstance(item, str) and (folder / item).is_file()
-            else _with_paths(item, folder) for key, item in node.items()}
+    return {
+        key: str(folder / item)
+        if key == BASE and isinstance(item, str) and (folder / item).is_file()
+        else _with_paths(item, folder)
+        for key, item in node.items()
+    }
 
 
 def _resized(content: dict, changes: dict) -> dict:
-    """Apply a size: factors keep the listed levels, parts in `MERGED` take new fields, all else is replaced."""
+    """Apply a size: factors keep the listed levels, parts in `MERGED` take new fields, all else is
+    replaced.
+    """
     factors = _mapping(content.get('factors'), 'factors')
     for name, kept in _mapping(changes.pop('factors', None), 'sizes.factors').items():
         if isinstance(factors.get(name), dict) and not isinstance(kept, dict):
             levels = text_keys(factors[name])
-            for level in (names := list(map(str, kept if isinstance(kept, (list, tuple)) else [kept]))):
+            for level in (
+                names := list(map(str, kept if isinstance(kept, (list, tuple)) else [kept]))
+            ):
                 check_name(f'sizes.factors.{name}', level, levels)
             kept = {level: options for level, options in levels.items() if level in names}
         elif name not in factors:
             check_name('factors', name, factors)
         factors[name] = kept
-    merged = {key: {**_mapping(content.get(key), key), **_mapping(changes[key], f'sizes.{key}')}
-              for key in MERGED if key in changes}
+    merged = {
+        key: {**_mapping(content.get(key), key), **_mapping(changes[key], f'sizes.{key}')}
+        for key in MERGED
+        if key in changes
+    }
     return {**content, **changes, **merged, 'factors': factors}
 
 
@@ -83,14 +98,24 @@ def _changes(fields: Mapping[str, Any]) -> dict:
 def _mapping(value: Any, where: str) -> dict:
     value = text_keys(value)
     if not isinstance(value, dict):
-        raise StudyError(f'{where}: expected a mapping, got {excerpt(value)}. Write names with a value each.')
+        raise StudyError(
+            f'{where}: expected a mapping, got {excerpt(value)}. Write names with a value each.'
+        )
     return value
 
 
 def _message(error: ErrorDetails) -> str:
-    """Format an error of pydantic, or one that our validators raised with field and value, as one line."""
-    where = ''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in error['loc']).lstrip('.')
+    """Format an error of pydantic, or one that our validators raised with field and value, as one
+    line.
+    """
+    where = ''.join(
+        f'[{part}]' if isinstance(part, int) else f'.{part}' for part in error['loc']
+    ).lstrip('.')
     text = error['msg'].removeprefix('Value error, ')
     if error['type'] == 'value_error':
         return f'{where}: {text}' if where else text
-    return f'{where}: {text}.' if error['type'] == 'missing' else f'{where}: {text}, got {excerpt(error["input"])}.'
+    return (
+        f'{where}: {text}.'
+        if error['type'] == 'missing'
+        else f'{where}: {text}, got {excerpt(error["input"])}.'
+    )

@@ -1,4 +1,7 @@
-"""Drawings of attentions as in the papers: curves by layer, distributions, matrices, receptive fields, focal levels."""
+"""Drawings of attentions as in the papers: curves by layer, distributions, matrices, receptive
+fields, focal levels.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -15,34 +18,52 @@ LOCAL = ' + local'
 SMALLEST = 1e-4  # lower end of the colour scale of a receptive field, relative to its maximum
 
 
-def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels: Sequence[str], title: str,
-             spreads: Mapping[str, Mapping[str, Sequence[float | None]]] | None = None) -> Figure:
+def by_layer(
+    curves: Mapping[str, Mapping[str, Sequence[float | None]]],
+    labels: Sequence[str],
+    title: str,
+    spreads: Mapping[str, Mapping[str, Sequence[float | None]]] | None = None,
+) -> Figure:
     """Draw a panel for each quantity, with a line for each model over the layer number.
 
     Args:
-        curves: quantity -> model -> value for each layer, None if it has none. A model whose name ends in `LOCAL` gets
-            a dashed line in the colour of the model without it.
+        curves: quantity -> model -> value for each layer, None if it has none. A model whose name
+            ends in `LOCAL` gets a dashed line in the colour of the model without it.
         labels: titles of the y axes, one for each quantity.
         title: title of the figure.
         spreads: lengths of error bars, as `curves`.
     """
     figure, panels = _panels(len(curves), title)
-    names = list(dict.fromkeys(name.removesuffix(LOCAL) for lines in curves.values() for name in lines))
+    names = list(
+        dict.fromkeys(name.removesuffix(LOCAL) for lines in curves.values() for name in lines)
+    )
     for panel, label, (key, lines) in zip(panels, labels, curves.items()):
         for name, values in lines.items():
             bars = None if spreads is None else np.array(spreads[key][name], dtype=float)
-            panel.errorbar(range(len(values)), np.array(values, dtype=float), bars, marker='o', markersize=4,
-                           label=name, capsize=2, linestyle='--' if LOCAL in name else '-',
-                           color=f'C{names.index(name.removesuffix(LOCAL)) % 10}')
+            panel.errorbar(
+                range(len(values)),
+                np.array(values, dtype=float),
+                bars,
+                marker='o',
+                markersize=4,
+                label=name,
+                capsize=2,
+                linestyle='--' if LOCAL in name else '-',
+                color=f'C{names.index(name.removesuffix(LOCAL)) % 10}',
+            )
         panel.set(xlabel='layer', ylabel=label)
         panel.xaxis.get_major_locator().set_params(integer=True)
-        panel.grid(alpha=.3)
+        panel.grid(alpha=0.3)
     _legend(figure, panels)
     return figure
 
 
-def distribution_figure(curves: Mapping[str, Mapping[str, Sequence[float]]], shares: Sequence[float]) -> Figure:
-    """Draw a panel for each layer: fraction of the weight over the fraction of the keys, heaviest keys first."""
+def distribution_figure(
+    curves: Mapping[str, Mapping[str, Sequence[float]]], shares: Sequence[float]
+) -> Figure:
+    """Draw a panel for each layer: fraction of the weight over the fraction of the keys, heaviest
+    keys first.
+    """
     figure, panels = _panels(len(curves), 'Weight held by the keys with the largest weights')
     names = list(dict.fromkeys(name for lines in curves.values() for name in lines))
     for panel, (layer, lines) in zip(panels, curves.items()):
@@ -50,18 +71,20 @@ def distribution_figure(curves: Mapping[str, Mapping[str, Sequence[float]]], sha
             panel.plot(shares, held, label=name, color=f'C{names.index(name) % 10}')
         panel.plot([0, 1], [0, 1], color='grey', linestyle=':', label='equal weights')
         panel.set(xlabel='share of the keys', ylabel='share of the weight', title=layer)
-        panel.grid(alpha=.3)
+        panel.grid(alpha=0.3)
     _legend(figure, panels)
     return figure
 
 
 def focusing_figure(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Figure:
-    """Draw the entropy of the weights, relative to equal weights, over the power of the focused function."""
+    """Draw the entropy of the weights, relative to equal weights, over the power of the focused
+    function.
+    """
     figure, (panel,) = _panels(1, 'Power of the focused function')
     for name, (powers, entropies) in curves.items():
         panel.plot(powers, entropies, marker='o', label=name)
     panel.set(xlabel='power p', ylabel='entropy / ln M')
-    panel.grid(alpha=.3)
+    panel.grid(alpha=0.3)
     _legend(figure, [panel])
     return figure
 
@@ -73,28 +96,38 @@ def matrices_figure(matrices: Mapping[str, np.ndarray], title: str) -> Figure:
     """
     figure, panels = _panels(len(matrices), title, columns=4, width=2.7)
     for panel, (name, matrix) in zip(panels, matrices.items()):
-        signed, top = matrix.min() < 0, max(np.percentile(np.abs(matrix), 99), np.finfo(np.float32).tiny)
-        panel.imshow(matrix, cmap='bwr' if signed else 'viridis', vmin=-top if signed else 0, vmax=top)
+        signed, top = (
+            matrix.min() < 0,
+            max(np.percentile(np.abs(matrix), 99), np.finfo(np.float32).tiny),
+        )
+        panel.imshow(
+            matrix, cmap='bwr' if signed else 'viridis', vmin=-top if signed else 0, vmax=top
+        )
         panel.set_title(name, fontsize='small')
         panel.set(xlabel='key', ylabel='query')
     return figure
 
 
 def levels_figure(models: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
-    """Draw a panel for each model, with a stacked bar of the weight on each level for every layer."""
+    """Draw a panel for each model, with a stacked bar of the weight on each level for every
+    layer.
+    """
     figure, panels = _panels(len(models), 'Weight by level of focal attention')
     for panel, (name, levels) in zip(panels, models.items()):
         below = np.zeros(len(next(iter(levels.values()))))
         for level, values in levels.items():
             panel.bar(range(len(below)), values, bottom=below, label=level)
             below = below + np.asarray(values)
-        panel.set(xlabel='layer', ylabel='share of the weight', title=name, xticks=range(len(below)))
+        panel.set(
+            xlabel='layer', ylabel='share of the weight', title=name, xticks=range(len(below))
+        )
     _legend(figure, panels)
     return figure
 
 
 def biases_figure(biases: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Draw learned biases `(heads, side, side)` of the pooled tokens around a window, which a cross marks.
+    """Draw learned biases `(heads, side, side)` of the pooled tokens around a window, which a cross
+    marks.
 
     A row for each name, a column for each head, on one scale.
     """
@@ -108,14 +141,14 @@ def biases_figure(biases: Mapping[str, np.ndarray], title: str) -> Figure:
             drawn = panel.imshow(heads[head], cmap='bwr', vmin=-top, vmax=top)
             panel.plot(*[(heads.shape[1] - 1) / 2] * 2, marker='+', color='black')
             panel.set_title(f'head {head}' if head else name, fontsize='small')
-    figure.colorbar(drawn, ax=panels, shrink=.8, label='bias')
+    figure.colorbar(drawn, ax=panels, shrink=0.8, label='bias')
     return figure
 
 
 def _panels(number: int, title: str, columns: int = 3, width: float = WIDTH) -> tuple[Figure, list]:
     columns = min(columns, number)
     rows = -(-number // columns)
-    figure = Figure(figsize=(width * columns + 1.2, width * rows + .4), layout='constrained')
+    figure = Figure(figsize=(width * columns + 1.2, width * rows + 0.4), layout='constrained')
     figure.suptitle(title, fontsize='medium')
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in panels[number:]:
@@ -124,15 +157,21 @@ def _panels(number: int, title: str, columns: int = 3, width: float = WIDTH) -> 
 
 
 def _legend(figure: Figure, panels: Sequence) -> None:
-    lines = {label: line for panel in panels for line, label in zip(*panel.get_legend_handles_labels())}
+    lines = {
+        label: line for panel in panels for line, label in zip(*panel.get_legend_handles_labels())
+    }
     figure.legend(lines.values(), lines.keys(), loc='outside right center', fontsize='small')
 
 
 def receptive_field_figure(fields: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Draw effective receptive fields `(H, W)` side by side, each on a logarithmic scale relative to its maximum."""
+    """Draw effective receptive fields `(H, W)` side by side, each on a logarithmic scale relative
+    to its maximum.
+    """
     figure, panels = panel_grid(len(fields), 4, 3.3, next(iter(fields.values())).shape, title)
     for panel, (name, values) in zip(panels, fields.items()):
-        image = panel.imshow(np.maximum(values / values.max(), SMALLEST), cmap='magma', norm=LogNorm(SMALLEST, 1))
+        image = panel.imshow(
+            np.maximum(values / values.max(), SMALLEST), cmap='magma', norm=LogNorm(SMALLEST, 1)
+        )
         panel.set_title(figure_text(name), fontsize='small')
-    figure.colorbar(image, ax=panels, shrink=.8, label='fraction of the largest value')
+    figure.colorbar(image, ax=panels, shrink=0.8, label='fraction of the largest value')
     return figure

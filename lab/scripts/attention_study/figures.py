@@ -1,4 +1,7 @@
-"""The papers' figures of attention for given models and images. Each `draw_*` writes PNGs and returns their numbers."""
+"""The papers' figures of attention for given models and images. Each `draw_*` writes PNGs and
+returns their numbers.
+"""
+
 from __future__ import annotations
 
 from argparse import Namespace
@@ -31,32 +34,48 @@ from mmflatten.models.attention import FactorizedAttention
 
 
 def drawn_parts(layer: AttentionLayer) -> dict[str, str]:
-    """Map a suffix of the model's label to a part of the layer: attention, and both with its convolution."""
+    """Map a suffix of the model's label to a part of the layer: attention, and both with its
+    convolution.
+    """
     return {'': 'attention', drawings.LOCAL: 'both'} if layer.local else {'': 'attention'}
 
 
 def draw_distribution(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(distribution) for study in studies}
     count = max(map(len, models.values()))
-    curves = {f'layer {number}': {label: records[number]['held'] for label, records in models.items()
-                                  if number < len(records)} for number in range(count)}
+    curves = {
+        f'layer {number}': {
+            label: records[number]['held']
+            for label, records in models.items()
+            if number < len(records)
+        }
+        for number in range(count)
+    }
     save(options, 'distribution', drawings.distribution_figure(curves, SHARES))
     return dict(shares_of_keys=SHARES, models=models)
 
 
 def draw_focusing(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(focusing, has_focus) for study in studies}
-    curves = {f'{label}, layer {record["number"]}':
-              (record['powers'], [value / record['uniform_entropy'] for value in record['entropy']])
-              for label, records in models.items() for record in records}
+    curves = {
+        f'{label}, layer {record["number"]}': (
+            record['powers'],
+            [value / record['uniform_entropy'] for value in record['entropy']],
+        )
+        for label, records in models.items()
+        for record in records
+    }
     save(options, 'focusing', drawings.focusing_figure(curves))
     return models
 
 
 def draw_matrices(studies: list[Study], options: Namespace) -> dict:
     layers = {study.label: study.at(options.layer) for study in studies}
-    matrices = {label + mark: layer.matrix(part=part).mean(0).cpu().numpy() for label, layer in layers.items()
-                for mark, part in drawn_parts(layer).items()}
+    matrices = {
+        label + mark: layer.matrix(part=part).mean(0).cpu().numpy()
+        for label, layer in layers.items()
+        for mark, part in drawn_parts(layer).items()
+    }
     for study in studies:
         layer = layers[study.label]
         matrix = torch.as_tensor(matrices[study.label], device=layer.x.device)
@@ -65,21 +84,46 @@ def draw_matrices(studies: list[Study], options: Namespace) -> dict:
             matrices[f'{study.label}, after local concentration'] = behind.cpu().numpy()
     title = f'Matrices of layer {options.layer}, mean over the heads'
     save(options, 'matrices', drawings.matrices_figure(matrices, title))
-    return {label: dict(layer=options.layer, shape=list(matrix.shape), largest=float(matrix.max()),
-                        smallest=float(matrix.min())) for label, matrix in matrices.items()}
+    return {
+        label: dict(
+            layer=options.layer,
+            shape=list(matrix.shape),
+            largest=float(matrix.max()),
+            smallest=float(matrix.min()),
+        )
+        for label, matrix in matrices.items()
+    }
 
 
 def draw_rank(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(ranks, reduce=mean_and_spread) for study in studies}
-    curves, spreads = ({key: {label + mark: [pick(record).get(part, {}).get(key) for record in records]
-                              for label, records in models.items()
-                              for mark, part in (('', 'attention'), (drawings.LOCAL, 'both'))
-                              if any(part in record for record in records)}
-                        for key in ('rank', 'share_rank', 'effective_rank')}
-                       for pick in (dict, itemgetter('spread')))
-    labels = 'rank (tolerance of matrix_rank)', f'singular values > {SHARE} of the largest', 'effective rank'
-    save(options, 'rank', drawings.by_layer(
-        curves, labels, 'Rank of the attention matrix, mean over heads; bars: standard deviation over images', spreads))
+    curves, spreads = (
+        {
+            key: {
+                label + mark: [pick(record).get(part, {}).get(key) for record in records]
+                for label, records in models.items()
+                for mark, part in (('', 'attention'), (drawings.LOCAL, 'both'))
+                if any(part in record for record in records)
+            }
+            for key in ('rank', 'share_rank', 'effective_rank')
+        }
+        for pick in (dict, itemgetter('spread'))
+    )
+    labels = (
+        'rank (tolerance of matrix_rank)',
+        f'singular values > {SHARE} of the largest',
+        'effective rank',
+    )
+    save(
+        options,
+        'rank',
+        drawings.by_layer(
+            curves,
+            labels,
+            'Rank of the attention matrix, mean over heads; bars: standard deviation over images',
+            spreads,
+        ),
+    )
     return dict(share=SHARE, models=models)
 
 
@@ -93,22 +137,39 @@ def draw_maps(studies: list[Study], options: Namespace) -> dict:
             layer = study.at(options.layer, number)
             token = layer.token_at(*query, study.pictures[number].shape[:2])
             for mark, part in drawn_parts(layer).items():
-                row = layer.row(token, part=part).mean(0)[layer.prefix:]
+                row = layer.row(token, part=part).mean(0)[layer.prefix :]
                 maps[study.label + mark] = row.unflatten(0, layer.kv_hw).cpu().numpy()
-        title = f'Weights of layer {options.layer} for the query at {query[0]},{query[1]}, mean over the heads'
+        title = (
+            f'Weights of layer {options.layer} for the query at {query[0]},{query[1]}, mean over'
+            ' the heads'
+        )
         save(options, f'maps_{number}', attention_figure(picture, maps, query, title))
-        numbers[f'maps_{number}'] = dict(image=str(image), query=list(query), layer=options.layer, largest={
-            label: float(np.abs(weights).max()) for label, weights in maps.items()})
+        numbers[f'maps_{number}'] = dict(
+            image=str(image),
+            query=list(query),
+            layer=options.layer,
+            largest={label: float(np.abs(weights).max()) for label, weights in maps.items()},
+        )
     return numbers
 
 
 def draw_concentration(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(concentration) for study in studies}
-    curves = {key: {label: [record[key] / record[f'uniform_{key}'] if record[f'uniform_{key}'] else None
-                            for record in records] for label, records in models.items()}
-              for key in ('entropy', 'distance')}
-    figure = drawings.by_layer(curves, ('entropy / ln M', 'mean distance / that of equal weights'),
-                               'Concentration of the weights, mean over heads and images')
+    curves = {
+        key: {
+            label: [
+                record[key] / record[f'uniform_{key}'] if record[f'uniform_{key}'] else None
+                for record in records
+            ]
+            for label, records in models.items()
+        }
+        for key in ('entropy', 'distance')
+    }
+    figure = drawings.by_layer(
+        curves,
+        ('entropy / ln M', 'mean distance / that of equal weights'),
+        'Concentration of the weights, mean over heads and images',
+    )
     save(options, 'concentration', figure)
     return models
 
@@ -120,20 +181,32 @@ def draw_receptive_field(studies: list[Study], options: Namespace) -> dict:
         inputs = [study.predictor.prepare(image)['inputs'][0] for image in options.images]
         field = receptive_field(model, inputs, options.stage)
         fields[f'{study.label}, radius {field.radius:.1f}'] = field.values
-        numbers[study.label] = [dict(stage=stage, **receptive_field(model, inputs, stage).figures())
-                                for stage in range(len(stages(model)))]
+        numbers[study.label] = [
+            dict(stage=stage, **receptive_field(model, inputs, stage).figures())
+            for stage in range(len(stages(model)))
+        ]
     title = f'Effective receptive field of stage {options.stage}, mean over images'
     save(options, 'receptive-field', drawings.receptive_field_figure(fields, title))
     return numbers
 
 
 def draw_levels(studies: list[Study], options: Namespace) -> dict:
-    models = {study.label: study.measure(
-        lambda layer: dict(shares={level: share.mean().item() for level, share in level_shares(layer).items()}),
-        is_focal) for study in studies}
-    bars = {label: {level: [record['shares'].get(level, 0.) for record in records]
-                    for level in dict.fromkeys(level for record in records for level in record['shares'])}
-            for label, records in models.items()}
+    models = {
+        study.label: study.measure(
+            lambda layer: dict(
+                shares={level: share.mean().item() for level, share in level_shares(layer).items()}
+            ),
+            is_focal,
+        )
+        for study in studies
+    }
+    bars = {
+        label: {
+            level: [record['shares'].get(level, 0.0) for record in records]
+            for level in dict.fromkeys(level for record in records for level in record['shares'])
+        }
+        for label, records in models.items()
+    }
     save(options, 'levels', drawings.levels_figure(bars))
     return models
 
@@ -141,13 +214,23 @@ def draw_levels(studies: list[Study], options: Namespace) -> dict:
 def draw_biases(studies: list[Study], options: Namespace) -> dict:
     numbers = {}
     for study in studies:
-        biases = {f'layer {number}, level {level}': heads.cpu().numpy()
-                  for number, layer in enumerate(study.layers) if is_focal(layer)
-                  for level, heads in enumerate(pooled_biases(layer), 1)}
+        biases = {
+            f'layer {number}, level {level}': heads.cpu().numpy()
+            for number, layer in enumerate(study.layers)
+            if is_focal(layer)
+            for level, heads in enumerate(pooled_biases(layer), 1)
+        }
         drawn = {name: heads for name, heads in biases.items() if heads[0].size > 1} or biases
-        save(options, f'biases_{study.label}', drawings.biases_figure(drawn, f'{study.label}: biases of pooled tokens'))
-        numbers[study.label] = {f'{name}, head {head}': bias.tolist() for name, heads in biases.items()
-                                for head, bias in enumerate(heads)}
+        save(
+            options,
+            f'biases_{study.label}',
+            drawings.biases_figure(drawn, f'{study.label}: biases of pooled tokens'),
+        )
+        numbers[study.label] = {
+            f'{name}, head {head}': bias.tolist()
+            for name, heads in biases.items()
+            for head, bias in enumerate(heads)
+        }
     return numbers
 
 
@@ -160,8 +243,11 @@ def draw_basis(studies: list[Study], options: Namespace) -> dict:
         path = options.out / f'basis_{study.label}.png'
         draw_basis_masks(results, masks, path)
         shrink(path)
-        numbers[study.label] = dict(module=name, masks=masks, shares=[
-            [float(result.coefficients[mask]) for mask in masks] for result in results])
+        numbers[study.label] = dict(
+            module=name,
+            masks=masks,
+            shares=[[float(result.coefficients[mask]) for mask in masks] for result in results],
+        )
     return numbers
 
 
@@ -173,7 +259,8 @@ def has_pools(layer: AttentionLayer) -> bool:
     return is_focal(layer) and len(layer.module.pools) > 0
 
 
-# Function that draws the figure, condition on a layer of the model (None: every model), and its name in messages.
+# Function that draws the figure, condition on a layer of the model (None: every model), and its
+# name in messages.
 FIGURES: dict[str, tuple[Callable, Callable | None, str]] = {
     'distribution': (draw_distribution, None, ''),
     'focusing': (draw_focusing, has_focus, 'a focused function'),
@@ -188,7 +275,9 @@ FIGURES: dict[str, tuple[Callable, Callable | None, str]] = {
 }
 
 
-def make_figures(models: dict[str, tuple[str, str]], options: Namespace, names: list[str] | None = None) -> dict:
+def make_figures(
+    models: dict[str, tuple[str, str]], options: Namespace, names: list[str] | None = None
+) -> dict:
     """Draw figures into `options.out`.
 
     Args:
@@ -201,16 +290,21 @@ def make_figures(models: dict[str, tuple[str, str]], options: Namespace, names: 
 
     Raises:
         PredictionError: an image cannot be read.
-        ValueError: a figure in `names` applies to no model, or a layer, query, module or mask does not exist.
+        ValueError: a figure in `names` applies to no model, or a layer, query, module or mask does
+            not exist.
     """
     studies = [Study.of(label, *files, options) for label, files in models.items()]
     options.out.mkdir(parents=True, exist_ok=True)
     numbers = {}
     for name in names or FIGURES:
         draw, condition, required = FIGURES[name]
-        suitable = [study for study in studies if condition is None or any(map(condition, study.layers))]
+        suitable = [
+            study for study in studies if condition is None or any(map(condition, study.layers))
+        ]
         if not suitable and names:
-            raise ValueError(f'--figure {name}: expected a model with {required}, got {", ".join(models)}.')
+            raise ValueError(
+                f'--figure {name}: expected a model with {required}, got {", ".join(models)}.'
+            )
         if suitable:
             numbers[name] = draw(suitable, options)
     return numbers

@@ -1,4 +1,5 @@
 """A model run on images, with its attention layers, for the figures."""
+
 from __future__ import annotations
 
 from argparse import Namespace
@@ -37,19 +38,37 @@ class Study:
         """Layers recorded on the first image."""
         return self.probes[0].layers
 
-    def measure(self, measure_layer: Callable[[AttentionLayer], dict], when: Callable = lambda layer: True,
-                reduce: Callable = mean) -> list[dict]:
-        """Measure the layers for which `when` is true; returns a record per layer, reduced over the images."""
-        return [dict(number=number, layer=layer.name, kind=layer.kind, heads=layer.num_heads, map=list(layer.hw),
-                     keys=list(layer.kv_hw), **reduce([measure_layer(probe.layers[number]) for probe in self.probes]))
-                for number, layer in enumerate(self.layers) if when(layer)]
+    def measure(
+        self,
+        measure_layer: Callable[[AttentionLayer], dict],
+        when: Callable = lambda layer: True,
+        reduce: Callable = mean,
+    ) -> list[dict]:
+        """Measure the layers for which `when` is true; returns a record per layer, reduced over the
+        images.
+        """
+        return [
+            dict(
+                number=number,
+                layer=layer.name,
+                kind=layer.kind,
+                heads=layer.num_heads,
+                map=list(layer.hw),
+                keys=list(layer.kv_hw),
+                **reduce([measure_layer(probe.layers[number]) for probe in self.probes]),
+            )
+            for number, layer in enumerate(self.layers)
+            if when(layer)
+        ]
 
     def at(self, number: int, image: int = 0) -> AttentionLayer:
         """Return a layer by number. Raises ValueError if there is none."""
         layers = self.probes[image].layers
         if number >= len(layers):
-            raise ValueError(f'--layer: expected a number from 0 to {len(layers) - 1} for model {self.label}, '
-                             f'got {number}.')
+            raise ValueError(
+                f'--layer: expected a number from 0 to {len(layers) - 1} for model {self.label}, '
+                f'got {number}.'
+            )
         return layers[number]
 
 
@@ -62,4 +81,6 @@ def save(options: Namespace, name: str, figure: Figure) -> None:
 
 def shrink(path: Path) -> None:
     """Reduce a PNG to a palette of 256 colours, which makes it about a third as large."""
-    Image.open(path).convert('RGB').quantize(256, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)
+    Image.open(path).convert('RGB').quantize(256, Image.Quantize.MAXCOVERAGE).save(
+        path, optimize=True
+    )

@@ -1,4 +1,5 @@
 """Models with random weights, and images."""
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,9 +47,13 @@ def tried(weights_of) -> Callable[[str], TriedModel]:
 def picture(tmp_path) -> Callable[..., str]:
     """Write a black image with a white square of 9 x 9 pixels around `(x, y)`."""
 
-    def draw(name: str = 'scene.png', size: tuple[int, int] = (120, 96), middle: tuple[int, int] = (60, 48)) -> str:
+    def draw(
+        name: str = 'scene.png',
+        size: tuple[int, int] = (120, 96),
+        middle: tuple[int, int] = (60, 48),
+    ) -> str:
         pixels = np.zeros((size[1], size[0], 3), np.uint8)
-        pixels[middle[1] - 4:middle[1] + 5, middle[0] - 4:middle[0] + 5] = 255
+        pixels[middle[1] - 4 : middle[1] + 5, middle[0] - 4 : middle[0] + 5] = 255
         assert cv2.imwrite(str(tmp_path / name), pixels)
         return str(tmp_path / name)
 

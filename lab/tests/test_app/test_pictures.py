@@ -19,7 +19,9 @@ def test_text_file_is_rejected(tmp_path):
         check_picture(str(file))
 
 
-@pytest.mark.parametrize(('size', 'limit'), [((1, 1), '8'), ((7, 5000), '8'), ((5000, 4000), str(MAX_PIXELS // 10**6))])
+@pytest.mark.parametrize(
+    ('size', 'limit'), [((1, 1), '8'), ((7, 5000), '8'), ((5000, 4000), str(MAX_PIXELS // 10**6))]
+)
 def test_image_size_is_limited(tmp_path, size, limit):
     file = tmp_path / 'scene.png'
     Image.new('1', size).save(file)
@@ -37,7 +39,7 @@ def test_decompression_bomb_is_rejected(tmp_path):
 PICTURE = np.full((40, 60, 3), 128, np.uint8)
 
 
-def one_hot(row, col, value=1.):
+def one_hot(row, col, value=1.0):
     weights = np.zeros((4, 6), np.float32)
     weights[row, col] = value
     return weights
@@ -51,5 +53,5 @@ def test_one_map_fills_the_pixels_of_its_drawing(size):
     assert drawn.shape[1] == pytest.approx(max(1, width * 120 / max(size)), abs=1)
     coloured = np.argwhere(np.ptp(drawn.astype(int), axis=2) > 64)
     rows, columns = coloured[:, 0] * 4 / drawn.shape[0], coloured[:, 1] * 6 / drawn.shape[1]
-    assert set(rows.astype(int)) == {1} and columns.mean() == pytest.approx(4.5, abs=.6)
+    assert set(rows.astype(int)) == {1} and columns.mean() == pytest.approx(4.5, abs=0.6)
     assert set(attention_pixels(PICTURE, None, None, 60).flat) == {128}

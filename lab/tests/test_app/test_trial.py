@@ -1,4 +1,5 @@
 """Trials: predictions, and positions of image pixels in the network input."""
+
 import cv2
 import numpy as np
 import pytest
@@ -7,7 +8,8 @@ import torch
 from mmflatten.apis import Predictor
 from mmflatten_lab.app.trial import MEAN, attention_view, network_pixel, result_table
 
-# Config, size of the network input for an image of 120 x 96, number of layers, and a word of the results table.
+# Config, size of the network input for an image of 120 x 96, number of layers, and a word of the
+# results table.
 CASES = {
     'flatten-swin-nano-mixed_digits': ((64, 64), 5, 'score'),
     'mask-rcnn_flatten-swin-nano_fpn_digits': ((160, 128), 5, 'instance'),
@@ -18,14 +20,21 @@ CASES = {
 
 
 def files_for(model, picture, **kwargs):
-    return [picture(f'{side}.png', **kwargs) for side in (('left', 'right') if model.task.pairs else ('scene',))]
+    return [
+        picture(f'{side}.png', **kwargs)
+        for side in (('left', 'right') if model.task.pairs else ('scene',))
+    ]
 
 
 @pytest.mark.parametrize('name', CASES)
 def test_trial_of_every_task_has_drawing_and_numbers(tried, picture, name):
     model, (size, layers, word) = tried(name), CASES[name]
     trial = model.try_on(files_for(model, picture))
-    assert trial.size == (120, 96) and trial.network_input.shape[1::-1] == size and len(trial.layers) == layers
+    assert (
+        trial.size == (120, 96)
+        and trial.network_input.shape[1::-1] == size
+        and len(trial.layers) == layers
+    )
     assert model.attends == bool(layers)
     assert trial.drawing.dtype == np.uint8 and trial.drawing.ndim == 3 and np.ptp(trial.drawing) > 0
     assert word in result_table(model, trial)
@@ -38,7 +47,7 @@ def test_image_pixel_maps_to_the_network_input(tried, picture, name, size, middl
     trial = model.try_on(files_for(model, picture, size=size, middle=middle))
     x, y = network_pixel(trial, *middle)
     rows, columns = np.nonzero(trial.network_input.min(-1) > 128)
-    assert (x - .5, y - .5) == pytest.approx((columns.mean(), rows.mean()), abs=.75)
+    assert (x - 0.5, y - 0.5) == pytest.approx((columns.mean(), rows.mean()), abs=0.75)
 
 
 def test_pixel_outside_of_the_crop_has_no_map(tried, weights_of, picture):
@@ -64,7 +73,9 @@ def test_attention_view_draws_the_weights_of_the_layer(tried, picture):
         assert f'{float(weights.sum()):.3g}' in drawn[head][1]
         strongest = int(weights.abs().argmax())
         col, line = strongest % layer.kv_hw[1], strongest // layer.kv_hw[1]
-        pixel = drawn[head][0][int((line + .5) * 128 / layer.kv_hw[0]), int((col + .5) * 128 / layer.kv_hw[1])]
+        pixel = drawn[head][0][
+            int((line + 0.5) * 128 / layer.kv_hw[0]), int((col + 0.5) * 128 / layer.kv_hw[1])
+        ]
         assert np.ptp(pixel.astype(int)) > 64  # a colour, not the grey of the picture
     assert not np.array_equal(drawn[0][0], drawn[1][0])
 
@@ -76,13 +87,23 @@ def test_trial_prediction_equals_the_predictor(tried, weights_of, picture):
     labels = Predictor(*weights_of(name), 'cpu')(file).pred_sem_seg.data
     assert torch.equal(trial.sample.pred_sem_seg.data, labels)
     assert trial.record['shares'] == [
-        dict(label=i, name=tried(name).classes[i], share=pytest.approx(float((labels == i).float().mean())))
-        for i in labels.unique().tolist()]
+        dict(
+            label=i,
+            name=tried(name).classes[i],
+            share=pytest.approx(float((labels == i).float().mean())),
+        )
+        for i in labels.unique().tolist()
+    ]
 
 
 def test_greyscale_and_16_bit_images_are_predicted(tried, tmp_path):
-    for number, pixels in enumerate((np.full((40, 50), 90, np.uint8), np.full((40, 50, 3), 9000, np.uint16),
-                                     np.full((40, 50, 4), 90, np.uint8))):
+    for number, pixels in enumerate(
+        (
+            np.full((40, 50), 90, np.uint8),
+            np.full((40, 50, 3), 9000, np.uint16),
+            np.full((40, 50, 4), 90, np.uint8),
+        )
+    ):
         cv2.imwrite(str(tmp_path / f'{number}.png'), pixels)
         trial = tried('flatten-swin-nano-mixed_digits').try_on([str(tmp_path / f'{number}.png')])
         assert trial.size == (50, 40) and len(trial.record['classes']) == 5

@@ -1,4 +1,5 @@
 """Images in memory give what the same images give as files."""
+
 from pathlib import Path
 
 import cv2
@@ -27,7 +28,9 @@ def test_samples_are_the_published_images():
 
 
 def test_training_equals_the_one_from_files(tmp_path):
-    """One model, trained by MMEngine's Runner with one seed from PNG files and from memory, has the same weights."""
+    """One model, trained by MMEngine's Runner with one seed from PNG files and from memory, has the
+    same weights.
+    """
     from mmengine.config import Config
     from mmengine.runner import Runner
 
@@ -36,20 +39,41 @@ def test_training_equals_the_one_from_files(tmp_path):
     for number, image in enumerate(garments.images[:64]):
         cv2.imwrite(str(tmp_path / f'data/train/{number:02d}.png'), image)
     (tmp_path / 'data/train.txt').write_text(
-        ''.join(f'{number:02d}.png {label}\n' for number, label in enumerate(garments.labels[:64])))
-    files = dict(type='CustomDataset', data_root=str(tmp_path / 'data'), ann_file='train.txt', data_prefix='train',
-                 pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')])
+        ''.join(f'{number:02d}.png {label}\n' for number, label in enumerate(garments.labels[:64]))
+    )
+    files = dict(
+        type='CustomDataset',
+        data_root=str(tmp_path / 'data'),
+        ann_file='train.txt',
+        data_prefix='train',
+        pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')],
+    )
     memory = dict(type='mmflatten.FashionTensors', split='train', folder=RAW, indices=64)
     weights = []
     for name, dataset in (('files', files), ('memory', memory)):
-        runner = Runner.from_cfg(Config(dict(
-            default_scope='mmpretrain', work_dir=str(tmp_path / name), randomness=dict(seed=3),
-            model=dict(type='ImageClassifier', backbone=dict(type='mmflatten.SmallCNN', channels=(4, 8)),
-                       head=dict(type='LinearClsHead', num_classes=10, in_channels=8),
-                       data_preprocessor=dict(num_classes=10, mean=[72.] * 3, std=[90.] * 3)),
-            train_dataloader=dict(batch_size=8, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
-                                  dataset=dataset),
-            optim_wrapper=dict(optimizer=dict(type='SGD', lr=.1)), train_cfg=dict(by_epoch=True, max_epochs=2))))
+        runner = Runner.from_cfg(
+            Config(
+                dict(
+                    default_scope='mmpretrain',
+                    work_dir=str(tmp_path / name),
+                    randomness=dict(seed=3),
+                    model=dict(
+                        type='ImageClassifier',
+                        backbone=dict(type='mmflatten.SmallCNN', channels=(4, 8)),
+                        head=dict(type='LinearClsHead', num_classes=10, in_channels=8),
+                        data_preprocessor=dict(num_classes=10, mean=[72.0] * 3, std=[90.0] * 3),
+                    ),
+                    train_dataloader=dict(
+                        batch_size=8,
+                        num_workers=0,
+                        sampler=dict(type='DefaultSampler', shuffle=True),
+                        dataset=dataset,
+                    ),
+                    optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1)),
+                    train_cfg=dict(by_epoch=True, max_epochs=2),
+                )
+            )
+        )
         runner.train()
         weights.append(runner.model.state_dict())
     assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
@@ -57,12 +81,19 @@ def test_training_equals_the_one_from_files(tmp_path):
 
 def test_shifts_and_flips_keep_the_pixels():
     images = torch.randint(1, 256, (1, 1, 6, 6), dtype=torch.uint8)
-    dataset = ImageTensors(images, torch.tensor([1]), ('a', 'b'), padding=2, flip=.5)
+    dataset = ImageTensors(images, torch.tensor([1]), ('a', 'b'), padding=2, flip=0.5)
     torch.manual_seed(0)
-    seen = {tuple(sample['inputs'].flatten().tolist()) for sample in (dataset[0] for _ in range(200))}
+    seen = {
+        tuple(sample['inputs'].flatten().tolist()) for sample in (dataset[0] for _ in range(200))
+    }
     padded = torch.nn.functional.pad(images[0], (2,) * 4)
-    possible = {tuple(part.expand(3, -1, -1).flatten().tolist()) for y in range(5) for x in range(5)
-                for crop in [padded[:, y:y + 6, x:x + 6]] for part in (crop, crop.flip(-1))}
+    possible = {
+        tuple(part.expand(3, -1, -1).flatten().tolist())
+        for y in range(5)
+        for x in range(5)
+        for crop in [padded[:, y : y + 6, x : x + 6]]
+        for part in (crop, crop.flip(-1))
+    }
     assert seen <= possible and len(seen) > 30
 
 

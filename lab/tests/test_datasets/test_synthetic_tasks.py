@@ -1,4 +1,7 @@
-"""Grids of the synthetic tasks: their answers, recomputed cell by cell, and the parts of the models that learn them."""
+"""Grids of the synthetic tasks: their answers, recomputed cell by cell, and the parts of the models
+that learn them.
+"""
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +21,7 @@ def answer(task: str, grid: np.ndarray, cell: int) -> int:
     key, value, mark = grid[cell]
     row, column = divmod(cell, SIZE)
     if task == 'recall':
-        partner, = (other for other in grid if other[0] == key and other[1])
+        (partner,) = (other for other in grid if other[0] == key and other[1])
         return NO_LABEL if value else partner[1] - 1
     if task == 'match':
         return int(any(other[0] == key and not other[2] for other in grid)) if mark else NO_LABEL
@@ -36,8 +39,16 @@ def answer(task: str, grid: np.ndarray, cell: int) -> int:
         reached, front = set(), {int(np.flatnonzero(grid[:, 2])[0])}
         while front:
             reached |= front
-            near = {place + step for place in front for step in (-SIZE, SIZE, *[-1] * (place % SIZE > 0),
-                                                                 *[1] * (place % SIZE < SIZE - 1))}
+            near = {
+                place + step
+                for place in front
+                for step in (
+                    -SIZE,
+                    SIZE,
+                    *[-1] * (place % SIZE > 0),
+                    *[1] * (place % SIZE < SIZE - 1),
+                )
+            }
             front = {place for place in near - reached if 0 <= place < len(grid) and grid[place, 0]}
         return NO_LABEL if mark or not key else int(cell in reached)
     return NO_LABEL if value else (key - 1) // 64  # distinguish
@@ -47,12 +58,14 @@ def answer(task: str, grid: np.ndarray, cell: int) -> int:
 def test_labels_are_the_answers(task):
     data = SyntheticTasks(task, 8, size=SIZE, **SETTINGS.get(task, {}))
     for grid, labels in zip(data.grids.numpy(), data.labels.tolist()):
-        assert labels == [answer(task, grid, cell) for cell in range(SIZE ** 2)]
+        assert labels == [answer(task, grid, cell) for cell in range(SIZE**2)]
     assert len(set(data.labels.flatten().tolist()) - {NO_LABEL}) > 1
 
 
 def test_grids_depend_on_seed_and_split_alone():
-    first, again, others = (SyntheticTasks('count', 8, **kwargs) for kwargs in ({}, {}, dict(split='test')))
+    first, again, others = (
+        SyntheticTasks('count', 8, **kwargs) for kwargs in ({}, {}, dict(split='test'))
+    )
     assert torch.equal(first.grids, again.grids) and not torch.equal(first.grids, others.grids)
     assert not torch.equal(first.grids, SyntheticTasks('count', 8, seed=1).grids)
     assert len(SyntheticTasks('count', 8, indices=3)) == 3
@@ -66,10 +79,13 @@ def test_item_shows_the_symbols_of_its_cells():
     assert image.shape == (3, 8 * SIZE, 8 * SIZE) and image.dtype == torch.uint8
     for cell, numbers in enumerate(data.grids[1]):
         row, column = divmod(cell, SIZE)
-        assert torch.equal(image[:, 8 * row:8 * row + 8, 8 * column:8 * column + 8], symbols()[numbers])
+        assert torch.equal(
+            image[:, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8], symbols()[numbers]
+        )
     assert torch.equal(data[1]['data_samples'].cell_labels, data.labels[1])
     table = symbols().float()
-    assert len(table[1:65].unique(dim=0)) == 64 and torch.equal(4 * table[65:129], table[1:65])  # a quarter as bright
+    # a quarter as bright
+    assert len(table[1:65].unique(dim=0)) == 64 and torch.equal(4 * table[65:129], table[1:65])
 
 
 @pytest.mark.parametrize('wrong', [dict(task='sing'), dict(split='exam')])
@@ -78,18 +94,23 @@ def test_unknown_task_and_split_are_named(wrong):
         SyntheticTasks(**{'task': 'match', 'number': 2, **wrong})
 
 
-@pytest.mark.parametrize('mixer, distinguishes', [
-    (dict(type='LinearAttention', feature_map='relu'), False),
-    (dict(type='FocusedLinearAttention', kernel_size=None), False),
-    (dict(type='SoftmaxAttention'), True), (dict(type='InLineAttention', image_conv=False), True)])
+@pytest.mark.parametrize(
+    'mixer, distinguishes',
+    [
+        (dict(type='LinearAttention', feature_map='relu'), False),
+        (dict(type='FocusedLinearAttention', kernel_size=None), False),
+        (dict(type='SoftmaxAttention'), True),
+        (dict(type='InLineAttention', image_conv=False), True),
+    ],
+)
 def test_attention_alone_distinguishes_lengths_of_queries_or_not(mixer, distinguishes):
     torch.manual_seed(0)
     data = SyntheticTasks('distinguish', 1)
     model = PlainMixer(mixer).double()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.normal_(std=.3)
-        out, = model(data[0]['inputs'][None].double() / 64)
+            parameter.normal_(std=0.3)
+        (out,) = model(data[0]['inputs'][None].double() / 64)
     asked = out.flatten(2)[0, :, data.labels[0] != NO_LABEL]
     assert ((asked - asked[:, :1]).abs().max() > 1e-3 * asked.abs().max()) == distinguishes
 
@@ -104,8 +125,12 @@ def test_head_classifies_every_token_and_the_metric_counts_those_that_are_asked(
     expected = -scores.log_softmax(-1)[[0, 0, 0, 1, 1], [0, 1, 3, 0, 3], [0, 1, 2, 2, 0]].mean()
     torch.testing.assert_close(head.loss(feats, samples)['loss'], expected)
     head.predict(feats, samples)
-    right = sum(int(sample.cell_classes[cell] == label) for sample in samples
-                for cell, label in enumerate(sample.cell_labels.tolist()) if label >= 0)
+    right = sum(
+        int(sample.cell_classes[cell] == label)
+        for sample in samples
+        for cell, label in enumerate(sample.cell_labels.tolist())
+        if label >= 0
+    )
     evaluator = Evaluator(CellAccuracy())
     evaluator.process(data_samples=samples, data_batch=None)
     assert evaluator.evaluate(2) == {'cells/accuracy': pytest.approx(100 * right / 5)}
@@ -114,5 +139,7 @@ def test_head_classifies_every_token_and_the_metric_counts_those_that_are_asked(
 def test_head_brings_the_labels_to_the_device_of_the_scores():
     sample = DataSample()
     sample.set_field(torch.zeros(4, dtype=torch.long), 'cell_labels')
-    loss = CellHead(4, 3).to('meta').loss((torch.randn(1, 4, 2, 2, device='meta'),), [sample])['loss']
+    loss = (
+        CellHead(4, 3).to('meta').loss((torch.randn(1, 4, 2, 2, device='meta'),), [sample])['loss']
+    )
     assert loss.device.type == 'meta'

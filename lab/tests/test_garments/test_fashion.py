@@ -1,4 +1,5 @@
 """Fashion-MNIST: locating and verifying its files."""
+
 import shutil
 from pathlib import Path
 
@@ -51,29 +52,51 @@ def test_changed_file_is_an_error(tmp_path, fashion_files, name):
         load_garments('train' if name.startswith('train') else 'val', tmp_path / 'raw')
 
 
-@pytest.mark.skipif(not fashion.DEBIAN_FOLDER.is_dir(), reason='dataset-fashion-mnist is not installed')
+@pytest.mark.skipif(
+    not fashion.DEBIAN_FOLDER.is_dir(), reason='dataset-fashion-mnist is not installed'
+)
 def test_published_files_begin_with_the_subset(fashion_files):
     for split, number in (('train', 60_000), ('val', 10_000)):
-        whole, part = load_garments(split, fashion.DEBIAN_FOLDER), load_garments(split, fashion_files)
+        whole, part = (
+            load_garments(split, fashion.DEBIAN_FOLDER),
+            load_garments(split, fashion_files),
+        )
         assert whole.images.shape == (number, SIDE, SIDE)
         assert (np.bincount(whole.labels) == number // 10).all()
-        np.testing.assert_array_equal(whole.images[:len(part.labels)], part.images)
-        np.testing.assert_array_equal(whole.labels[:len(part.labels)], part.labels)
+        np.testing.assert_array_equal(whole.images[: len(part.labels)], part.images)
+        np.testing.assert_array_equal(whole.labels[: len(part.labels)], part.labels)
 
 
 def test_splits_share_no_garment(fashion_files):
     train, val = (load_garments(split, fashion_files) for split in ('train', 'val'))
     assert len(train.labels) == 1000 and len(val.labels) == 200
     assert not set(train.numbers) & set(val.numbers)
-    assert not {image.tobytes() for image in train.images} & {image.tobytes() for image in val.images}
+    assert not {image.tobytes() for image in train.images} & {
+        image.tobytes() for image in val.images
+    }
 
 
 def test_command_builds_once(tmp_path, fashion_files, capsys):
-    arguments = ['scenes', '--out', str(tmp_path / 'x'), '--files', str(fashion_files), '--train', '2', '--val', '1']
+    arguments = [
+        'scenes',
+        '--out',
+        str(tmp_path / 'x'),
+        '--files',
+        str(fashion_files),
+        '--train',
+        '2',
+        '--val',
+        '1',
+    ]
     assert main(arguments) == 0 and (tmp_path / 'x' / 'images').is_dir()
     assert main(arguments) == 0 and 'nothing to do' in capsys.readouterr().out
 
 
 def test_number_out_of_range_is_named(tmp_path, fashion_files, capsys):
-    assert main(['scenes', '--size', '31', '--out', str(tmp_path / 'x'), '--files', str(fashion_files)]) == 1
+    assert (
+        main(
+            ['scenes', '--size', '31', '--out', str(tmp_path / 'x'), '--files', str(fashion_files)]
+        )
+        == 1
+    )
     assert '31' in capsys.readouterr().err and list(tmp_path.iterdir()) == []

@@ -1,4 +1,5 @@
 """Garment scenes: outlines, classes and disjoint splits."""
+
 import json
 
 import numpy as np
@@ -29,10 +30,11 @@ def test_garment_mask_excludes_dust():
 @pytest.mark.parametrize('side', [28, 56, 112])
 def test_rendered_garment_keeps_area_and_shade(fashion_files, side):
     images = load_garments('val', fashion_files).images[:20]
-    for image in images[(images > 0).sum(axis=(1, 2)) > 200]:  # not the straps of a sandal, which thin out
+    # not the straps of a sandal, which thin out
+    for image in images[(images > 0).sum(axis=(1, 2)) > 200]:
         opacity, shade = render_garment(image, side)
         mask = garment_mask(image)
-        assert (opacity >= 0.5).sum() == pytest.approx(mask.sum() * (side / 28)**2, rel=0.25)
+        assert (opacity >= 0.5).sum() == pytest.approx(mask.sum() * (side / 28) ** 2, rel=0.25)
         assert opacity.dtype == shade.dtype == np.float32 and opacity.shape == shade.shape
         assert opacity.any(axis=1).all() and 0 <= shade.min() and shade.max() <= 1
         assert shade[opacity > 0.5].mean() == pytest.approx(image[mask].mean() / 255, abs=0.1)
@@ -41,7 +43,9 @@ def test_rendered_garment_keeps_area_and_shade(fashion_files, side):
 @pytest.mark.parametrize('split', FOLDERS)
 def test_annotations_have_the_class_of_the_garment(garment_root, fashion_files, split):
     coco = COCO(garment_root / 'annotations' / f'instances_{split}.json')
-    assert [category['name'] for category in coco.loadCats(coco.getCatIds())] == list(GARMENT_CLASSES)
+    assert [category['name'] for category in coco.loadCats(coco.getCatIds())] == list(
+        GARMENT_CLASSES
+    )
     labels = load_garments(split, fashion_files).labels
     first = 0 if split == 'train' else 60_000
     for item in coco.loadAnns(coco.getAnnIds()):
@@ -56,9 +60,13 @@ def test_annotations_have_the_class_of_the_garment(garment_root, fashion_files, 
 
 
 def test_splits_share_no_garment_and_no_photograph(garment_root, fashion_files):
-    content = {split: json.loads((garment_root / 'annotations' / f'instances_{split}.json').read_text())
-               for split in FOLDERS}
-    used = {split: {item['garment'] for item in part['annotations']} for split, part in content.items()}
+    content = {
+        split: json.loads((garment_root / 'annotations' / f'instances_{split}.json').read_text())
+        for split in FOLDERS
+    }
+    used = {
+        split: {item['garment'] for item in part['annotations']} for split, part in content.items()
+    }
     assert not used['train'] & used['val'] and min(map(len, used.values())) > 4
     source = garments(fashion_files)
     names = [set(source.load_photographs(split).names) for split in FOLDERS]
@@ -86,11 +94,22 @@ def test_same_seed_gives_same_bytes(tmp_path, fashion_files):
 
 
 def test_garment_stereo_pairs_load_as_sceneflow(tmp_path, fashion_files):
-    manifest = build_stereo_scenes(tmp_path / 'x', StereoSceneOptions(train=2, val=1, size=32), garments(fashion_files))
+    manifest = build_stereo_scenes(
+        tmp_path / 'x', StereoSceneOptions(train=2, val=1, size=32), garments(fashion_files)
+    )
     for split, number in (('TRAIN', 2), ('TEST', 1)):
-        dataset = SceneFlowDataset(data_root=str(tmp_path / 'x'), split=split, pipeline=[
-            dict(type='mmflatten.LoadStereoPair'), dict(type='mmflatten.LoadDisparity'),
-            dict(type='mmflatten.PackStereoInputs')])
-        assert len(dataset) == number and dataset[0]['data_samples'].gt_disparity.data.max() <= 0.2 * 64
+        dataset = SceneFlowDataset(
+            data_root=str(tmp_path / 'x'),
+            split=split,
+            pipeline=[
+                dict(type='mmflatten.LoadStereoPair'),
+                dict(type='mmflatten.LoadDisparity'),
+                dict(type='mmflatten.PackStereoInputs'),
+            ],
+        )
+        assert (
+            len(dataset) == number
+            and dataset[0]['data_samples'].gt_disparity.data.max() <= 0.2 * 64
+        )
     listed = json.loads((tmp_path / 'x' / 'scenes_TRAIN.json').read_text())
     assert sum(len(scene['garments']) for scene in listed) == manifest['instances']['train']

@@ -1,4 +1,5 @@
 """Basis masks over images: their place on the image, and the choice of module and masks."""
+
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -6,7 +7,13 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from attention_study.basis import BasisMasks, basis_of_image, draw_basis_masks, find_attention, most_used
+from attention_study.basis import (
+    BasisMasks,
+    basis_of_image,
+    draw_basis_masks,
+    find_attention,
+    most_used,
+)
 from mmcv.transforms import Compose
 from mmdet.models import DetDataPreprocessor
 from mmengine.dataset import pseudo_collate
@@ -16,17 +23,41 @@ from torch import nn
 
 from mmflatten.models.attention import FactorizedAttention
 
-PIPELINE = [dict(type='LoadImageFromFile'), dict(type='Resize', scale=(88, 88), keep_ratio=True),
-            dict(type='PackDetInputs')]
+PIPELINE = [
+    dict(type='LoadImageFromFile'),
+    dict(type='Resize', scale=(88, 88), keep_ratio=True),
+    dict(type='PackDetInputs'),
+]
 ATTENTION = dict(basis_channels=8, num_heads=2, normalization='gaussian')
 DETECTOR = dict(
-    type='RetinaNet', data_preprocessor=dict(type='DetDataPreprocessor', pad_size_divisor=32),
-    backbone=dict(type='mmflatten.AttentionResNet', depth=18, base_channels=8, attention_after=(3,),
-                  attention=ATTENTION),
-    neck=dict(type='mmflatten.AttentionFPN', in_channels=[8, 16, 32, 64], out_channels=16, num_outs=4,
-              attention_after=(1, 2), attention=ATTENTION),
-    bbox_head=dict(type='RetinaHead', num_classes=3, in_channels=16, feat_channels=16, stacked_convs=1,
-                   anchor_generator=dict(type='AnchorGenerator', scales=[8], ratios=[1.], strides=[4, 8, 16, 32])))
+    type='RetinaNet',
+    data_preprocessor=dict(type='DetDataPreprocessor', pad_size_divisor=32),
+    backbone=dict(
+        type='mmflatten.AttentionResNet',
+        depth=18,
+        base_channels=8,
+        attention_after=(3,),
+        attention=ATTENTION,
+    ),
+    neck=dict(
+        type='mmflatten.AttentionFPN',
+        in_channels=[8, 16, 32, 64],
+        out_channels=16,
+        num_outs=4,
+        attention_after=(1, 2),
+        attention=ATTENTION,
+    ),
+    bbox_head=dict(
+        type='RetinaHead',
+        num_classes=3,
+        in_channels=16,
+        feat_channels=16,
+        stacked_convs=1,
+        anchor_generator=dict(
+            type='AnchorGenerator', scales=[8], ratios=[1.0], strides=[4, 8, 16, 32]
+        ),
+    ),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -47,11 +78,13 @@ class Stub(BaseModel):
     """A model whose only mask follows the red of the image, on a map of stride 4."""
 
     def __init__(self) -> None:
-        super().__init__(data_preprocessor=DetDataPreprocessor(bgr_to_rgb=True, pad_size_divisor=32))
+        super().__init__(
+            data_preprocessor=DetDataPreprocessor(bgr_to_rgb=True, pad_size_divisor=32)
+        )
         self.backbone = nn.AvgPool2d(4)
         self.attention = FactorizedAttention(3, basis_channels=1)
         nn.init.zeros_(self.attention.basis.weight)
-        nn.init.constant_(self.attention.basis.weight[:, 0], .1)
+        nn.init.constant_(self.attention.basis.weight[:, 0], 0.1)
 
     def forward(self, inputs, data_samples=None, mode='tensor'):
         return self.attention(self.backbone(inputs))
@@ -76,8 +109,8 @@ def test_basis_mask_lies_on_the_pixels_that_cause_it(photo: str) -> None:
     result = basis_of_image(StubPredictor(model), model.attention, photo)
     assert result.image.shape == (96, 96, 3)  # resized by 88 / 60 and padded
     assert result.image[22, 66].tolist() == [250, 0, 0]
-    assert result.masks.shape == (1, 96, 96) and result.coefficients.tolist() == [1.]
-    rows, columns = np.nonzero(result.masks[0] > .5 * result.masks[0].max())
+    assert result.masks.shape == (1, 96, 96) and result.coefficients.tolist() == [1.0]
+    rows, columns = np.nonzero(result.masks[0] > 0.5 * result.masks[0].max())
     factor = 88 / 60
     assert abs(rows.mean() - 15 * factor) < 3 and abs(columns.mean() - 45 * factor) < 3
     assert np.ptp(rows) < 22 and np.ptp(columns) < 22
@@ -89,8 +122,10 @@ def test_basis_of_image_names_an_attention_that_predictions_do_not_run(photo: st
 
 
 def test_most_used_sorts_masks_by_coefficients_over_all_images() -> None:
-    results = [BasisMasks(np.zeros(0), np.zeros(0), np.array(coefficients))
-               for coefficients in ([.1, .5, .4, 0.], [.1, -.2, -.6, .1])]
+    results = [
+        BasisMasks(np.zeros(0), np.zeros(0), np.array(coefficients))
+        for coefficients in ([0.1, 0.5, 0.4, 0.0], [0.1, -0.2, -0.6, 0.1])
+    ]
     assert most_used(results, 3) == [2, 1, 0]
 
 
@@ -111,7 +146,9 @@ def test_find_attention_defaults_to_the_finest_fpn_level() -> None:
     model = MODELS.build(DETECTOR)
     assert find_attention(model) == ('neck.attentions.1', model.neck.attentions['1'])
     assert find_attention(model, 'backbone.layer3.attention')[1] is model.backbone.layer3.attention
-    with pytest.raises(ValueError, match=r'backbone.layer3.attention, neck.attentions.1.*got neck\.'):
+    with pytest.raises(
+        ValueError, match=r'backbone.layer3.attention, neck.attentions.1.*got neck\.'
+    ):
         find_attention(model, 'neck')
     with pytest.raises(ValueError, match='on maps'):
         find_attention(nn.Sequential(FactorizedAttention(8, ndim=3)), '0')

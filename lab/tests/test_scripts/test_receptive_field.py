@@ -1,4 +1,5 @@
 """Effective receptive fields: known results, and every family."""
+
 import numpy as np
 import pytest
 import torch
@@ -9,13 +10,22 @@ from torch import nn
 from mmflatten.registry import MODELS
 
 FAMILIES = {
-    'FLattenPVT': dict(arch=dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8))),
-    'FLattenPVTv2': dict(arch=dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8))),
+    'FLattenPVT': dict(
+        arch=dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8))
+    ),
+    'FLattenPVTv2': dict(
+        arch=dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8))
+    ),
     'FLattenCSwin': dict(arch=dict(embed_dims=8, depths=(1, 1, 2, 1), num_heads=(1, 2, 4, 8))),
     'FLattenDeiT': dict(arch=dict(embed_dims=12, depth=4, num_heads=3)),
     'FLattenSwin': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6))),
-    'FocalTransformer': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), window_size=2,
-                             expand_size=1, focal_windows=(5, 3, 3, 1), expand_always=True),
+    'FocalTransformer': dict(
+        arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)),
+        window_size=2,
+        expand_size=1,
+        focal_windows=(5, 3, 3, 1),
+        expand_always=True,
+    ),
     'L2ViT': dict(arch=dict(embed_dims=24, depths=(2, 2, 4, 2), num_heads=(1, 2, 3, 6))),
 }
 
@@ -56,12 +66,18 @@ def test_receptive_field_of_windows_and_of_global_attention():
 @pytest.mark.parametrize('name', FAMILIES)
 def test_every_stage_of_every_family_at_an_odd_size(name):
     model = build(name, frozen_stages=1, with_cp=True).train()
-    fields = [receptive_field(model, images(1, 65, 97), stage) for stage in range(len(stages(model)))]
+    fields = [
+        receptive_field(model, images(1, 65, 97), stage) for stage in range(len(stages(model)))
+    ]
     assert len(fields) == 4
     for field in fields:
-        assert field.values.shape == (65, 97) and field.values.sum() == pytest.approx(1) and field.values.min() >= 0
+        assert (
+            field.values.shape == (65, 97)
+            and field.values.sum() == pytest.approx(1)
+            and field.values.min() >= 0
+        )
         assert field.radius > 0
-    assert fields[0].share(.5) < fields[-1].share(.5)
+    assert fields[0].share(0.5) < fields[-1].share(0.5)
     assert all(weight.grad is None for weight in model.parameters())
 
 
@@ -71,7 +87,7 @@ def test_resnet_with_attention_and_the_backbone_of_a_whole_model():
     whole = nn.Module()
     whole.backbone = resnet
     fields = [receptive_field(model, images(1, 64, 96), 2) for model in (resnet, whole)]
-    assert (fields[0].values == fields[1].values).all() and fields[1].share(.95) > .5
+    assert (fields[0].values == fields[1].values).all() and fields[1].share(0.95) > 0.5
     assert stages(whole) == [f'backbone.layer{number}' for number in (1, 2, 3, 4)]
 
 
@@ -81,15 +97,19 @@ def test_receptive_field_is_the_mean_over_images():
     single = [receptive_field(model, [image]).values for image in both]
     mean = receptive_field(model, both).values
     assert mean.sum() == pytest.approx(1)
-    assert np.linalg.matrix_rank(np.stack([mean.ravel(), *(values.ravel() for values in single)])) == 2
+    assert (
+        np.linalg.matrix_rank(np.stack([mean.ravel(), *(values.ravel() for values in single)])) == 2
+    )
 
 
 def test_numbers_of_a_known_field():
     values = np.zeros((4, 10))
-    values[1, 2], values[1, 5], values[3, 2] = .6, .3, .1
-    field = ReceptiveField(values, (2., 1.))
-    assert field.share(.5) == 1 / 40 and field.share(.95) == 3 / 40 and field.share(.85) == 2 / 40
-    assert field.radius == pytest.approx(.3 * 3 + .1 * 2)
+    values[1, 2], values[1, 5], values[3, 2] = 0.6, 0.3, 0.1
+    field = ReceptiveField(values, (2.0, 1.0))
+    assert (
+        field.share(0.5) == 1 / 40 and field.share(0.95) == 3 / 40 and field.share(0.85) == 2 / 40
+    )
+    assert field.radius == pytest.approx(0.3 * 3 + 0.1 * 2)
     assert field.figures() == dict(share_50=1 / 40, share_95=3 / 40, radius=field.radius)
 
 

@@ -1,4 +1,7 @@
-"""Tests of the third study: Welch's test against each reference, for each combination of the other factors."""
+"""Tests of the third study: Welch's test against each reference, for each combination of the other
+factors.
+"""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,32 +10,57 @@ from scipy import stats
 
 
 def test_compare_has_the_interval_and_holms_correction():
-    values = {name: pd.Series(numbers) for name, numbers in
-              dict(none=[80., 81., 82.], mala=[70., 74., 75.], relu=[80.5, 80.7, 81.2]).items()}
+    values = {
+        name: pd.Series(numbers)
+        for name, numbers in dict(
+            none=[80.0, 81.0, 82.0], mala=[70.0, 74.0, 75.0], relu=[80.5, 80.7, 81.2]
+        ).items()
+    }
     table = third_study.compare(values, 'none')
-    assert table.index.tolist() == ['mala', 'relu'] and table.difference['mala'] == pytest.approx(-8)
+    assert table.index.tolist() == ['mala', 'relu'] and table.difference['mala'] == pytest.approx(
+        -8
+    )
     single = stats.ttest_ind(values['mala'], values['none'], equal_var=False).pvalue
-    assert table.p_holm['mala'] == pytest.approx(2 * single) and table.p_holm['relu'] > .5
+    assert table.p_holm['mala'] == pytest.approx(2 * single) and table.p_holm['relu'] > 0.5
     parts = [values[name].var() / 3 for name in ('mala', 'none')]
-    freedom = sum(parts) ** 2 / sum(part ** 2 / 2 for part in parts)
-    half = stats.t.ppf(.975, freedom) * sum(parts) ** .5
+    freedom = sum(parts) ** 2 / sum(part**2 / 2 for part in parts)
+    half = stats.t.ppf(0.975, freedom) * sum(parts) ** 0.5
     assert [table.low['mala'], table.high['mala']] == pytest.approx([-8 - half, -8 + half])
 
 
-@pytest.mark.parametrize('names, others', [
-    ([f'cells/accuracy_{size}' for size in (49, 196, 784, 3136)], [{'levels.task': 'local'}, {'levels.task': 'far'}]),
-    ([f'{size}x/coco/segm_mAP' for size in (1, 4, 16)], [{'levels.rate': '4e-3'}])])
+@pytest.mark.parametrize(
+    'names, others',
+    [
+        (
+            [f'cells/accuracy_{size}' for size in (49, 196, 784, 3136)],
+            [{'levels.task': 'local'}, {'levels.task': 'far'}],
+        ),
+        ([f'{size}x/coco/segm_mAP' for size in (1, 4, 16)], [{'levels.rate': '4e-3'}]),
+    ],
+)
 def test_each_combination_of_other_factors_has_its_tests_and_panel(names, others, tmp_path, capsys):
-    rows = [{'state': 'finished', 'mode': 'recipe', 'levels.attention': level, **other,
-             'value': value + seed + 5 * number,
-             **{f'metrics.{name}': float(np.log(value + seed)) for name in names}}
-            for number, other in enumerate(others) for level, value in (('softmax', 80), ('none', 70), ('mala', 60))
-            for seed in range(3)]
+    rows = [
+        {
+            'state': 'finished',
+            'mode': 'recipe',
+            'levels.attention': level,
+            **other,
+            'value': value + seed + 5 * number,
+            **{f'metrics.{name}': float(np.log(value + seed)) for name in names},
+        }
+        for number, other in enumerate(others)
+        for level, value in (('softmax', 80), ('none', 70), ('mala', 60))
+        for seed in range(3)
+    ]
     single = [{**row, 'levels.rate': '2e-3'} for row in rows[::3] if 'levels.rate' in row]
     rows += [*single, {**rows[0], 'state': 'failed', 'value': np.nan}]
     pd.DataFrame(rows).to_csv(tmp_path / 'runs.csv', index=False)
     third_study.main(str(tmp_path / 'runs.csv'), str(tmp_path / 'runs.png'))
     printed = capsys.readouterr().out
     titles = ['local', 'far'] if len(others) > 1 else ['0.004']
-    assert all(f'{title}, against {reference}' in printed for title in titles for reference in ('none', 'softmax'))
+    assert all(
+        f'{title}, against {reference}' in printed
+        for title in titles
+        for reference in ('none', 'softmax')
+    )
     assert printed.count('-20.0') == len(titles) and (tmp_path / 'runs.png').stat().st_size > 1000

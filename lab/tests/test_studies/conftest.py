@@ -1,4 +1,5 @@
 """A study whose runs train in a moment, and an executor that only pretends to run them."""
+
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_file import read_study
 
 REPOSITORY = Path(__file__).parents[3]
-CONFIG = '''
+CONFIG = """
     _base_ = ['{repository}/configs/_base_/default_runtime.py']
     default_scope = 'mmpretrain'
     model = dict(
@@ -44,7 +45,7 @@ CONFIG = '''
     train_cfg = dict(by_epoch=True, max_epochs=10, val_interval=1)
     val_cfg = dict()
     test_cfg = dict()
-'''
+"""
 
 
 @pytest.fixture(scope='session')
@@ -64,15 +65,29 @@ def tiny_config(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
-    """Write a study of two attentions and two seeds. Arguments replace its fields; None removes one."""
+    """Write a study of two attentions and two seeds. Arguments replace its fields; None removes
+    one.
+    """
 
     def write(**changes: object) -> Path:
         content = dict(
-            name='tiny', base=str(tiny_config), controls='a test of the tool', budget=dict(epochs=2),
+            name='tiny',
+            base=str(tiny_config),
+            controls='a test of the tool',
+            budget=dict(epochs=2),
             metrics=['accuracy/top1'],
-            factors=dict(attention=dict(
-                focused={'model.backbone.mixers': dict(L=dict(type='FocusedLinearAttention'))},
-                vanilla={'model.backbone.mixers': dict(L=dict(type='LinearAttention', feature_map='relu'))}), seed=2))
+            factors=dict(
+                attention=dict(
+                    focused={'model.backbone.mixers': dict(L=dict(type='FocusedLinearAttention'))},
+                    vanilla={
+                        'model.backbone.mixers': dict(
+                            L=dict(type='LinearAttention', feature_map='relu')
+                        )
+                    },
+                ),
+                seed=2,
+            ),
+        )
         content = {key: value for key, value in {**content, **changes}.items() if value is not None}
         path = tmp_path / 'tiny.yaml'
         path.write_text(yaml.safe_dump(content, sort_keys=False))
@@ -82,11 +97,13 @@ def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
 
 
 class FakeExecutor(Executor):
-    """Executor whose runs end at once, with a metric or an exit status: `outcome(content of run.json)`."""
+    """Executor whose runs end at once, with a metric or an exit status:
+    `outcome(content of run.json)`.
+    """
 
     slots = 2
 
-    def __init__(self, outcome: Callable[[dict], float | int] = lambda run: 50.) -> None:
+    def __init__(self, outcome: Callable[[dict], float | int] = lambda run: 50.0) -> None:
         self.outcome, self.submitted, self.withdrawn = outcome, [], []
 
     def submit(self, folder: Path) -> int:
@@ -96,9 +113,11 @@ class FakeExecutor(Executor):
         if isinstance(value, int):
             (folder / 'log.txt').write_text('Traceback\nValueError: the cause\n')
             return value
-        done = StudyRun(**run['result'], machine=dict(processor='none', gpu='none', torch='2', threads=1))
+        done = StudyRun(
+            **run['result'], machine=dict(processor='none', gpu='none', torch='2', threads=1)
+        )
         done.state, done.metric, done.value = FINISHED, 'accuracy/top1', value
-        done.validations, done.cpu_seconds = {'1': value / 2, '2': value}, 3.
+        done.validations, done.cpu_seconds = {'1': value / 2, '2': value}, 3.0
         write_json(folder / RESULT, done.result())
         return 0
 
@@ -120,16 +139,23 @@ def fake_executor() -> type:
 @pytest.fixture
 def drive(tmp_path, monkeypatch) -> Callable[..., list[StudyRun]]:
     """Drive a study file with a FakeExecutor in the folder `out`; returns the runs."""
+
     def check_runs(study: Study, runs: list[StudyRun]) -> None:
         for run in runs:
             run.config_hash = digest(config_of(run, study.budget).to_dict())[:12]
             run.params, run.flops, run.shape, run.disk = 10**6, 10**7, (32, 32), 10**6
 
-    def run(path: Path, executor: FakeExecutor, out: str = 'out', published: dict | None = None,
-            **options: object) -> list[StudyRun]:
+    def run(
+        path: Path,
+        executor: FakeExecutor,
+        out: str = 'out',
+        published: dict | None = None,
+        **options: object,
+    ) -> list[StudyRun]:
         (tmp_path / out).mkdir(exist_ok=True)
-        return Driver(read_study(path), StudyFolder(tmp_path / out), executor, lambda line: None,
-                      published).run(**options)
+        return Driver(
+            read_study(path), StudyFolder(tmp_path / out), executor, lambda line: None, published
+        ).run(**options)
 
     monkeypatch.setattr(driver_module, 'POLL', 0)
     monkeypatch.setattr(driver_module, 'check_runs', check_runs)

@@ -1,4 +1,5 @@
 """Executors: this machine, and Slurm through submitit."""
+
 import os
 import time
 
@@ -9,11 +10,11 @@ from mmflatten_lab.studies.executors import LocalExecutor, SlurmExecutor, SlurmJ
 from mmflatten_lab.studies.study_fields import StudyError
 
 
-def wait_for(condition, seconds: float = 300.):
+def wait_for(condition, seconds: float = 300.0):
     end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, 'timeout'
-        time.sleep(.1)
+        time.sleep(0.1)
     return value
 
 
@@ -24,7 +25,7 @@ def two_gpus(monkeypatch):
 
 def test_local_executor_distributes_cores():
     cores = sorted(os.sched_getaffinity(0))
-    one, = LocalExecutor(1).free
+    (one,) = LocalExecutor(1).free
     assert one[0] == tuple(cores)
 
 
@@ -48,34 +49,48 @@ def test_slurm_executor_runs_jobs_through_submitit(tmp_path):
     executor = SlurmExecutor(tmp_path / 'slurm', 'cluster=local,time=3')
     (tmp_path / 'run').mkdir()  # without run.json, so the process fails
     job = executor.submit(tmp_path / 'run')
-    assert wait_for(lambda: ended(executor, job)) == (1, )
+    assert wait_for(lambda: ended(executor, job)) == (1,)
     assert f'{tmp_path}/run' in (tmp_path / 'run' / 'log.txt').read_text()
 
 
 def ended(executor: SlurmExecutor, job: object) -> tuple | None:
     status = executor.poll(job)
-    return None if status is None else (status, )
+    return None if status is None else (status,)
 
 
 def test_slurm_executor_writes_options_into_the_script(tmp_path, monkeypatch):
     commands = tmp_path / 'bin'
     commands.mkdir()
-    for name, line in dict(srun='', sbatch=f'cat "$1" > {tmp_path}/script; echo Submitted batch job 12').items():
+    for name, line in dict(
+        srun='', sbatch=f'cat "$1" > {tmp_path}/script; echo Submitted batch job 12'
+    ).items():
         (commands / name).write_text(f'#!/bin/sh\n{line}\n')
         (commands / name).chmod(0o755)
     monkeypatch.setenv('PATH', f'{commands}{os.pathsep}{os.environ["PATH"]}')
-    executor = SlurmExecutor(tmp_path / 'slurm', 'partition=gpu, time=60,gpus=1,mem=8,account=lab,cpus=3')
+    executor = SlurmExecutor(
+        tmp_path / 'slurm', 'partition=gpu, time=60,gpus=1,mem=8,account=lab,cpus=3'
+    )
     (tmp_path / 'run').mkdir()
     assert executor.submit(tmp_path / 'run').job_id == '12'
     script = (tmp_path / 'script').read_text()
-    for option in ('partition=gpu', 'time=60', 'gpus-per-node=1', 'account=lab', 'mem=8GB', 'cpus-per-task=3'):
+    for option in (
+        'partition=gpu',
+        'time=60',
+        'gpus-per-node=1',
+        'account=lab',
+        'mem=8GB',
+        'cpus-per-task=3',
+    ):
         assert f'#SBATCH --{option}\n' in script
 
 
 def test_slurm_executor_cancels_the_job_of_a_killed_driver(tmp_path, monkeypatch):
     calls = tmp_path / 'calls'
-    for name, line in dict(srun='', sbatch=f'echo sbatch >> {calls}; echo Submitted batch job 12',
-                           scancel=f'echo scancel $1 >> {calls}').items():
+    for name, line in dict(
+        srun='',
+        sbatch=f'echo sbatch >> {calls}; echo Submitted batch job 12',
+        scancel=f'echo scancel $1 >> {calls}',
+    ).items():
         (tmp_path / name).write_text(f'#!/bin/sh\n{line}\n')
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv('PATH', f'{tmp_path}{os.pathsep}{os.environ["PATH"]}')

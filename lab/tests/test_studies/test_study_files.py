@@ -1,16 +1,27 @@
 """Damaged files of a study: each is named and set aside, and costs its own run at most."""
+
 import json
 
 import pytest
 
 from mmflatten.files import DamagedFile, read_json
-from mmflatten_lab.studies.folder import PROGRESS, RESULT, RUN, Progress, StudyFolder, read_file, status_table
+from mmflatten_lab.studies.folder import (
+    PROGRESS,
+    RESULT,
+    RUN,
+    Progress,
+    StudyFolder,
+    read_file,
+    status_table,
+)
 from mmflatten_lab.studies.runs import FINISHED, StudyRun
 from mmflatten_lab.studies.study_file import read_study
 
 CONTENT = {
-    RESULT: StudyRun('r', levels={'a': 'x'}, state=FINISHED, value=.5, metrics={'m': .5}).result(),
-    PROGRESS: dict(step=3, length=9, metric='m', validations={'1': .5}, wall_seconds=2.5),
+    RESULT: StudyRun(
+        'r', levels={'a': 'x'}, state=FINISHED, value=0.5, metrics={'m': 0.5}
+    ).result(),
+    PROGRESS: dict(step=3, length=9, metric='m', validations={'1': 0.5}, wall_seconds=2.5),
     RUN: dict(result=StudyRun('r').result(), config_hash='0', metrics=['m']),
 }
 
@@ -26,12 +37,21 @@ def test_file_cut_off_at_any_byte_is_set_aside(tmp_path, name):
     assert read_file(path) == CONTENT[name]
 
 
-@pytest.mark.parametrize('content, words', [
-    (b'[]', 'dictionary'), (b'{}', 'name'), (b'null', 'dictionary'), (b'\xff', 'UTF-8'), (b'[' * 20_000, 'JSON'),
-    (b'{"name": "r", "state": 3}', 'state'), (b'{"name": "r", "state": "finished", "value": "5"}', 'value'),
-    (b'{"name": "r", "state": "finished", "value": true}', 'value'),
-    (b'{"name": "r", "state": "finished", "metrics": {"m": "5"}}', 'metrics'),
-    (b'{"name": "r", "state": "finished", "metrics": [5]}', 'metrics')])
+@pytest.mark.parametrize(
+    'content, words',
+    [
+        (b'[]', 'dictionary'),
+        (b'{}', 'name'),
+        (b'null', 'dictionary'),
+        (b'\xff', 'UTF-8'),
+        (b'[' * 20_000, 'JSON'),
+        (b'{"name": "r", "state": 3}', 'state'),
+        (b'{"name": "r", "state": "finished", "value": "5"}', 'value'),
+        (b'{"name": "r", "state": "finished", "value": true}', 'value'),
+        (b'{"name": "r", "state": "finished", "metrics": {"m": "5"}}', 'metrics'),
+        (b'{"name": "r", "state": "finished", "metrics": [5]}', 'metrics'),
+    ],
+)
 def test_other_content_is_named(tmp_path, content, words):
     (tmp_path / RESULT).write_bytes(content)
     with pytest.raises(DamagedFile, match=rf'result\.json.*{words}'):
@@ -57,7 +77,7 @@ def test_folders_links_and_large_files_are_named(tmp_path):
 def test_unknown_fields_are_ignored(tmp_path):
     (tmp_path / RESULT).write_text(json.dumps({**CONTENT[RESULT], 'energy': 5, 'disk': 7}))
     run = StudyRun('r').with_result({**read_file(tmp_path / RESULT), 'name': '/elsewhere'})
-    assert run.name == 'r' and run.value == .5 and run.disk == 0 and not hasattr(run, 'energy')
+    assert run.name == 'r' and run.value == 0.5 and run.disk == 0 and not hasattr(run, 'energy')
 
 
 def test_study_goes_on_beside_damaged_files(study_file, drive, fake_executor, tmp_path, capsys):
@@ -74,5 +94,10 @@ def test_study_goes_on_beside_damaged_files(study_file, drive, fake_executor, tm
     executor = fake_executor()
     after = drive(path, executor)
     assert sorted(executor.submitted) == sorted([before[0].name, before[2].name])
-    assert [run.value for run in after] == [run.value for run in before] and {run.state for run in after} == {FINISHED}
-    assert not (damaged[2] / 'train').exists() and len(list(damaged[2].glob('train_*.bad/epoch_1.pth'))) == 1
+    assert [run.value for run in after] == [run.value for run in before] and {
+        run.state for run in after
+    } == {FINISHED}
+    assert (
+        not (damaged[2] / 'train').exists()
+        and len(list(damaged[2].glob('train_*.bad/epoch_1.pth'))) == 1
+    )

@@ -1,4 +1,5 @@
 """Progress of a run and what it leaves to the next attempt."""
+
 import pytest
 from mmengine.runner import ValLoop
 
@@ -8,7 +9,9 @@ from mmflatten_lab.studies.execution import ProgressHook, train_run
 
 def test_resumed_run_repeats_a_lost_validation(tiny_config, tmp_path, monkeypatch):
     config = tmp_path / 'config.py'
-    load_config(str(tiny_config), {'train_cfg.max_epochs': 3, 'train_cfg.val_interval': 2}).dump(config)
+    load_config(str(tiny_config), {'train_cfg.max_epochs': 3, 'train_cfg.val_interval': 2}).dump(
+        config
+    )
     validate, lost = ValLoop.run, {2, 3}
 
     def killed_once(loop):

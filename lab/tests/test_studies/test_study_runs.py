@@ -1,4 +1,5 @@
 """A real study on this machine, of a control: its driver is killed, and the study resumes."""
+
 import multiprocessing
 import time
 from pathlib import Path
@@ -12,11 +13,11 @@ from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.study_file import read_study
 
 
-def wait_for(condition, seconds: float = 300.):
+def wait_for(condition, seconds: float = 300.0):
     end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, 'timeout'
-        time.sleep(.05)
+        time.sleep(0.05)
     return value
 
 
@@ -28,7 +29,9 @@ def workers(folder: Path) -> list[str]:
             words = (entry / 'cmdline').read_bytes().decode().split('\0')
         except OSError:
             continue
-        if 'mmflatten_lab.studies.worker' in words and any(word.startswith(str(folder)) for word in words):
+        if 'mmflatten_lab.studies.worker' in words and any(
+            word.startswith(str(folder)) for word in words
+        ):
             lines.append(' '.join(words))
     return lines
 
@@ -37,11 +40,25 @@ def test_study_resumes_after_kill_9_of_its_driver(study_file, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     out = tmp_path / 'out'
     path = study_file(
-        controls=None, budget=dict(epochs=4), exclude=[dict(attention=['focused', 'mean'])],
-        factors=dict(attention=dict(focused={'model.backbone.mixers.L': dict(type='FocusedLinearAttention')}), seed=1),
-        claims=[dict(order='focused > none')])
-    study, folder, arguments = read_study(path), StudyFolder(out), [str(path), '--work-dir', str(out)]
-    driver = multiprocessing.get_context('fork').Process(target=command.main, args=([*arguments, '--workers', '1'],))
+        controls=None,
+        budget=dict(epochs=4),
+        exclude=[dict(attention=['focused', 'mean'])],
+        factors=dict(
+            attention=dict(
+                focused={'model.backbone.mixers.L': dict(type='FocusedLinearAttention')}
+            ),
+            seed=1,
+        ),
+        claims=[dict(order='focused > none')],
+    )
+    study, folder, arguments = (
+        read_study(path),
+        StudyFolder(out),
+        [str(path), '--work-dir', str(out)],
+    )
+    driver = multiprocessing.get_context('fork').Process(
+        target=command.main, args=([*arguments, '--workers', '1'],)
+    )
     driver.start()
     wait_for(lambda: workers(out))
     with pytest.raises(StudyError, match=str(driver.pid)), folder.locked():
@@ -54,8 +71,10 @@ def test_study_resumes_after_kill_9_of_its_driver(study_file, tmp_path, monkeypa
     assert '  interrupted' in status_table(study, folder)
 
     assert command.main([*arguments, '--workers', '1']) == 0
-    run, = collect_runs(study, folder)
-    assert run.state == FINISHED and 'resumed epoch' in (folder.run(run.name) / 'log.txt').read_text()
+    (run,) = collect_runs(study, folder)
+    assert (
+        run.state == FINISHED and 'resumed epoch' in (folder.run(run.name) / 'log.txt').read_text()
+    )
     assert run.validations.keys() == set(map(str, range(1, 5)))
     assert run.params and run.flops and run.cpu_seconds and 0 <= run.value <= 100
     assert "'NoAttention'" in (folder.run(run.name) / 'config.py').read_text()

@@ -1,7 +1,9 @@
 """Suppression and overlaps of boxes (x1, y1, x2, y2), and the suppression of lanes.
 
-With `offset` 1 a box includes its last pixel, so its width is `x2 - x1 + 1`, as in mmdet 1 and Caffe.
+With `offset` 1 a box includes its last pixel, so its width is `x2 - x1 + 1`, as in mmdet 1 and
+Caffe.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -11,46 +13,60 @@ from torch import Tensor
 
 from mmcv_torch_ops.precision import single
 
-_PAIRS = 2 ** 22  # pairs of boxes that are compared at once: 16 MiB in float32
+_PAIRS = 2**22  # pairs of boxes that are compared at once: 16 MiB in float32
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Tensor:
     """Return the indices of the boxes that are kept, best score first.
 
-    A box is dropped if its IoU with a better kept one is above `iou_threshold`. Boxes of equal score keep their order.
+    A box is dropped if its IoU with a better kept one is above `iou_threshold`. Boxes of equal
+    score keep their order.
 
     Args:
         boxes: (N, 4), and `scores` (N,), on any device.
     """
     _check_boxes('nms', boxes=(boxes, 4))
     if scores.shape != boxes.shape[:1]:
-        raise ValueError(f'nms: scores must have shape ({len(boxes)},) for {len(boxes)} boxes, '
-                         f'got {tuple(scores.shape)}')
+        raise ValueError(
+            f'nms: scores must have shape ({len(boxes)},) for {len(boxes)} boxes, '
+            f'got {tuple(scores.shape)}'
+        )
     boxes, scores = single(boxes, scores)
     if offset:
         boxes = torch.cat((boxes[:, :2], boxes[:, 2:] + offset), 1)
     return torchvision.ops.nms(boxes, scores, _single(iou_threshold))
 
 
-def softnms(boxes: Tensor, scores: Tensor, dets: Tensor, iou_threshold: float, sigma: float, min_score: float,
-            method: int, offset: int) -> Tensor:
+def softnms(
+    boxes: Tensor,
+    scores: Tensor,
+    dets: Tensor,
+    iou_threshold: float,
+    sigma: float,
+    min_score: float,
+    method: int,
+    offset: int,
+) -> Tensor:
     """Return the indices of the boxes in the order of their decayed scores, on the CPU.
 
-    Soft-NMS (Bodla et al., ICCV 2017, arXiv:1704.04503) picks the best box and lowers the scores of those that overlap
-    it, until none is left; a box whose score falls below `min_score` is dropped. Each pick depends on the ones before,
-    so they are a loop; what a pick does to the other boxes is one product of arrays. Of equal scores the first in the
-    input is picked. Two boxes without area do not overlap. As in mmcv, the time grows with the square of N.
+    Soft-NMS (Bodla et al., ICCV 2017, arXiv:1704.04503) picks the best box and lowers the scores of
+    those that overlap it, until none is left; a box whose score falls below `min_score` is dropped.
+    Each pick depends on the ones before, so they are a loop; what a pick does to the other boxes is
+    one product of arrays. Of equal scores the first in the input is picked. Two boxes without area
+    do not overlap. As in mmcv, the time grows with the square of N.
 
     Args:
         boxes: (N, 4), and `scores` (N,).
         dets: (N, 5), its first rows are filled with the picked boxes and their decayed scores.
-        method: 0 drops boxes of an IoU of at least `iou_threshold`, 1 multiplies their scores by 1 - IoU, 2 multiplies
-            all scores by exp(-IoU^2 / sigma).
+        method: 0 drops boxes of an IoU of at least `iou_threshold`, 1 multiplies their scores by 1
+            - IoU, 2 multiplies all scores by exp(-IoU^2 / sigma).
     """
     _check_boxes('soft_nms', boxes=(boxes, 4))
     boxes, scores = single(boxes, scores)
     if method not in (0, 1, 2):
-        raise ValueError(f'soft_nms: method must be 0 (naive), 1 (linear) or 2 (gaussian), got {method}')
+        raise ValueError(
+            f'soft_nms: method must be 0 (naive), 1 (linear) or 2 (gaussian), got {method}'
+        )
     current = scores.numpy().copy()
 
     def decays(chosen: slice) -> np.ndarray:
@@ -73,37 +89,43 @@ def softnms(boxes: Tensor, scores: Tensor, dets: Tensor, iou_threshold: float, s
             done |= current < min_score
             current[done] = -np.inf
     indices = torch.tensor(picked, dtype=torch.long)
-    dets[:len(picked), :4] = boxes[indices].to(dets.dtype)
-    dets[:len(picked), 4] = torch.tensor(picked_scores, dtype=dets.dtype)
+    dets[: len(picked), :4] = boxes[indices].to(dets.dtype)
+    dets[: len(picked), 4] = torch.tensor(picked_scores, dtype=dets.dtype)
     return indices
 
 
 def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
-    """Return the groups that NMS forms: each kept box with those it suppresses, indices by falling score.
+    """Return the groups that NMS forms: each kept box with those it suppresses, indices by falling
+    score.
 
-    A box joins the best kept box with which its IoU is at least `iou_threshold`. As in mmcv, the time grows with the
-    square of N: 10,000 boxes take about a second, 100,000 more than a minute.
+    A box joins the best kept box with which its IoU is at least `iou_threshold`. As in mmcv, the
+    time grows with the square of N: 10,000 boxes take about a second, 100,000 more than a minute.
 
     Args:
         dets: (N, 5), boxes and scores.
     """
     _check_boxes('nms_match', dets=(dets, 5))
     order = dets[:, 4].argsort(descending=True, stable=True)
-    ordered, = single(dets[order, :4])
-    below = float(np.nextafter(np.float32(iou_threshold), np.float32(-np.inf)))  # torchvision drops what is above
+    (ordered,) = single(dets[order, :4])
+    # torchvision drops what is above
+    below = float(np.nextafter(np.float32(iou_threshold), np.float32(-np.inf)))
     kept = torchvision.ops.nms(ordered, torch.arange(len(order), 0, -1, dtype=ordered.dtype), below)
     owners, place = torch.full_like(order, len(order)), torch.arange(len(order))
     for some in kept.split(max(1, _PAIRS // max(1, len(order)))):
         after = int(some[0])  # a kept box suppresses later ones alone
         close = _overlaps(ordered[some, None], ordered[after:], offset=0) >= _single(iou_threshold)
         close &= place[after:] > some[:, None]
-        owners[after:] = torch.minimum(owners[after:], torch.where(close, some[:, None], len(order)).amin(0))
+        owners[after:] = torch.minimum(
+            owners[after:], torch.where(close, some[:, None], len(order)).amin(0)
+        )
     owners[kept] = kept
     groups = order[owners.argsort(stable=True)].split(owners.unique(return_counts=True)[1].tolist())
     return [group.tolist() for group in groups if len(group)]
 
 
-def bbox_overlaps(bboxes1: Tensor, bboxes2: Tensor, ious: Tensor, mode: int, aligned: bool, offset: int) -> None:
+def bbox_overlaps(
+    bboxes1: Tensor, bboxes2: Tensor, ious: Tensor, mode: int, aligned: bool, offset: int
+) -> None:
     """Write the IoU, or with `mode` 1 the intersection over the area of the first box, into `ious`.
 
     Args:
@@ -118,13 +140,14 @@ def bbox_overlaps(bboxes1: Tensor, bboxes2: Tensor, ious: Tensor, mode: int, ali
 def line_nms_forward(boxes: Tensor, scores: Tensor, overlap: float, top_k: int) -> list[Tensor]:
     """Suppress lanes whose mean horizontal distance to a better one is below `overlap`.
 
-    A lane has five numbers, of which the third is its start (0 to 1) and the fifth its length in points, and the x of
-    its points. Source: CLRNet (Zheng et al., CVPR 2022, arXiv:2203.10350). mmcv's CUDA kernel compares the right lanes
-    only if they come sorted by score; these are sorted here.
+    A lane has five numbers, of which the third is its start (0 to 1) and the fifth its length in
+    points, and the x of its points. Source: CLRNet (Zheng et al., CVPR 2022, arXiv:2203.10350).
+    mmcv's CUDA kernel compares the right lanes only if they come sorted by score; these are sorted
+    here.
 
     Returns:
-        Indices of the kept lanes, padded with zeros to N; their number; and for each lane 1 + the position, in that
-        list, of the last lane that covers it, or 0.
+        Indices of the kept lanes, padded with zeros to N; their number; and for each lane 1 + the
+        position, in that list, of the last lane that covers it, or 0.
     """
     order = scores.argsort(descending=True, stable=True)
     lanes, points = boxes[order], boxes.shape[1] - 5
@@ -139,7 +162,9 @@ def line_nms_forward(boxes: Tensor, scores: Tensor, overlap: float, top_k: int) 
     kept = _greedy(close).nonzero()[:top_k, 0]
     number = torch.zeros(len(boxes), dtype=torch.long, device=boxes.device)
     number[kept] = torch.arange(1, len(kept) + 1, device=boxes.device)
-    covers = (close | torch.eye(len(boxes), dtype=torch.bool, device=boxes.device)) * number[:, None]
+    covers = (close | torch.eye(len(boxes), dtype=torch.bool, device=boxes.device)) * number[
+        :, None
+    ]
     parent = torch.zeros_like(order).scatter_(0, order, covers.amax(0) if len(boxes) else order)
     keep = torch.cat((order[kept], order.new_zeros(len(boxes) - len(kept))))
     return [keep, torch.tensor(len(kept), device=boxes.device), parent]
@@ -148,19 +173,24 @@ def line_nms_forward(boxes: Tensor, scores: Tensor, overlap: float, top_k: int) 
 def _overlaps(first: Tensor, second: Tensor, offset: int, foreground: bool = False) -> Tensor:
     left, top, right, bottom = first.unbind(-1)
     other_left, other_top, other_right, other_bottom = second.unbind(-1)
-    inter = ((torch.minimum(right, other_right) - torch.maximum(left, other_left) + offset).clamp(min=0)
-             * (torch.minimum(bottom, other_bottom) - torch.maximum(top, other_top) + offset).clamp(min=0))
+    inter = (torch.minimum(right, other_right) - torch.maximum(left, other_left) + offset).clamp(
+        min=0
+    ) * (torch.minimum(bottom, other_bottom) - torch.maximum(top, other_top) + offset).clamp(min=0)
     area = (right - left + offset) * (bottom - top + offset)
     if foreground:
         return inter / area
-    return inter / (area + (other_right - other_left + offset) * (other_bottom - other_top + offset) - inter)
+    return inter / (
+        area + (other_right - other_left + offset) * (other_bottom - other_top + offset) - inter
+    )
 
 
 def _greedy(suppresses: Tensor) -> Tensor:
-    """Return which rows greedy suppression keeps, in order; `suppresses[i, j]` is set for i < j alone.
+    """Return which rows greedy suppression keeps, in order; `suppresses[i, j]` is set for i < j
+    alone.
 
-    A row is kept if no kept row suppresses it. Repeating this for all rows at once settles, because a row depends on
-    earlier ones alone; it takes as many rounds as the longest chain of suppressions.
+    A row is kept if no kept row suppresses it. Repeating this for all rows at once settles, because
+    a row depends on earlier ones alone; it takes as many rounds as the longest chain of
+    suppressions.
     """
     counted = suppresses.float()  # a product with a matrix is much faster than `any`
     keep = counted.new_ones(len(counted))
@@ -172,11 +202,15 @@ def _greedy(suppresses: Tensor) -> Tensor:
 
 
 def _single(number: float) -> float:
-    """Return a threshold in float32, in which mmcv compares: an IoU of exactly 0.6 is not above 0.6."""
+    """Return a threshold in float32, in which mmcv compares: an IoU of exactly 0.6 is not above
+    0.6.
+    """
     return float(np.float32(number))
 
 
 def _check_boxes(operator: str, **boxes: tuple[Tensor, int]) -> None:
     for name, (tensor, columns) in boxes.items():
         if tensor.dim() != 2 or tensor.shape[1] != columns:
-            raise ValueError(f'{operator}: {name} must have shape (N, {columns}), got {tuple(tensor.shape)}')
+            raise ValueError(
+                f'{operator}: {name} must have shape (N, {columns}), got {tuple(tensor.shape)}'
+            )

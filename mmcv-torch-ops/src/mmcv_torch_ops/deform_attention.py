@@ -1,13 +1,21 @@
 """Multi-scale deformable attention, by the PyTorch function that mmcv has for the CPU."""
+
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
 
-def ms_deform_attn_forward(value: Tensor, value_spatial_shapes: Tensor, value_level_start_index: Tensor,
-                           sampling_locations: Tensor, attention_weights: Tensor, im2col_step: int) -> Tensor:
-    """Return the attention of Deformable DETR (Zhu et al., ICLR 2021, arXiv:2010.04159), (N, queries, heads * width).
+def ms_deform_attn_forward(
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    value_level_start_index: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+    im2col_step: int,
+) -> Tensor:
+    """Return the attention of Deformable DETR (Zhu et al., ICLR 2021, arXiv:2010.04159), (N,
+    queries, heads * width).
 
     Args:
         value: (N, keys, heads, width), the keys of all levels one after the other.
@@ -17,21 +25,37 @@ def ms_deform_attn_forward(value: Tensor, value_spatial_shapes: Tensor, value_le
         value_level_start_index, im2col_step: arguments of mmcv's kernels, not used.
     """
     from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
-    return multi_scale_deformable_attn_pytorch(value, value_spatial_shapes, sampling_locations, attention_weights)
+
+    return multi_scale_deformable_attn_pytorch(
+        value, value_spatial_shapes, sampling_locations, attention_weights
+    )
 
 
-def ms_deform_attn_backward(value: Tensor, value_spatial_shapes: Tensor, value_level_start_index: Tensor,
-                            sampling_locations: Tensor, attention_weights: Tensor, grad_output: Tensor,
-                            grad_value: Tensor, grad_sampling_loc: Tensor, grad_attn_weight: Tensor,
-                            im2col_step: int) -> None:
+def ms_deform_attn_backward(
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    value_level_start_index: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+    grad_output: Tensor,
+    grad_value: Tensor,
+    grad_sampling_loc: Tensor,
+    grad_attn_weight: Tensor,
+    im2col_step: int,
+) -> None:
     """Write the gradients of values, locations and weights; the forward pass is computed again.
 
-    Exactly one pixel outside of a level, the value is 0 and the slope is not defined. As in mmcv's kernel, it is 0.
+    Exactly one pixel outside of a level, the value is 0 and the slope is not defined. As in mmcv's
+    kernel, it is 0.
     """
     with torch.enable_grad():
-        inputs = [tensor.detach().requires_grad_() for tensor in (value, sampling_locations, attention_weights)]
-        output = ms_deform_attn_forward(inputs[0], value_spatial_shapes, value_level_start_index, *inputs[1:],
-                                        im2col_step)
+        inputs = [
+            tensor.detach().requires_grad_()
+            for tensor in (value, sampling_locations, attention_weights)
+        ]
+        output = ms_deform_attn_forward(
+            inputs[0], value_spatial_shapes, value_level_start_index, *inputs[1:], im2col_step
+        )
         gradients = list(torch.autograd.grad(output, inputs, grad_output))
     sides = value_spatial_shapes.flip(1)[:, None]  # width and height of each level
     position = sampling_locations * sides - 0.5

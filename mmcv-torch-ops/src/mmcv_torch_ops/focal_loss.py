@@ -1,4 +1,7 @@
-"""Focal losses of sigmoid and softmax (Lin et al., ICCV 2017, arXiv:1708.02002), element by element."""
+"""Focal losses of sigmoid and softmax (Lin et al., ICCV 2017, arXiv:1708.02002), element by
+element.
+"""
+
 from __future__ import annotations
 
 import torch
@@ -6,12 +9,15 @@ from torch import Tensor
 
 from mmcv_torch_ops.precision import single
 
-_SMALLEST = torch.finfo(torch.float32).tiny  # below it, mmcv's kernels take no logarithm, in float64 neither
+# below it, mmcv's kernels take no logarithm, in float64 neither
+_SMALLEST = torch.finfo(torch.float32).tiny
 
 
-def sigmoid_focal_loss_forward(input: Tensor, target: Tensor, weight: Tensor, output: Tensor, gamma: float,
-                               alpha: float) -> None:
-    """Write -alpha (1 - p)^gamma log p for the target's class, -(1 - alpha) p^gamma log(1 - p) for the others.
+def sigmoid_focal_loss_forward(
+    input: Tensor, target: Tensor, weight: Tensor, output: Tensor, gamma: float, alpha: float
+) -> None:
+    """Write -alpha (1 - p)^gamma log p for the target's class, -(1 - alpha) p^gamma log(1 - p) for
+    the others.
 
     Args:
         input: (N, C), logits; p is their sigmoid.
@@ -24,22 +30,29 @@ def sigmoid_focal_loss_forward(input: Tensor, target: Tensor, weight: Tensor, ou
     positive, p = _classes(input, target), input.sigmoid()
     term_p = (1 - p).pow(gamma) * p.clamp(min=_SMALLEST).log()
     term_n = p.pow(gamma) * (1 - p).clamp(min=_SMALLEST).log()
-    output.copy_(_weighted(torch.where(positive, -alpha * term_p, (alpha - 1) * term_n), target, weight))
+    output.copy_(
+        _weighted(torch.where(positive, -alpha * term_p, (alpha - 1) * term_n), target, weight)
+    )
 
 
-def sigmoid_focal_loss_backward(input: Tensor, target: Tensor, weight: Tensor, grad_input: Tensor, gamma: float,
-                                alpha: float) -> None:
+def sigmoid_focal_loss_backward(
+    input: Tensor, target: Tensor, weight: Tensor, grad_input: Tensor, gamma: float, alpha: float
+) -> None:
     """Write the derivative of the sum of the losses into `grad_input` (N, C)."""
     input, weight = single(input, weight)
     positive, p = _classes(input, target), input.sigmoid()
     term_p = (1 - p).pow(gamma) * (1 - p - gamma * p * p.clamp(min=_SMALLEST).log())
     term_n = p.pow(gamma) * (gamma * (1 - p) * (1 - p).clamp(min=_SMALLEST).log() - p)
-    grad_input.copy_(_weighted(torch.where(positive, -alpha * term_p, (alpha - 1) * term_n), target, weight))
+    grad_input.copy_(
+        _weighted(torch.where(positive, -alpha * term_p, (alpha - 1) * term_n), target, weight)
+    )
 
 
-def softmax_focal_loss_forward(input: Tensor, target: Tensor, weight: Tensor, output: Tensor, gamma: float,
-                               alpha: float) -> None:
-    """Write -alpha (1 - p)^gamma log p, where p is the target's probability, or 0 for a negative target.
+def softmax_focal_loss_forward(
+    input: Tensor, target: Tensor, weight: Tensor, output: Tensor, gamma: float, alpha: float
+) -> None:
+    """Write -alpha (1 - p)^gamma log p, where p is the target's probability, or 0 for a negative
+    target.
 
     Args:
         input: (N, C), probabilities.
@@ -53,12 +66,23 @@ def softmax_focal_loss_forward(input: Tensor, target: Tensor, weight: Tensor, ou
     output.copy_(_weighted(loss * (target >= 0), target, weight))
 
 
-def softmax_focal_loss_backward(input: Tensor, target: Tensor, weight: Tensor, buff: Tensor, grad_input: Tensor,
-                                gamma: float, alpha: float) -> None:
-    """Write the derivative of the sum of the losses by the logits into `grad_input` (N, C); `buff` (N,) is scratch."""
+def softmax_focal_loss_backward(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    buff: Tensor,
+    grad_input: Tensor,
+    gamma: float,
+    alpha: float,
+) -> None:
+    """Write the derivative of the sum of the losses by the logits into `grad_input` (N, C); `buff`
+    (N,) is scratch.
+    """
     input, weight = single(input, weight)
     p = _probability(input, target)
-    slope = alpha * (gamma * (1 - p).pow(gamma - 1) * p * p.clamp(min=_SMALLEST).log() - (1 - p).pow(gamma))
+    slope = alpha * (
+        gamma * (1 - p).pow(gamma - 1) * p * p.clamp(min=_SMALLEST).log() - (1 - p).pow(gamma)
+    )
     slope = _weighted(slope * (target >= 0), target, weight)
     grad_input.copy_(slope[:, None] * (_classes(input, target).to(input.dtype) - input))
 
@@ -77,7 +101,9 @@ def _probability(softmax: Tensor, target: Tensor) -> Tensor:
 
 
 def _weighted(values: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Multiply by the weight of the target's class, where there are weights; a background target has none."""
+    """Multiply by the weight of the target's class, where there are weights; a background target
+    has none.
+    """
     if not weight.numel():
         return values
     known = (target >= 0) & (target < len(weight))

@@ -1,4 +1,5 @@
 """The precision that operators compute in."""
+
 from __future__ import annotations
 
 import torch
@@ -6,7 +7,9 @@ from torch import Tensor
 
 
 def single(*tensors: Tensor) -> list[Tensor]:
-    """Return the tensors in one floating type, at least float32: half types are computed in single precision."""
+    """Return the tensors in one floating type, at least float32: half types are computed in single
+    precision.
+    """
     dtype = torch.float32
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)

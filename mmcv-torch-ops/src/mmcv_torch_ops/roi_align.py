@@ -1,4 +1,5 @@
 """RoIAlign: mean pooling by torchvision's operator, maximum pooling by gathering."""
+
 from __future__ import annotations
 
 import torch
@@ -19,20 +20,32 @@ from mmcv_torch_ops.sampling import (
 )
 
 
-def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Tensor, argmax_x: Tensor,
-                      aligned_height: int, aligned_width: int, spatial_scale: float, sampling_ratio: int,
-                      pool_mode: int, aligned: bool) -> None:
+def roi_align_forward(
+    input: Tensor,
+    rois: Tensor,
+    output: Tensor,
+    argmax_y: Tensor,
+    argmax_x: Tensor,
+    aligned_height: int,
+    aligned_width: int,
+    spatial_scale: float,
+    sampling_ratio: int,
+    pool_mode: int,
+    aligned: bool,
+) -> None:
     """Write the pooled regions into `output` (K, C, PH, PW).
 
     Source: Mask R-CNN (He et al., ICCV 2017, arXiv:1703.06870).
 
     Args:
         input: (N, C, H, W), and `rois` (K, 5): rows of (image, x1, y1, x2, y2).
-        argmax_y, argmax_x: with maximum pooling, (K, C, PH, PW), the points that were largest, or -1.
+        argmax_y, argmax_x: with maximum pooling, (K, C, PH, PW), the points that were largest, or
+            -1.
         pool_mode: 0 takes the largest sample of a bin, 1 their mean.
 
-    A region without area has bins without samples, which give 0. With maximum pooling, mmcv's kernels give -10000 on
-    the CPU and -3.4e38 on a GPU. A region that cannot be pooled (see `finite_regions`) gives NaN, and no gradient.
+    A region without area has bins without samples, which give 0. With maximum pooling, mmcv's
+    kernels give -10000 on the CPU and -3.4e38 on a GPU. A region that cannot be pooled (see
+    `finite_regions`) gives NaN, and no gradient.
     """
     pooled = (aligned_height, aligned_width)
     check_regions('roi_align', input, rois, pooled)
@@ -42,16 +55,26 @@ def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Ten
     if pool_mode == 1:
         large = _large(rois, image, spatial_scale, sampling_ratio, aligned)
         near = rois if large is None else moved_away(rois, large)
-        output.copy_(torch.ops.torchvision.roi_align(input, near, spatial_scale, *pooled, sampling_ratio, aligned))
+        output.copy_(
+            torch.ops.torchvision.roi_align(
+                input, near, spatial_scale, *pooled, sampling_ratio, aligned
+            )
+        )
         if large is not None:
-            output[large] = mean_samples(rows, rois[large], pooled, image, spatial_scale, 0, aligned).to(output.dtype)
+            output[large] = mean_samples(
+                rows, rois[large], pooled, image, spatial_scale, 0, aligned
+            ).to(output.dtype)
         output.masked_fill_(broken, torch.nan)
         return
     if pool_mode != 0:
         raise ValueError(f'roi_align: pool_mode must be 0 (max) or 1 (avg), got {pool_mode}')
     bins = rows.new_zeros(3, len(rois) * pooled[0] * pooled[1], rows.shape[1])
-    for some, samples in bin_samples(rois, pooled, image, spatial_scale, sampling_ratio, aligned, rows.shape[1]):
-        y, x, real = (part.flatten(1) for part in torch.broadcast_tensors(samples.y, samples.x, samples.real))
+    for some, samples in bin_samples(
+        rois, pooled, image, spatial_scale, sampling_ratio, aligned, rows.shape[1]
+    ):
+        y, x, real = (
+            part.flatten(1) for part in torch.broadcast_tensors(samples.y, samples.x, samples.real)
+        )
         if not y.shape[1]:  # regions without area
             bins[1:, some] = -1
             continue
@@ -62,16 +85,28 @@ def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Ten
             values.addcmul_(take(rows, pixel[corner]), points.weight[corner, ..., None])
         best, place = values.masked_fill_(~real[..., None], -torch.inf).max(1)
         empty = ~real.any(1)[:, None]
-        for target, found, nothing in zip(bins, (best, y.gather(1, place), x.gather(1, place)), (0, -1, -1)):
+        for target, found, nothing in zip(
+            bins, (best, y.gather(1, place), x.gather(1, place)), (0, -1, -1)
+        ):
             target[some] = found.masked_fill(empty, nothing)
     for target, found in zip((output, argmax_y, argmax_x), bins):
         target.copy_(found.view(len(rois), *pooled, rows.shape[1]).permute(0, 3, 1, 2))
     output.masked_fill_(broken, torch.nan)
 
 
-def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argmax_x: Tensor, grad_input: Tensor,
-                       aligned_height: int, aligned_width: int, spatial_scale: float, sampling_ratio: int,
-                       pool_mode: int, aligned: bool) -> None:
+def roi_align_backward(
+    grad_output: Tensor,
+    rois: Tensor,
+    argmax_y: Tensor,
+    argmax_x: Tensor,
+    grad_input: Tensor,
+    aligned_height: int,
+    aligned_width: int,
+    spatial_scale: float,
+    sampling_ratio: int,
+    pool_mode: int,
+    aligned: bool,
+) -> None:
     """Write the gradient of the map into `grad_input` (N, C, H, W), which is zero before."""
     batch, channels, height, width = grad_input.shape
     grad_output, rois = single(grad_output, rois)
@@ -80,26 +115,46 @@ def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argm
         image, pooled = (height, width), (aligned_height, aligned_width)
         large = _large(rois, image, spatial_scale, sampling_ratio, aligned)
         near = rois if large is None else moved_away(rois, large)
-        grad_input.copy_(torch.ops.torchvision._roi_align_backward(
-            grad_output, near, spatial_scale, *pooled, batch, channels, height, width, sampling_ratio, aligned))
+        grad_input.copy_(
+            torch.ops.torchvision._roi_align_backward(
+                grad_output,
+                near,
+                spatial_scale,
+                *pooled,
+                batch,
+                channels,
+                height,
+                width,
+                sampling_ratio,
+                aligned,
+            )
+        )
         if large is not None:
             grad_rows = grad_output.new_zeros(batch * height * width, channels)
-            add_mean_gradients(grad_rows, grad_output[large], rois[large], image, spatial_scale, 0, aligned)
+            add_mean_gradients(
+                grad_rows, grad_output[large], rois[large], image, spatial_scale, 0, aligned
+            )
             grad_input.add_(grad_rows.view(batch, height, width, channels).permute(0, 3, 1, 2))
         return
     points = points_at(*single(argmax_y, argmax_x), (height, width), real=argmax_y != -1)
     plane = rois[:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
     gradient = torch.zeros_like(grad_input, dtype=grad_output.dtype)
-    gradient.view(-1).scatter_add_(0, (points.pixel + (plane * height * width)[:, :, None, None]).flatten(),
-                                   (points.weight * grad_output).flatten())
+    gradient.view(-1).scatter_add_(
+        0,
+        (points.pixel + (plane * height * width)[:, :, None, None]).flatten(),
+        (points.weight * grad_output).flatten(),
+    )
     grad_input.copy_(gradient)
 
 
-def _large(rois: Tensor, image: tuple[int, int], spatial_scale: float, sampling_ratio: int,
-           aligned: bool) -> Tensor | None:
-    """Return a mask (K,) of regions with too many samples for torchvision, or None if there are none.
+def _large(
+    rois: Tensor, image: tuple[int, int], spatial_scale: float, sampling_ratio: int, aligned: bool
+) -> Tensor | None:
+    """Return a mask (K,) of regions with too many samples for torchvision, or None if there are
+    none.
 
-    torchvision lists or visits all samples of a region, also those outside of the map: gigabytes, or hours.
+    torchvision lists or visits all samples of a region, also those outside of the map: gigabytes,
+    or hours.
     """
     if sampling_ratio > 0 or rois.is_meta or torch.compiler.is_compiling():
         return None

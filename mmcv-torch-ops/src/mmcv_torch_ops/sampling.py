@@ -1,4 +1,7 @@
-"""Sample points of regions of interest, and bilinear interpolation at them, as mmcv's kernels define them."""
+"""Sample points of regions of interest, and bilinear interpolation at them, as mmcv's kernels
+define them.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,7 +13,7 @@ from torch import Tensor
 FAR = -1e6  # a coordinate outside of any map
 LARGE = 4  # times the map: regions inside of the image are never as large
 _LARGEST = 1e18  # the number of samples of a region with smaller coordinates fits into float32
-_CHUNK = 2 ** 24  # interpolated values at a time: 64 MiB in float32
+_CHUNK = 2**24  # interpolated values at a time: 64 MiB in float32
 
 
 def check_regions(operator: str, input: Tensor, rois: Tensor, pooled: tuple[int, int]) -> None:
@@ -20,22 +23,28 @@ def check_regions(operator: str, input: Tensor, rois: Tensor, pooled: tuple[int,
         ValueError: a shape or a pooled size cannot be served; the message names it.
     """
     if input.dim() != 4:
-        raise ValueError(f'{operator}: input must have shape (N, C, H, W), got {tuple(input.shape)}')
+        raise ValueError(
+            f'{operator}: input must have shape (N, C, H, W), got {tuple(input.shape)}'
+        )
     if len(rois) and not min(input.shape[2:]):
         raise ValueError(f'{operator}: input must have pixels, got shape {tuple(input.shape)}')
     if rois.dim() != 2 or rois.shape[1] != 5:
-        raise ValueError(f'{operator}: rois must have shape (K, 5), rows of (image, x1, y1, x2, y2), '
-                         f'got {tuple(rois.shape)}')
+        raise ValueError(
+            f'{operator}: rois must have shape (K, 5), rows of (image, x1, y1, x2, y2), '
+            f'got {tuple(rois.shape)}'
+        )
     if not all(isinstance(side, int) and side > 0 for side in pooled):
-        raise ValueError(f'{operator}: the pooled size must be a pair of positive integers, got {pooled}')
+        raise ValueError(
+            f'{operator}: the pooled size must be a pair of positive integers, got {pooled}'
+        )
 
 
 def finite_regions(rois: Tensor, images: int) -> tuple[Tensor, Tensor]:
     """Return regions (K, 5) and a mask (K, 1, 1, 1) of those that cannot be pooled.
 
-    These have a coordinate that is not finite or beyond 1e18, or an image other than the `images` of the map. They are
-    moved far out of the map, where they have no gradient. The kernels of torchvision and mmcv read outside of the map,
-    crash or never end there.
+    These have a coordinate that is not finite or beyond 1e18, or an image other than the `images`
+    of the map. They are moved far out of the map, where they have no gradient. The kernels of
+    torchvision and mmcv read outside of the map, crash or never end there.
     """
     fine = (rois.abs() < _LARGEST).all(1) & (rois[:, 0] > -1) & (rois[:, 0] < images)
     return moved_away(rois, ~fine), ~fine[:, None, None, None]
@@ -46,8 +55,12 @@ def moved_away(rois: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask[:, None], (torch.arange(5, device=rois.device) > 0) * FAR, rois)
 
 
-def large_regions(rois: Tensor, image: tuple[int, int], spatial_scale: float, aligned: bool) -> Tensor:
-    """Return a mask (K,) of the regions that are more than `LARGE` times as high or as wide as the map."""
+def large_regions(
+    rois: Tensor, image: tuple[int, int], spatial_scale: float, aligned: bool
+) -> Tensor:
+    """Return a mask (K,) of the regions that are more than `LARGE` times as high or as wide as the
+    map.
+    """
     _, size = starts_and_sizes(rois, spatial_scale, aligned)
     return (size[:, 0] > LARGE * image[0]) | (size[:, 1] > LARGE * image[1])
 
@@ -56,10 +69,12 @@ class Samples(NamedTuple):
     """Sample points of B bins, GY x GX of them.
 
     Attributes:
-        first: (B, 1, 1), the first pixel of the image of each bin, in a table of the pixels of all images.
+        first: (B, 1, 1), the first pixel of the image of each bin, in a table of the pixels of all
+            images.
         y, x: (B, GY, 1) and (B, 1, GX), positions.
         real: (B, GY, GX), whether a bin has this point; smaller ones have fewer.
-        count: (B, 1), number of points of a bin, at least 1. Points far outside of the map count, and may be left out.
+        count: (B, 1), number of points of a bin, at least 1. Points far outside of the map count,
+            and may be left out.
     """
 
     first: Tensor
@@ -70,7 +85,8 @@ class Samples(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Points of a map, with the pixels around them: top left, top right, bottom left and bottom right.
+    """Points of a map, with the pixels around them: top left, top right, bottom left and bottom
+    right.
 
     Attributes:
         pixel: (4, ...), row * W + column of the pixels.
@@ -88,23 +104,46 @@ class Points(NamedTuple):
     counts: Tensor
 
 
-def bin_samples(rois: Tensor, pooled: tuple[int, int], image: tuple[int, int], spatial_scale: float,
-                sampling_ratio: int, aligned: bool, channels: int, shift: Tensor | None = None,
-                ) -> Iterator[tuple[Tensor, Samples]]:
-    """Yield indices (B,) of bins that are computed together, of K * PH * PW, and their sample points.
+def bin_samples(
+    rois: Tensor,
+    pooled: tuple[int, int],
+    image: tuple[int, int],
+    spatial_scale: float,
+    sampling_ratio: int,
+    aligned: bool,
+    channels: int,
+    shift: Tensor | None = None,
+) -> Iterator[tuple[Tensor, Samples]]:
+    """Yield indices (B,) of bins that are computed together, of K * PH * PW, and their sample
+    points.
 
-    `rois` (K, 5) has rows of (image, x1, y1, x2, y2) in the pixels of the image. A bin has `sampling_ratio` points in
-    each direction, or, if that is 0, as many as it has pixels, rounded up. `aligned` moves the region by half a pixel;
-    without it, a region is at least one pixel large. `shift` (2, K * PH * PW) moves bins by y and x.
+    `rois` (K, 5) has rows of (image, x1, y1, x2, y2) in the pixels of the image. A bin has
+    `sampling_ratio` points in each direction, or, if that is 0, as many as it has pixels, rounded
+    up. `aligned` moves the region by half a pixel; without it, a region is at least one pixel
+    large. `shift` (2, K * PH * PW) moves bins by y and x.
 
-    The bins of a group have similar numbers of points, at most twice as many in each direction, so that a large one
-    does not cost all others as many points as it has; and they are so few that their values fit into memory.
+    The bins of a group have similar numbers of points, at most twice as many in each direction, so
+    that a large one does not cost all others as many points as it has; and they are so few that
+    their values fit into memory.
     """
     start, size = starts_and_sizes(rois, spatial_scale, aligned)
     place = torch.arange(len(rois) * pooled[0] * pooled[1], device=rois.device)
-    region, bins = place // (pooled[0] * pooled[1]), (place // pooled[1] % pooled[0], place % pooled[1])
-    axes = [_axis(start[region, axis], size[region, axis], bins[axis], pooled[axis], image[axis], sampling_ratio,
-                  None if shift is None else shift[axis]) for axis in range(2)]
+    region, bins = (
+        place // (pooled[0] * pooled[1]),
+        (place // pooled[1] % pooled[0], place % pooled[1]),
+    )
+    axes = [
+        _axis(
+            start[region, axis],
+            size[region, axis],
+            bins[axis],
+            pooled[axis],
+            image[axis],
+            sampling_ratio,
+            None if shift is None else shift[axis],
+        )
+        for axis in range(2)
+    ]
     rows, columns = (axis.used.clamp(min=1).log2().ceil().long() for axis in axes)
     kinds = 64 * rows + columns
     for kind in kinds.unique().tolist():
@@ -114,14 +153,23 @@ def bin_samples(rois: Tensor, pooled: tuple[int, int], image: tuple[int, int], s
             (y, real_y), (x, real_x) = (axis.points(some) for axis in axes)
             count = (axes[0].number[some] * axes[1].number[some]).clamp(min=1)
             first = rois[region[some], 0].long() * image[0] * image[1]
-            yield some, Samples(first[:, None, None], y[:, :, None], x[:, None], real_y[:, :, None] & real_x[:, None],
-                                count[:, None])
+            yield (
+                some,
+                Samples(
+                    first[:, None, None],
+                    y[:, :, None],
+                    x[:, None],
+                    real_y[:, :, None] & real_x[:, None],
+                    count[:, None],
+                ),
+            )
 
 
 def points_at(y: Tensor, x: Tensor, image: tuple[int, int], real: Tensor | None = None) -> Points:
     """Return the points of a map of `image` = (H, W) with the pixels around them.
 
-    Points up to a pixel outside take the value at the border. Those farther out, or not `real`, do not count.
+    Points up to a pixel outside take the value at the border. Those farther out, or not `real`, do
+    not count.
     """
     y, x = torch.broadcast_tensors(y, x)
     height, width = image
@@ -130,9 +178,13 @@ def points_at(y: Tensor, x: Tensor, image: tuple[int, int], real: Tensor | None 
         counts &= real
     top, bottom, dy = _neighbours(y, height)
     left, right, dx = _neighbours(x, width)
-    pixel = torch.stack((top * width + left, top * width + right, bottom * width + left, bottom * width + right))
+    pixel = torch.stack(
+        (top * width + left, top * width + right, bottom * width + left, bottom * width + right)
+    )
     weight = torch.stack(((1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx))
-    return Points(pixel, weight.masked_fill_(~counts, 0), y - top, bottom - y, x - left, right - x, counts)
+    return Points(
+        pixel, weight.masked_fill_(~counts, 0), y - top, bottom - y, x - left, right - x, counts
+    )
 
 
 def pixel_rows(image: Tensor) -> Tensor:
@@ -153,7 +205,9 @@ def starts_and_sizes(rois: Tensor, spatial_scale: float, aligned: bool) -> tuple
 
 
 class _Axis(NamedTuple):
-    """The sample points of B bins along one axis: `used` of `number` points from `corner` on, moved by `shift`."""
+    """The sample points of B bins along one axis: `used` of `number` points from `corner` on, moved
+    by `shift`.
+    """
 
     corner: Tensor
     step: Tensor
@@ -165,20 +219,30 @@ class _Axis(NamedTuple):
         """Return the positions of some bins, and whether they are real, both (B, G)."""
         corner, step, number, used, shift = (part[some, None] for part in self)
         point = torch.arange(int(used.max()), device=some.device)
-        own = point.minimum(used - 1)  # a bin with fewer points repeats its last one, so none reads another's pixels
+        # a bin with fewer points repeats its last one, so none reads another's pixels
+        own = point.minimum(used - 1)
         return corner + (own + 0.5) * step / number.clamp(min=1) + shift, point < used
 
 
-def _axis(start: Tensor, size: Tensor, bins: Tensor, pooled: int, side: int, sampling_ratio: int,
-          shift: Tensor | None) -> _Axis:
+def _axis(
+    start: Tensor,
+    size: Tensor,
+    bins: Tensor,
+    pooled: int,
+    side: int,
+    sampling_ratio: int,
+    shift: Tensor | None,
+) -> _Axis:
     """Return the sample points of bins along an axis.
 
-    A region that is more than `LARGE` times as large as the map uses those in the map and some beside it, which stand
-    for all others: the value of each of them is 0.
+    A region that is more than `LARGE` times as large as the map uses those in the map and some
+    beside it, which stand for all others: the value of each of them is 0.
     """
     step = size / pooled
     corner, shift = start + bins * step, torch.zeros_like(step) if shift is None else shift
-    number = torch.full_like(step, sampling_ratio) if sampling_ratio > 0 else step.ceil().clamp(min=0)
+    number = (
+        torch.full_like(step, sampling_ratio) if sampling_ratio > 0 else step.ceil().clamp(min=0)
+    )
     large = size > LARGE * side
     if sampling_ratio > 0 or not large.any():
         return _Axis(corner, step, number, number, shift)
@@ -186,8 +250,13 @@ def _axis(start: Tensor, size: Tensor, bins: Tensor, pooled: int, side: int, sam
     place = corner.double() + shift
     last = ((-1 - place) / spacing - 1.5).floor().minimum(number - 1).clamp(min=0)  # before the map
     behind = ((side - place) / spacing + 1.5).ceil().minimum(number).maximum(last + 1)
-    return _Axis(torch.where(large, place + last * spacing, corner).to(step.dtype), step, number,
-                 torch.where(large, behind - last, number).to(step.dtype), torch.where(large, 0, shift))
+    return _Axis(
+        torch.where(large, place + last * spacing, corner).to(step.dtype),
+        step,
+        number,
+        torch.where(large, behind - last, number).to(step.dtype),
+        torch.where(large, 0, shift),
+    )
 
 
 def _neighbours(position: Tensor, side: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,7 @@
-"""DeiT as in timm, and FLatten-DeiT, which has no released weights: its names are those of the authors' other DeiTs."""
+"""DeiT as in timm, and FLatten-DeiT, which has no released weights: its names are those of the
+authors' other DeiTs.
+"""
+
 from mmflatten.checkpoints.families.common import focused
 from mmflatten.checkpoints.families.skeletons import vit
 

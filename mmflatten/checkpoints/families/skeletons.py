@@ -1,4 +1,5 @@
 """Backbones that several families share, with the blocks of a family."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +18,19 @@ from mmflatten.checkpoints.key_tables import Family, Key, Part, affine, dense, s
 
 Keys = tuple[Key, ...]
 SWIN_MIXER = 'attn.fn.mixer'
-SWIN_SOFTMAX = (*attention(SWIN_MIXER), *FFN, *single(
-    'attn.relative_position_bias_table', f'{SWIN_MIXER}.relative_position_bias.table'))
-PVT_ATTENTION = (*affine({'norm1': 'attn.norm', 'attn.proj': 'attn.fn.proj'}),
-                 *stacked(('attn.q', 'attn.kv'), 'attn.fn.qkv', ratio=(1, 2), bias_option=QKV_BIAS))
+SWIN_SOFTMAX = (
+    *attention(SWIN_MIXER),
+    *FFN,
+    *single('attn.relative_position_bias_table', f'{SWIN_MIXER}.relative_position_bias.table'),
+)
+PVT_ATTENTION = (
+    *affine({'norm1': 'attn.norm', 'attn.proj': 'attn.fn.proj'}),
+    *stacked(('attn.q', 'attn.kv'), 'attn.fn.qkv', ratio=(1, 2), bias_option=QKV_BIAS),
+)
 PVT_REDUCTION = affine({'attn.sr': 'attn.fn.reduction.conv', 'attn.norm': 'attn.fn.reduction.norm'})
-PVT_POSITION = Part('pos_embed{i+1}', 'backbone.stages.{i}.position', {'positional table': single('', 'table')})
+PVT_POSITION = Part(
+    'pos_embed{i+1}', 'backbone.stages.{i}.position', {'positional table': single('', 'table')}
+)
 PVT_EMBED = Part('patch_embed{i+1}', 'backbone.stages.{i}.embed', {'patch embedding': PROJECTION})
 PVT_WIDTHS = ('backbone.stages.{last}.blocks.0.attn.norm.weight', 'head.fc.weight')
 
@@ -33,22 +41,43 @@ PLAIN_ATTENTION = attention('attn.fn')
 UNUSED_CLASS_TOKEN = Part('cls_token', None, {'class token': single('', '')})
 
 
-def vit(name: str, blocks: Mapping[str, Keys], tokens: Sequence[Part] = (CLASS_TOKEN, POSITIONS),
-        attention: Keys = PLAIN_ATTENTION, norm: Part = LAST_NORM, base: str = '') -> Family:
+def vit(
+    name: str,
+    blocks: Mapping[str, Keys],
+    tokens: Sequence[Part] = (CLASS_TOKEN, POSITIONS),
+    attention: Keys = PLAIN_ATTENTION,
+    norm: Part = LAST_NORM,
+    base: str = '',
+) -> Family:
     """Make a family on DeiT.
 
     Args:
-        blocks: kind of a block -> its keys besides those of `attention` and of the feed-forward network.
+        blocks: kind of a block -> its keys besides those of `attention` and of the feed-forward
+            network.
         tokens: class token and table of positions, if any.
         attention: norm and projections of the attention.
         norm: last norm.
         base: as in `Family`.
     """
-    return Family(name, (
-        Part('patch_embed.proj', 'backbone.embed.projection', {'patch embedding': affine({'': ''})}), *tokens,
-        Part('blocks.{i}', 'backbone.blocks.{i}', {f'{kind} block': (*attention, *FFN, *keys)
-                                                   for kind, keys in blocks.items()}),
-        norm, HEAD), base=base)
+    return Family(
+        name,
+        (
+            Part(
+                'patch_embed.proj',
+                'backbone.embed.projection',
+                {'patch embedding': affine({'': ''})},
+            ),
+            *tokens,
+            Part(
+                'blocks.{i}',
+                'backbone.blocks.{i}',
+                {f'{kind} block': (*attention, *FFN, *keys) for kind, keys in blocks.items()},
+            ),
+            norm,
+            HEAD,
+        ),
+        base=base,
+    )
 
 
 def pvt_blocks(linear: Keys, more: Keys = ()) -> Part:
@@ -58,13 +87,26 @@ def pvt_blocks(linear: Keys, more: Keys = ()) -> Part:
         linear: keys of linear attention, with its norm and projections.
         more: keys of each block besides attention and feed-forward network.
     """
-    return Part('block{i+1}.{j}', 'backbone.stages.{i}.blocks.{j}', {
-        f'{kind} block{" with spatial reduction" if reduction else ""}': (*keys, *FFN, *more, *reduction)
-        for kind, keys in (('softmax', PVT_ATTENTION), ('linear', linear)) for reduction in ((), PVT_REDUCTION)})
+    return Part(
+        'block{i+1}.{j}',
+        'backbone.stages.{i}.blocks.{j}',
+        {
+            f'{kind} block{" with spatial reduction" if reduction else ""}': (
+                *keys,
+                *FFN,
+                *more,
+                *reduction,
+            )
+            for kind, keys in (('softmax', PVT_ATTENTION), ('linear', linear))
+            for reduction in ((), PVT_REDUCTION)
+        },
+    )
 
 
 def pvt(name: str, linear: Keys, base: str = '') -> Family:
-    """Make a family on PVT, with a `base` as in `Family`. Some codes have a last norm that they never call."""
+    """Make a family on PVT, with a `base` as in `Family`. Some codes have a last norm that they
+    never call.
+    """
     unused = Part('norm', None, {'norm': affine({'': ''})})
     parts = (PVT_POSITION, PVT_EMBED, pvt_blocks(linear), unused, HEAD)
     return Family(name, parts, widths=PVT_WIDTHS, dense=dense(parts, None), base=base)
@@ -77,25 +119,48 @@ def swin(name: str, linear: Keys, base: str = '') -> Family:
         linear: keys of linear attention, with its norm and projections.
         base: as in `Family`.
     """
-    parts = (PATCH_EMBED, swin_downsampling('layers.{i-1}.downsample'),
-             swin_blocks(linear=(*linear, *FFN), softmax=SWIN_SOFTMAX), LAST_NORM, HEAD)
+    parts = (
+        PATCH_EMBED,
+        swin_downsampling('layers.{i-1}.downsample'),
+        swin_blocks(linear=(*linear, *FFN), softmax=SWIN_SOFTMAX),
+        LAST_NORM,
+        HEAD,
+    )
     return Family(name, parts, widths=WIDTHS, dense=dense(parts), base=base)
 
 
 def swin_downsampling(official: str) -> Part:
-    return Part(official, 'backbone.stages.{i}.embed', {
-        'downsampling': (*affine({'norm': 'norm'}), *single('reduction.weight', 'reduction.weight'))}, first_stage=1)
+    return Part(
+        official,
+        'backbone.stages.{i}.embed',
+        {
+            'downsampling': (
+                *affine({'norm': 'norm'}),
+                *single('reduction.weight', 'reduction.weight'),
+            )
+        },
+        first_stage=1,
+    )
 
 
 def swin_blocks(**kinds: Keys) -> Part:
-    return Part('layers.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}',
-                {f'{kind} block': keys for kind, keys in kinds.items()},
-                dropped={'attn.relative_position_index': 'an index determined by the window size',
-                         'attn_mask': 'a mask determined by the map size'})
+    return Part(
+        'layers.{i}.blocks.{j}',
+        'backbone.stages.{i}.blocks.{j}',
+        {f'{kind} block': keys for kind, keys in kinds.items()},
+        dropped={
+            'attn.relative_position_index': 'an index determined by the window size',
+            'attn_mask': 'a mask determined by the map size',
+        },
+    )
 
 
-def cswin(name: str, linear: Callable[[str, str], Keys], dropped: Mapping[str, str] | None = None,
-          base: str = '') -> Family:
+def cswin(
+    name: str,
+    linear: Callable[[str, str], Keys],
+    dropped: Mapping[str, str] | None = None,
+    base: str = '',
+) -> Family:
     """Make a family on CSwin.
 
     Args:
@@ -103,20 +168,49 @@ def cswin(name: str, linear: Callable[[str, str], Keys], dropped: Mapping[str, s
         dropped: as in `Part`, of a block.
         base: as in `Family`.
     """
-    block = (*affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
-             *affine({'qkv': 'attn.fn.qkv'}, bias_option=QKV_BIAS), *FFN)
+    block = (
+        *affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
+        *affine({'qkv': 'attn.fn.qkv'}, bias_option=QKV_BIAS),
+        *FFN,
+    )
 
     def branch(k: int, is_linear: bool) -> Keys:
         official, ours = f'attns.{k}', f'attn.fn.branches.{k}.mixer'
-        return (*affine({f'{official}.get_v': f'{ours}.lepe.conv'}), *(linear(official, ours) if is_linear else ()))
+        return (
+            *affine({f'{official}.get_v': f'{ours}.lepe.conv'}),
+            *(linear(official, ours) if is_linear else ()),
+        )
 
-    return Family(name, (
-        Part('stage1_conv_embed', 'backbone.stages.0.embed', {
-            'patch embedding': affine({'0': 'projection', '2': 'norm'})}),
-        Part('merge{i}', 'backbone.stages.{i}.embed',
-             {'downsampling': affine({'conv': 'projection', 'norm': 'norm'})}, first_stage=1),
-        Part('stage{i+1}.{j}', 'backbone.stages.{i}.blocks.{j}', {
-            f'{"linear" if is_linear else "softmax"} block of {number} branches': (
-                *block, *(key for k in range(number) for key in branch(k, is_linear)))
-            for is_linear in (True, False) for number in (1, 2)}, dropped=dropped or {}),
-        LAST_NORM, HEAD), widths=WIDTHS, base=base)
+    return Family(
+        name,
+        (
+            Part(
+                'stage1_conv_embed',
+                'backbone.stages.0.embed',
+                {'patch embedding': affine({'0': 'projection', '2': 'norm'})},
+            ),
+            Part(
+                'merge{i}',
+                'backbone.stages.{i}.embed',
+                {'downsampling': affine({'conv': 'projection', 'norm': 'norm'})},
+                first_stage=1,
+            ),
+            Part(
+                'stage{i+1}.{j}',
+                'backbone.stages.{i}.blocks.{j}',
+                {
+                    f'{"linear" if is_linear else "softmax"} block of {number} branches': (
+                        *block,
+                        *(key for k in range(number) for key in branch(k, is_linear)),
+                    )
+                    for is_linear in (True, False)
+                    for number in (1, 2)
+                },
+                dropped=dropped or {},
+            ),
+            LAST_NORM,
+            HEAD,
+        ),
+        widths=WIDTHS,
+        base=base,
+    )

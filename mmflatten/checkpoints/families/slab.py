@@ -1,4 +1,5 @@
 """SLAB (xinghaochen/SLAB): focused linear attention without its function, and progressive norms."""
+
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,19 +16,32 @@ from mmflatten.checkpoints.families.skeletons import (
     swin,
     vit,
 )
-from mmflatten.checkpoints.key_tables import OURS, Family, Key, Part, affine, batch_norm, join, single
+from mmflatten.checkpoints.key_tables import (
+    OURS,
+    Family,
+    Key,
+    Part,
+    affine,
+    batch_norm,
+    join,
+    single,
+)
 
 _UNUSED = 'a scale that no forward pass reads'
 
 
 def _linear(official: str, mixer: str) -> tuple[Key, ...]:
-    return (*single(f'{official}.positional_encoding', f'{mixer}.positional_encoding.table'),
-            *affine({f'{official}.dwc': f'{mixer}.dwc.conv'}))
+    return (
+        *single(f'{official}.positional_encoding', f'{mixer}.positional_encoding.table'),
+        *affine({f'{official}.dwc': f'{mixer}.dwc.conv'}),
+    )
 
 
 @dataclass(frozen=True)
 class Counter:
-    """Keep the first of two official counters; the second, which counts a warm-up, must be 0 and is restored as 0."""
+    """Keep the first of two official counters; the second, which counts a warm-up, must be 0 and is
+    restored as 0.
+    """
 
     def join(self, pieces: list[Tensor]) -> Tensor:
         count, warm = pieces
@@ -40,33 +54,63 @@ class Counter:
 
 
 def _progressive(family: Family, name: str) -> Family:
-    """Return a family whose norms are SLAB's, which hold a layer norm, a batch norm and counters."""
+    """Return a family whose norms are SLAB's, which hold a layer norm, a batch norm and
+    counters.
+    """
+
     def norms(part: Part, key: Key) -> tuple[Key, ...]:
         module, _, leaf = key.names(OURS)[0].rpartition('.')
-        if not join(part.ours or '', module).endswith(('.norm', '.norms.{last}', '.norms.{i}')) or leaf not in (
-                'weight', 'bias'):
+        if not join(part.ours or '', module).endswith(
+            ('.norm', '.norms.{last}', '.norms.{i}')
+        ) or leaf not in ('weight', 'bias'):
             return (key,)
         official = key.official[0].rpartition('.')[0]
         if leaf == 'bias':
             return ()
-        return (*affine({join(official, 'norm1'): join(module, 'layer_norm')}),
-                *single(join(official, 'norm2.alpha'), join(module, 'alpha')),
-                *batch_norm(join(official, 'norm2.bn'), join(module, 'batch_norm')),
-                *single(join(official, 'total_step'), join(module, 'steps')),
-                Key((join(official, 'iter'), join(official, 'warm')), join(module, 'remaining'), layout=Counter()))
+        return (
+            *affine({join(official, 'norm1'): join(module, 'layer_norm')}),
+            *single(join(official, 'norm2.alpha'), join(module, 'alpha')),
+            *batch_norm(join(official, 'norm2.bn'), join(module, 'batch_norm')),
+            *single(join(official, 'total_step'), join(module, 'steps')),
+            Key(
+                (join(official, 'iter'), join(official, 'warm')),
+                join(module, 'remaining'),
+                layout=Counter(),
+            ),
+        )
 
     def changed(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        return tuple(part if part.ours is None else replace(part, kinds={
-            kind: tuple(new for key in keys for new in norms(part, key)) for kind, keys in part.kinds.items()})
-            for part in parts)
+        return tuple(
+            part
+            if part.ours is None
+            else replace(
+                part,
+                kinds={
+                    kind: tuple(new for key in keys for new in norms(part, key))
+                    for kind, keys in part.kinds.items()
+                },
+            )
+            for part in parts
+        )
 
-    widths = tuple(width.replace('norm.weight', 'norm.layer_norm.weight').replace(
-        'norms.{last}.weight', 'norms.{last}.layer_norm.weight') for width in family.widths)
-    return replace(family, name=name, parts=changed(family.parts), dense=changed(family.dense), widths=widths)
+    widths = tuple(
+        width.replace('norm.weight', 'norm.layer_norm.weight').replace(
+            'norms.{last}.weight', 'norms.{last}.layer_norm.weight'
+        )
+        for width in family.widths
+    )
+    return replace(
+        family, name=name, parts=changed(family.parts), dense=changed(family.dense), widths=widths
+    )
 
 
-SLAB_DEIT = _progressive(vit('', {'linear': _linear('attn', 'attn.fn')}, (UNUSED_CLASS_TOKEN, POSITIONS)),
-                         'slab_deit')
+SLAB_DEIT = _progressive(
+    vit('', {'linear': _linear('attn', 'attn.fn')}, (UNUSED_CLASS_TOKEN, POSITIONS)), 'slab_deit'
+)
 SLAB_PVT = _progressive(pvt('', (*PVT_ATTENTION, *_linear('attn', 'attn.fn'))), 'slab_pvt')
-SLAB_SWIN = _progressive(swin('', (*attention(SWIN_MIXER), *_linear('attn', SWIN_MIXER))), 'slab_swin')
-SLAB_CSWIN = _progressive(cswin('', _linear, {f'attns.{k}.scale': _UNUSED for k in range(2)}), 'slab_cswin')
+SLAB_SWIN = _progressive(
+    swin('', (*attention(SWIN_MIXER), *_linear('attn', SWIN_MIXER))), 'slab_swin'
+)
+SLAB_CSWIN = _progressive(
+    cswin('', _linear, {f'attns.{k}.scale': _UNUSED for k in range(2)}), 'slab_cswin'
+)

@@ -8,6 +8,7 @@
     crops/{train,val}/{0..9}/000000_00.png            ImageNet: a folder per class, an object per image
     dataset.json
 """
+
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,18 +41,30 @@ class SceneOptions(BuildOptions):
     seed: int = 0
 
 
-def build_scenes(out: Path, options: SceneOptions, source: Source = DIGITS, force: bool = False,
-                 on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+def build_scenes(
+    out: Path,
+    options: SceneOptions,
+    source: Source = DIGITS,
+    force: bool = False,
+    on_image: Callable[[], Any] = lambda: None,
+) -> dict[str, Any]:
     """Write scenes in all layouts and return the manifest. `on_image` is called after each scene.
 
     The same options give the same bytes, and a scene does not depend on the number of scenes.
     """
-    return build(out, f'{source.name} scenes', options, partial(_write_split, source, options), force,
-                 on_image)
+    return build(
+        out,
+        f'{source.name} scenes',
+        options,
+        partial(_write_split, source, options),
+        force,
+        on_image,
+    )
 
 
-def sample_scenes(source: Source, options: SceneOptions, split: str, sample: Callable[..., Any],
-                  *seeds: int) -> Iterator[tuple[str, Any]]:
+def sample_scenes(
+    source: Source, options: SceneOptions, split: str, sample: Callable[..., Any], *seeds: int
+) -> Iterator[tuple[str, Any]]:
     """Yield name and scene for each number of a split; `seeds` are added to the seed of a scene."""
     objects, photographs = source.load_objects(split), source.load_photographs(split)
     for number in range(getattr(options, split)):
@@ -65,7 +78,9 @@ def write_png(path: Path, pixels: np.ndarray) -> None:
 
 
 def _write_split(source: Source, options: SceneOptions, root: Path, split: str) -> Iterator[int]:
-    image_folder, map_folder = (root / kind / ADE_FOLDERS[split] for kind in ('images', 'annotations'))
+    image_folder, map_folder = (
+        root / kind / ADE_FOLDERS[split] for kind in ('images', 'annotations')
+    )
     crop_folders = [root / 'crops' / split / name for name in source.folders]
     for folder in (image_folder, map_folder, *crop_folders):
         folder.mkdir(parents=True)
@@ -74,31 +89,67 @@ def _write_split(source: Source, options: SceneOptions, root: Path, split: str) 
     for name, scene in sample_scenes(source, options, split, sample_scene):
         write_png(image_folder / f'{name}.png', scene.picture)
         write_png(map_folder / f'{name}.png', scene.index_map)
-        images.append(dict(id=len(images) + 1, file_name=f'{name}.png', height=options.size, width=options.size,
-                           background=scene.background,
-                           license=source.license_ids.get(scene.background['photograph'], 1)))
+        images.append(
+            dict(
+                id=len(images) + 1,
+                file_name=f'{name}.png',
+                height=options.size,
+                width=options.size,
+                background=scene.background,
+                license=source.license_ids.get(scene.background['photograph'], 1),
+            )
+        )
         for order, (sprite, mask) in enumerate(zip(scene.sprites, scene.masks)):
             rows, columns = tight_window(mask)
             encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
-            annotations.append({
-                'id': len(annotations) + 1, 'image_id': len(images), 'category_id': sprite.label + 1,
-                'bbox': [columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start],
-                'area': int(mask.sum()), 'iscrowd': 0, source.number: sprite.number,
-                'segmentation': dict(size=encoded['size'], counts=encoded['counts'].decode('ascii'))})
-            write_png(crop_folders[sprite.label] / f'{name}_{order:02d}.png',
-                      scene.picture[crop_window(rows, columns, options.size)])
+            annotations.append(
+                {
+                    'id': len(annotations) + 1,
+                    'image_id': len(images),
+                    'category_id': sprite.label + 1,
+                    'bbox': [
+                        columns.start,
+                        rows.start,
+                        columns.stop - columns.start,
+                        rows.stop - rows.start,
+                    ],
+                    'area': int(mask.sum()),
+                    'iscrowd': 0,
+                    source.number: sprite.number,
+                    'segmentation': dict(
+                        size=encoded['size'], counts=encoded['counts'].decode('ascii')
+                    ),
+                }
+            )
+            write_png(
+                crop_folders[sprite.label] / f'{name}_{order:02d}.png',
+                scene.picture[crop_window(rows, columns, options.size)],
+            )
         yield len(scene.sprites)
-    categories = [dict(id=index + 1, name=name, supercategory=source.name) for index, name in enumerate(source.classes)]
-    content = dict(info=dict(description=source.info, url='', version='1.0', contributor=''), licenses=source.licenses,
-                   categories=categories, images=images, annotations=annotations)
+    categories = [
+        dict(id=index + 1, name=name, supercategory=source.name)
+        for index, name in enumerate(source.classes)
+    ]
+    content = dict(
+        info=dict(description=source.info, url='', version='1.0', contributor=''),
+        licenses=source.licenses,
+        categories=categories,
+        images=images,
+        annotations=annotations,
+    )
     (root / 'annotations' / f'instances_{split}.json').write_text(
-        json.dumps(content, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii')
+        json.dumps(content, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii'
+    )
 
 
 def crop_window(rows: slice, columns: slice, size: int) -> tuple[slice, slice]:
-    """Return a square window (rows, columns) around a box with a margin, inside an image of `size` pixels."""
+    """Return a square window (rows, columns) around a box with a margin, inside an image of `size`
+    pixels.
+    """
     height, width = (part.stop - part.start for part in (rows, columns))
     side = min(size, int(round(max(width, height) * (1 + 2 * CROP_MARGIN))))
-    top, left = (min(max(0, part.start + (part.stop - part.start) // 2 - side // 2), size - side)
-                 for part in (rows, columns))
+    top, left = (
+        min(max(0, part.start + (part.stop - part.start) // 2 - side // 2), size - side)
+        for part in (rows, columns)
+    )
     return slice(top, top + side), slice(left, left + side)

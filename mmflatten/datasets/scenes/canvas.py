@@ -1,4 +1,5 @@
 """Layered composition: sprites pasted back to front on a background, with exact visibility."""
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,14 +59,18 @@ class Canvas:
     def overlap(self, sprite: Sprite) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
         """Return the slices of the canvas and of the sprite where the two overlap."""
         target, part = [], []
-        for start, length, limit in zip((sprite.top, sprite.left), sprite.opacity.shape, self.owner.shape):
+        for start, length, limit in zip(
+            (sprite.top, sprite.left), sprite.opacity.shape, self.owner.shape
+        ):
             first, last = min(max(start, 0), limit), max(min(start + length, limit), 0)
             target.append(slice(first, max(first, last)))
             part.append(slice(first - start, max(first, last) - start))
         return tuple(target), tuple(part)
 
     def visible_fractions(self, extra: Sprite | None = None) -> np.ndarray:
-        """Return the visible fraction of each sprite's solid pixels, (n,), optionally with `extra` pasted on top."""
+        """Return the visible fraction of each sprite's solid pixels, (n,), optionally with `extra`
+        pasted on top.
+        """
         owner, areas = self.owner, list(self._solid_area)
         if extra is not None:
             target, part = self.overlap(extra)

@@ -1,4 +1,7 @@
-"""Random scenes of one to eight objects, more in larger ones, with random scale, rotation and colour."""
+"""Random scenes of one to eight objects, more in larger ones, with random scale, rotation and
+colour.
+"""
+
 import colorsys
 import dataclasses
 from collections.abc import Sequence
@@ -12,7 +15,8 @@ from .source import Objects, Photographs
 
 MAX_OBJECTS = 8
 MIN_VISIBLE = 0.85  # fraction of an object's pixels; other placements are rejected
-BACKGROUND_GAIN = (0.45, 0.75)  # dark photographs and bright objects are learnt in minutes, without being trivial
+# dark photographs and bright objects are learnt in minutes, without being trivial
+BACKGROUND_GAIN = (0.45, 0.75)
 MIN_BRIGHTNESS = 160  # luma of an object
 MIN_CONTRAST = 90  # RGB distance to the mean of the pixels below, and to objects that may touch
 LUMA = np.array([0.299, 0.587, 0.114])
@@ -30,7 +34,8 @@ class Scene:
         picture: (H, W, 3) uint8 RGB.
         sprites: back to front.
         masks: visible pixels, (n, H, W) bool.
-        index_map: class of each pixel as in ADE20K, (H, W) uint8: 0 soft rim of an object, 1 background, 2 to 11.
+        index_map: class of each pixel as in ADE20K, (H, W) uint8: 0 soft rim of an object, 1
+            background, 2 to 11.
         background: `photograph` and `box` of the background.
     """
 
@@ -41,8 +46,11 @@ class Scene:
     background: dict[str, Any]
 
 
-def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photographs, size: int) -> Scene:
-    """Sample a square scene of `size` pixels. Every object lies inside and at least 85 % of it is visible.
+def sample_scene(
+    rng: np.random.Generator, objects: Objects, photographs: Photographs, size: int
+) -> Scene:
+    """Sample a square scene of `size` pixels. Every object lies inside and at least 85 % of it is
+    visible.
 
     Objects that do not fit are left out, except for the first, which always fits.
 
@@ -53,22 +61,30 @@ def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photog
     if size % reference:
         raise ValueError(f'size: expected a multiple of {reference}, got {size}.')
     background, source = photographs.crop(rng, reference, reference)
-    background = np.pad(background, ((0, size - reference), (0, size - reference), (0, 0)), mode='symmetric')
+    background = np.pad(
+        background, ((0, size - reference), (0, size - reference), (0, 0)), mode='symmetric'
+    )
     canvas, sprites = Canvas(background * rng.uniform(*BACKGROUND_GAIN)), []
-    for _ in range(sum(int(rng.integers(1, MAX_OBJECTS + 1)) for _ in range((size // reference) ** 2))):
+    for _ in range(
+        sum(int(rng.integers(1, MAX_OBJECTS + 1)) for _ in range((size // reference) ** 2))
+    ):
         sprite = _place(rng, canvas, objects.sample(rng, reference))
         if sprite is not None:
             sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite, sprites))
             canvas.paste(sprite)
             sprites.append(sprite)
-    values = np.array([sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND], dtype=np.uint8)
+    values = np.array(
+        [sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND], dtype=np.uint8
+    )
     index_map = values[canvas.owner]  # -1, the background, is the last value
     index_map[canvas.rim] = UNLABELLED
     return Scene(canvas.picture(), tuple(sprites), canvas.masks(), index_map, source)
 
 
 def _place(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite | None:
-    """Place a sprite at random inside the canvas so that every object stays visible; None if it does not fit."""
+    """Place a sprite at random inside the canvas so that every object stays visible; None if it
+    does not fit.
+    """
     room = np.subtract(canvas.owner.shape, sprite.opacity.shape)
     if room.min() < 0:
         return None
@@ -80,17 +96,25 @@ def _place(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite |
     return None
 
 
-def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite, below: Sequence[Sprite]) -> np.ndarray:
+def sample_colour(
+    rng: np.random.Generator, canvas: Canvas, sprite: Sprite, below: Sequence[Sprite]
+) -> np.ndarray:
     """Sample a bright colour that contrasts with the canvas and the objects `below`.
 
     Returns the colour with a faint gradient, multiplied by the shade of the sprite, (h, w, 3).
     """
     target, part = canvas.overlap(sprite)
-    under = np.average(canvas.image[target], axis=(0, 1), weights=np.repeat(sprite.opacity[part][..., None], 3, 2))
-    others = [under] + [other.colour.mean(axis=(0, 1)) for other in below if _boxes_touch(sprite, other)]
+    under = np.average(
+        canvas.image[target], axis=(0, 1), weights=np.repeat(sprite.opacity[part][..., None], 3, 2)
+    )
+    others = [under] + [
+        other.colour.mean(axis=(0, 1)) for other in below if _boxes_touch(sprite, other)
+    ]
     best, best_score = None, -np.inf
     for _ in range(20):
-        colour = 255 * np.array(colorsys.hsv_to_rgb(rng.random(), rng.uniform(0.05, 0.9), rng.uniform(0.75, 1)))
+        colour = 255 * np.array(
+            colorsys.hsv_to_rgb(rng.random(), rng.uniform(0.05, 0.9), rng.uniform(0.75, 1))
+        )
         contrast = min(np.linalg.norm(colour - other) for other in others)
         score = min(contrast / MIN_CONTRAST, colour @ LUMA / MIN_BRIGHTNESS)
         if score > best_score:
@@ -104,6 +128,9 @@ def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite, belo
 
 
 def _boxes_touch(one: Sprite, other: Sprite) -> bool:
-    return all(start < other_start + other_length and other_start < start + length
-               for start, length, other_start, other_length in zip(
-                   (one.top, one.left), one.opacity.shape, (other.top, other.left), other.opacity.shape))
+    return all(
+        start < other_start + other_length and other_start < start + length
+        for start, length, other_start, other_length in zip(
+            (one.top, one.left), one.opacity.shape, (other.top, other.left), other.opacity.shape
+        )
+    )

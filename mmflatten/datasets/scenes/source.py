@@ -1,4 +1,7 @@
-"""Sources of scenes: pictures of objects, and photographs of scikit-learn and scikit-image as backgrounds."""
+"""Sources of scenes: pictures of objects, and photographs of scikit-learn and scikit-image as
+backgrounds.
+"""
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,9 +24,11 @@ class Objects:
         images: (n, h, w).
         labels: (n,), 0 to 9.
         numbers: (n,), unique numbers over both splits.
-        render: samples opacity and shade, (h, w) and (h, w, 3) in [0, 1], of an image for a scene of a size in pixels.
-        reference: side of scenes in pixels. A scene of several times this side has objects as large, about as many per
-            area, and a photograph as large, mirrored at its borders. None scales all of it with the side.
+        render: samples opacity and shade, (h, w) and (h, w, 3) in [0, 1], of an image for a scene
+            of a size in pixels.
+        reference: side of scenes in pixels. A scene of several times this side has objects as
+            large, about as many per area, and a photograph as large, mirrored at its borders. None
+            scales all of it with the side.
     """
 
     images: np.ndarray
@@ -33,8 +38,12 @@ class Objects:
     reference: int | None = None
 
     def sample(self, rng: np.random.Generator, size: int) -> Sprite:
-        """Sample an object, each class equally likely, without position and colour for a scene of `size` pixels."""
-        position = int(rng.choice(np.flatnonzero(self.labels == rng.integers(int(self.labels.max()) + 1))))
+        """Sample an object, each class equally likely, without position and colour for a scene of
+        `size` pixels.
+        """
+        position = int(
+            rng.choice(np.flatnonzero(self.labels == rng.integers(int(self.labels.max()) + 1)))
+        )
         opacity, shade = self.render(rng, self.images[position], size)
         return Sprite(opacity, shade, int(self.labels[position]), int(self.numbers[position]))
 
@@ -47,8 +56,11 @@ class Photographs:
     regions: tuple[np.ndarray, ...]
     first_column: int
 
-    def crop(self, rng: np.random.Generator, height: int, width: int) -> tuple[np.ndarray, dict[str, Any]]:
-        """Sample a crop, (height, width, 3) uint8, randomly mirrored, and its `photograph` and `box` (x, y, w, h).
+    def crop(
+        self, rng: np.random.Generator, height: int, width: int
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Sample a crop, (height, width, 3) uint8, randomly mirrored, and its `photograph` and
+        `box` (x, y, w, h).
 
         An output pixel covers 0.8 to 1.6 photograph pixels, fewer if the region is too small.
         """
@@ -58,8 +70,10 @@ class Photographs:
         cut_height, cut_width = max(1, int(height * scale)), max(1, int(width * scale))
         top = int(rng.integers(region.shape[0] - cut_height + 1))
         left = int(rng.integers(region.shape[1] - cut_width + 1))
-        cut = region[top:top + cut_height, left:left + cut_width]
-        cut = cv2.resize(cut, (width, height), interpolation=cv2.INTER_AREA if scale > 1 else cv2.INTER_LINEAR)
+        cut = region[top : top + cut_height, left : left + cut_width]
+        cut = cv2.resize(
+            cut, (width, height), interpolation=cv2.INTER_AREA if scale > 1 else cv2.INTER_LINEAR
+        )
         if rng.random() < 0.5:
             cut = cut[:, ::-1]
         box = [self.first_column + left, top, cut_width, cut_height]
@@ -90,8 +104,12 @@ class Source:
     license_ids: dict[str, int]
 
 
-def load_photographs(names: Sequence[str], columns: tuple[int, int | None] = (0, None)) -> Photographs:
-    """Load photographs of scikit-learn or scikit-image by file name, with all rows and the given range of columns."""
+def load_photographs(
+    names: Sequence[str], columns: tuple[int, int | None] = (0, None)
+) -> Photographs:
+    """Load photographs of scikit-learn or scikit-image by file name, with all rows and the given
+    range of columns.
+    """
     regions = []
     for name in names:
         if name in ('china.jpg', 'flower.jpg'):
@@ -103,7 +121,9 @@ def load_photographs(names: Sequence[str], columns: tuple[int, int | None] = (0,
 
 
 def skimage_file(name: str) -> Path:
-    """Locate a file of scikit-image's wheel in `skimage/data` without importing or downloading anything."""
+    """Locate a file of scikit-image's wheel in `skimage/data` without importing or downloading
+    anything.
+    """
     spec = find_spec('skimage')
     if spec is None:
         raise ImportError(f'{name}: scikit-image is not installed. Run `pip install scikit-image`.')
@@ -115,5 +135,7 @@ def sklearn_datasets() -> ModuleType:
     try:
         return import_module('sklearn.datasets')
     except ImportError as error:
-        raise ImportError('handwriting and photographs: scikit-learn is not installed. Run `pip install '
-                          'scikit-learn`.') from error
+        raise ImportError(
+            'handwriting and photographs: scikit-learn is not installed. Run `pip install '
+            'scikit-learn`.'
+        ) from error

@@ -8,10 +8,12 @@
     scenes_{TRAIN,TEST}.json                                          objects and photograph of each scene
     dataset.json
 
-Every layer, the photograph or an object, has one disparity per row, a multiple of `1 / SUPERSAMPLING` pixels. A scene
-is composed on a grid finer by that factor, where the right view is the left view with the rows of its layers moved by
-whole cells, without interpolation. Both views are then averaged over the cells of a pixel, like a sensor.
+Every layer, the photograph or an object, has one disparity per row, a multiple of
+`1 / SUPERSAMPLING` pixels. A scene is composed on a grid finer by that factor, where the right view
+is the left view with the rows of its layers moved by whole cells, without interpolation. Both views
+are then averaged over the cells of a pixel, like a sensor.
 """
+
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -46,12 +48,15 @@ TILT = 0.4  # largest change of disparity over an object, relative to its dispar
 
 @dataclass(frozen=True)
 class StereoSceneOptions(SceneOptions):
-    """Number of pairs per split, height of an image in pixels (the width is twice that), and seed."""
+    """Number of pairs per split, height of an image in pixels (the width is twice that), and
+    seed.
+    """
 
     train: int = 400
     val: int = 80
     size: int = 96
-    views: int = field(default=2, init=False)  # distinguishes these scenes from those with a single view
+    # distinguishes these scenes from those with a single view
+    views: int = field(default=2, init=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,8 @@ class StereoScene:
     Attributes:
         left, right: (H, W, 3) uint8 RGB.
         disparity: (H, W) float32 in pixels, at the centre of each pixel.
-        occluded: (H, W) bool, True for points that are hidden in the right image or lie outside of it.
+        occluded: (H, W) bool, True for points that are hidden in the right image or lie outside of
+            it.
         numbers: numbers of the objects in their source, farthest first.
         background: `photograph` and `box` of the background.
     """
@@ -87,8 +93,8 @@ class SceneLayer:
         opacity = np.zeros((rows, columns + largest - int(self.shift.min())), dtype=np.float32)
         colour = np.zeros((*opacity.shape, 3), dtype=np.float32)
         for row, start in enumerate(largest - self.shift):
-            opacity[row, start:start + columns] = self.sprite.opacity[row]
-            colour[row, start:start + columns] = self.sprite.colour[row]
+            opacity[row, start : start + columns] = self.sprite.opacity[row]
+            colour[row, start : start + columns] = self.sprite.colour[row]
         return replace(self.sprite, opacity=opacity, colour=colour, left=self.sprite.left - largest)
 
 
@@ -97,8 +103,9 @@ def max_disparity(height: int) -> float:
     return DISPARITY_LIMIT * ASPECT * height
 
 
-def sample_stereo_scene(rng: np.random.Generator, objects: Objects, photographs: Photographs,
-                        height: int) -> StereoScene:
+def sample_stereo_scene(
+    rng: np.random.Generator, objects: Objects, photographs: Photographs, height: int
+) -> StereoScene:
     """Sample a scene of `height` x `2 * height` pixels: 1 to 8 objects before a photograph."""
     width, margin = ASPECT * height, int(np.ceil(max_disparity(height)))
     photograph, background = photographs.crop(rng, height, width + margin)
@@ -109,19 +116,24 @@ def sample_stereo_scene(rng: np.random.Generator, objects: Objects, photographs:
     return compose(photograph, to_cells(floor), layers, width, background)
 
 
-def _sample_layers(rng: np.random.Generator, objects: Objects, photograph: np.ndarray, height: int,
-                   nearest: float) -> list[SceneLayer]:
-    """Sample objects back to front with disjoint intervals of disparity above `nearest`, so that none intersect."""
+def _sample_layers(
+    rng: np.random.Generator, objects: Objects, photograph: np.ndarray, height: int, nearest: float
+) -> list[SceneLayer]:
+    """Sample objects back to front with disjoint intervals of disparity above `nearest`, so that
+    none intersect.
+    """
     number = int(rng.integers(1, MAX_OBJECTS + 1))
     size = np.multiply((height, ASPECT * height), SUPERSAMPLING)
-    canvas = Canvas(enlarge(photograph)[:, :size[1]])
+    canvas = Canvas(enlarge(photograph)[:, : size[1]])
     step = (max_disparity(height) - nearest) / number
     layers: list[SceneLayer] = []
     for order in range(number):
         sprite = objects.sample(rng, int(SUPERSAMPLING * OBJECT_SCALE * height))
         # Up to half of an object may lie outside of the image.
-        top, left = (int(rng.integers(-length // 2, limit - length // 2 + 1))
-                     for length, limit in zip(sprite.opacity.shape, size))
+        top, left = (
+            int(rng.integers(-length // 2, limit - length // 2 + 1))
+            for length, limit in zip(sprite.opacity.shape, size)
+        )
         sprite = replace(sprite, top=top, left=left)
         colour = sample_colour(rng, canvas, sprite, [layer.sprite for layer in layers])
         sprite = replace(sprite, colour=add_grain(rng, colour, SUPERSAMPLING))
@@ -133,8 +145,13 @@ def _sample_layers(rng: np.random.Generator, objects: Objects, photograph: np.nd
     return layers
 
 
-def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[SceneLayer], width: int,
-            background: dict[str, Any]) -> StereoScene:
+def compose(
+    photograph: np.ndarray,
+    floor: np.ndarray,
+    layers: list[SceneLayer],
+    width: int,
+    background: dict[str, Any],
+) -> StereoScene:
     """Compose both views.
 
     Args:
@@ -145,8 +162,12 @@ def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[SceneLayer],
     """
     fine, cells = enlarge(photograph), width * SUPERSAMPLING
     columns = np.arange(cells) + floor[:, None]
-    left, right = Canvas(fine[:, :cells]), Canvas(np.take_along_axis(fine, columns[..., None], axis=1))
-    shifts = np.repeat(floor[:, None], len(layers) + 1, axis=1)  # of each layer per row; the photograph is the last
+    left, right = (
+        Canvas(fine[:, :cells]),
+        Canvas(np.take_along_axis(fine, columns[..., None], axis=1)),
+    )
+    # of each layer per row; the photograph is the last
+    shifts = np.repeat(floor[:, None], len(layers) + 1, axis=1)
     for number, layer in enumerate(layers):
         left.paste(layer.sprite)
         right.paste(layer.seen_from_the_right())
@@ -154,19 +175,30 @@ def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[SceneLayer],
         shifts[rows, number] = layer.shift[part]
     shift = np.take_along_axis(shifts, left.owner.astype(np.int64) % shifts.shape[1], axis=1)
     column = np.arange(cells) - shift
-    seen = (column >= 0) & (np.take_along_axis(right.owner, np.maximum(column, 0), axis=1) == left.owner)
+    seen = (column >= 0) & (
+        np.take_along_axis(right.owner, np.maximum(column, 0), axis=1) == left.owner
+    )
     centre = slice(SUPERSAMPLING // 2, None, SUPERSAMPLING)
-    return StereoScene(shrink(left.image), shrink(right.image),
-                       (shift[centre, centre] / SUPERSAMPLING).astype(np.float32), ~seen[centre, centre],
-                       tuple(layer.sprite.number for layer in layers), background)
+    return StereoScene(
+        shrink(left.image),
+        shrink(right.image),
+        (shift[centre, centre] / SUPERSAMPLING).astype(np.float32),
+        ~seen[centre, centre],
+        tuple(layer.sprite.number for layer in layers),
+        background,
+    )
 
 
 def add_grain(rng: np.random.Generator, picture: np.ndarray, cells: int = 1) -> np.ndarray:
-    """Add random texture with grains of `cells` pixels to a surface (H, W, 3) in [0, 255]; float32."""
+    """Add random texture with grains of `cells` pixels to a surface (H, W, 3) in [0, 255];
+    float32.
+    """
     shape = tuple(-(-length // cells) for length in picture.shape[:2])
     noise = rng.normal(scale=GRAIN, size=shape).astype(np.float32)
     noise = cv2.resize(noise, None, fx=cells, fy=cells, interpolation=cv2.INTER_LINEAR)
-    return np.clip(picture + noise[:picture.shape[0], :picture.shape[1], None], 0, 255).astype(np.float32)
+    return np.clip(picture + noise[: picture.shape[0], : picture.shape[1], None], 0, 255).astype(
+        np.float32
+    )
 
 
 def to_cells(pixels: np.ndarray) -> np.ndarray:
@@ -176,8 +208,13 @@ def to_cells(pixels: np.ndarray) -> np.ndarray:
 
 def enlarge(picture: np.ndarray) -> np.ndarray:
     """Enlarge an image to the fine grid, (4 H, 4 W, 3) float32."""
-    return cv2.resize(picture.astype(np.float32), None, fx=SUPERSAMPLING, fy=SUPERSAMPLING,
-                      interpolation=cv2.INTER_LINEAR)
+    return cv2.resize(
+        picture.astype(np.float32),
+        None,
+        fx=SUPERSAMPLING,
+        fy=SUPERSAMPLING,
+        interpolation=cv2.INTER_LINEAR,
+    )
 
 
 def shrink(fine: np.ndarray) -> np.ndarray:
@@ -187,17 +224,36 @@ def shrink(fine: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(mean), 0, 255).astype(np.uint8)
 
 
-def build_stereo_scenes(out: Path, options: StereoSceneOptions, source: Source = DIGITS, force: bool = False,
-                        on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+def build_stereo_scenes(
+    out: Path,
+    options: StereoSceneOptions,
+    source: Source = DIGITS,
+    force: bool = False,
+    on_image: Callable[[], Any] = lambda: None,
+) -> dict[str, Any]:
     """Write stereo pairs and return the manifest; see `build_scenes`."""
-    return build(out, f'{source.name} scenes', options, partial(_write_split, source, options), force,
-                 on_image)
+    return build(
+        out,
+        f'{source.name} scenes',
+        options,
+        partial(_write_split, source, options),
+        force,
+        on_image,
+    )
 
 
-def _write_split(source: Source, options: StereoSceneOptions, root: Path, split: str) -> Iterator[int]:
-    folders = [root / kind / SCENEFLOW_FOLDERS[split] / SEQUENCE / side for kind, side in (
-        ('frames_cleanpass', 'left'), ('frames_cleanpass', 'right'), ('disparity', 'left'),
-        ('disparity_occlusions', 'left'))]
+def _write_split(
+    source: Source, options: StereoSceneOptions, root: Path, split: str
+) -> Iterator[int]:
+    folders = [
+        root / kind / SCENEFLOW_FOLDERS[split] / SEQUENCE / side
+        for kind, side in (
+            ('frames_cleanpass', 'left'),
+            ('frames_cleanpass', 'right'),
+            ('disparity', 'left'),
+            ('disparity_occlusions', 'left'),
+        )
+    ]
     for folder in folders:
         folder.mkdir(parents=True)
     left, right, disparity, occlusion = folders
@@ -208,7 +264,10 @@ def _write_split(source: Source, options: StereoSceneOptions, root: Path, split:
         write_png(right / f'{name}.png', scene.right)
         write_pfm(disparity / f'{name}.pfm', scene.disparity)
         write_png(occlusion / f'{name}.png', scene.occluded.astype(np.uint8) * 255)
-        scenes.append({'name': name, f'{source.number}s': scene.numbers, 'background': scene.background})
+        scenes.append(
+            {'name': name, f'{source.number}s': scene.numbers, 'background': scene.background}
+        )
         yield len(scene.numbers)
     (root / f'scenes_{SCENEFLOW_FOLDERS[split]}.json').write_text(
-        json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii')
+        json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii'
+    )

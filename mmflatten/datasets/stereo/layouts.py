@@ -1,4 +1,5 @@
 """Stereo data sets in the layouts of SceneFlow and KITTI, and in folders of users."""
+
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,8 @@ DEFAULT_FOLDERS = dict(left='left', right='right', disparity='disparity')
 
 @DATASETS.register_module()
 class SceneFlowDataset(StereoDataset):
-    """One of the three parts of SceneFlow (Mayer et al., CVPR 2016): FlyingThings3D, Monkaa and Driving.
+    """One of the three parts of SceneFlow (Mayer et al., CVPR 2016): FlyingThings3D, Monkaa and
+    Driving.
 
         <data_root>/<subset>/frames_cleanpass/**/left/0006.png      or frames_finalpass, or .webp
         <data_root>/<subset>/frames_cleanpass/**/right/0006.png
@@ -29,37 +31,52 @@ class SceneFlowDataset(StereoDataset):
     The digit scenes have the same layout. Files are paired by path.
 
     Args:
-        subset: folder below `data_root`, such as 'flyingthings3d'; '' if `data_root` is the part itself.
+        subset: folder below `data_root`, such as 'flyingthings3d'; '' if `data_root` is the part
+            itself.
         split: 'TRAIN' or 'TEST' (FlyingThings3D), or None without splits (Monkaa, Driving).
         render_pass: 'clean', or 'final' with motion blur and defocus.
         kwargs: arguments of `StereoDataset`.
     """
 
-    def __init__(self, subset: str = '', split: str | None = None, render_pass: str = 'clean', **kwargs: Any) -> None:
+    def __init__(
+        self, subset: str = '', split: str | None = None, render_pass: str = 'clean', **kwargs: Any
+    ) -> None:
         if render_pass not in FRAMES:
-            raise ValueError(f'render_pass ({render_pass!r}) must be one of {", ".join(map(repr, FRAMES))}')
+            raise ValueError(
+                f'render_pass ({render_pass!r}) must be one of {", ".join(map(repr, FRAMES))}'
+            )
         if split not in (None, 'TRAIN', 'TEST'):
             raise ValueError(f"split ({split!r}) must be 'TRAIN' or 'TEST', or None")
         self.subset, self.split, self.render_pass = subset, split, render_pass
         super().__init__(**kwargs)
 
     def place(self) -> str:
-        return Path(self.subset, FRAMES[self.render_pass], self.split or '', '**/left/*.png').as_posix() + ' or .webp'
+        return (
+            Path(
+                self.subset, FRAMES[self.render_pass], self.split or '', '**/left/*.png'
+            ).as_posix()
+            + ' or .webp'
+        )
 
     def pairs(self) -> Iterator[dict]:
-        frames, disparity, occlusion = (Path(self.data_root, self.subset, kind, self.split or '') for kind in (
-            FRAMES[self.render_pass], 'disparity', 'disparity_occlusions'))
+        frames, disparity, occlusion = (
+            Path(self.data_root, self.subset, kind, self.split or '')
+            for kind in (FRAMES[self.render_pass], 'disparity', 'disparity_occlusions')
+        )
         require_folder(frames)
         require_folder(disparity)
         has_occlusion = occlusion.is_dir()
         # Scenes may be links to another disk, which `rglob` does not follow.
-        for left in sorted(Path(folder) for folder, _ in walk_links(frames) if os.path.basename(folder) == 'left'):
+        for left in sorted(
+            Path(folder) for folder, _ in walk_links(frames) if os.path.basename(folder) == 'left'
+        ):
             scene = left.relative_to(frames)
             for image in images_in(left, ('.png', '.webp')):
                 entry = dict(
                     img_path=str(image),
                     right_path=str(left.parent / 'right' / image.name),
-                    disparity_path=str(disparity / scene / f'{image.stem}.pfm'))
+                    disparity_path=str(disparity / scene / f'{image.stem}.pfm'),
+                )
                 if has_occlusion:
                     entry['occlusion_path'] = str(occlusion / scene / f'{image.stem}.png')
                 yield entry
@@ -67,14 +84,15 @@ class SceneFlowDataset(StereoDataset):
 
 @DATASETS.register_module()
 class KITTIStereoDataset(StereoDataset):
-    """KITTI of 2012 (Geiger et al., CVPR 2012) or 2015 (Menze and Geiger, CVPR 2015), with sparse disparity.
+    """KITTI of 2012 (Geiger et al., CVPR 2012) or 2015 (Menze and Geiger, CVPR 2015), with sparse
+    disparity.
 
         <data_root>/{training,testing}/{image_2,image_3}/000000_10.png          2015; colored_0, colored_1 in 2012
         <data_root>/training/{disp_occ_0,disp_noc_0}/000000_10.png              2015; disp_occ, disp_noc in 2012
 
-    Only the first frames (`*_10.png`) have ground truth: `disp_occ`. Pixels missing from `disp_noc` are occluded. There
-    is no official validation split. As in PSMNet's code, 'train' is the first 160 pairs in the order of the names, and
-    'val' the others, 40 in 2015 and 34 in 2012.
+    Only the first frames (`*_10.png`) have ground truth: `disp_occ`. Pixels missing from `disp_noc`
+    are occluded. There is no official validation split. As in PSMNet's code, 'train' is the first
+    160 pairs in the order of the names, and 'val' the others, 40 in 2015 and 34 in 2012.
 
     Args:
         year: 2012 or 2015.
@@ -83,29 +101,57 @@ class KITTIStereoDataset(StereoDataset):
         kwargs: arguments of `StereoDataset`.
     """
 
-    def __init__(self, year: int = 2015, split: str = 'train', num_train: int = 160, **kwargs: Any) -> None:
+    def __init__(
+        self, year: int = 2015, split: str = 'train', num_train: int = 160, **kwargs: Any
+    ) -> None:
         if year not in KITTI_FOLDERS:
             raise ValueError(f'year ({year!r}) must be one of {", ".join(map(str, KITTI_FOLDERS))}')
         if not isinstance(num_train, int) or num_train < 1:
-            raise ValueError(f"num_train ({num_train!r}) must be a positive integer, the number of pairs in 'train'")
-        parts = dict(train=slice(num_train), val=slice(num_train, None), trainval=slice(None), test=slice(None))
+            raise ValueError(
+                f'num_train ({num_train!r}) must be a positive integer, the number of pairs in'
+                " 'train'"
+            )
+        parts = dict(
+            train=slice(num_train),
+            val=slice(num_train, None),
+            trainval=slice(None),
+            test=slice(None),
+        )
         if split not in parts:
             raise ValueError(f'split ({split!r}) must be one of {", ".join(map(repr, parts))}')
-        self.folders, self.split, self.num_train, self.part = KITTI_FOLDERS[year], split, num_train, parts[split]
+        self.folders, self.split, self.num_train, self.part = (
+            KITTI_FOLDERS[year],
+            split,
+            num_train,
+            parts[split],
+        )
         self.root = 'testing' if split == 'test' else 'training'
         super().__init__(**kwargs)
 
     def place(self) -> str:
         pattern = f'{self.root}/{self.folders[0]}/*_10.png'
-        return f'{pattern} after the first {self.num_train} (num_train)' if self.split == 'val' else pattern
+        return (
+            f'{pattern} after the first {self.num_train} (num_train)'
+            if self.split == 'val'
+            else pattern
+        )
 
     def pairs(self) -> Iterator[dict]:
-        left, right, disparity, noc_disparity = (Path(self.data_root, self.root, folder) for folder in self.folders)
-        names = [path.name for path in images_in(require_folder(left), ('.png', )) if path.stem.endswith('_10')]
+        left, right, disparity, noc_disparity = (
+            Path(self.data_root, self.root, folder) for folder in self.folders
+        )
+        names = [
+            path.name
+            for path in images_in(require_folder(left), ('.png',))
+            if path.stem.endswith('_10')
+        ]
         for name in names[self.part]:
             entry = dict(img_path=str(left / name), right_path=str(right / name))
             if self.split != 'test':
-                entry.update(disparity_path=str(disparity / name), noc_disparity_path=str(noc_disparity / name))
+                entry.update(
+                    disparity_path=str(disparity / name),
+                    noc_disparity_path=str(noc_disparity / name),
+                )
             yield entry
 
 
@@ -123,7 +169,9 @@ class StereoFolderDataset(StereoDataset):
         kwargs: arguments of `StereoDataset`.
     """
 
-    def __init__(self, ann_file: str = '', data_prefix: Mapping[str, str] = DEFAULT_FOLDERS, **kwargs: Any) -> None:
+    def __init__(
+        self, ann_file: str = '', data_prefix: Mapping[str, str] = DEFAULT_FOLDERS, **kwargs: Any
+    ) -> None:
         super().__init__(ann_file=ann_file, data_prefix=dict(data_prefix), **kwargs)
 
     def place(self) -> str:
@@ -131,14 +179,19 @@ class StereoFolderDataset(StereoDataset):
         return f'{pattern}, with NAME in {self.ann_file}' if self.ann_file else pattern
 
     def pairs(self) -> Iterator[dict]:
-        left, right = require_folder(Path(self.data_prefix['left'])), Path(self.data_prefix['right'])
+        left, right = (
+            require_folder(Path(self.data_prefix['left'])),
+            Path(self.data_prefix['right']),
+        )
         images = {path.stem: path for path in images_in(left, IMAGE_SUFFIXES)}
         names = read_text(self.ann_file).split('\n') if self.ann_file else sorted(images)
         for name in filter(None, names):
             image = images.get(name, left / f'{name}.png')
             entry = dict(img_path=str(image), right_path=str(right / image.name))
             if 'disparity' in self.data_prefix:
-                entry['disparity_path'] = str(disparity_of(Path(self.data_prefix['disparity']), name))
+                entry['disparity_path'] = str(
+                    disparity_of(Path(self.data_prefix['disparity']), name)
+                )
             yield entry
 
 

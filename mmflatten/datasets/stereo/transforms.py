@@ -1,4 +1,7 @@
-"""Transforms of stereo pairs: loading, augmentation that keeps images and maps consistent, and packing."""
+"""Transforms of stereo pairs: loading, augmentation that keeps images and maps consistent, and
+packing.
+"""
+
 from collections.abc import Callable, Sequence
 
 import cv2
@@ -13,7 +16,15 @@ from mmflatten.structures import StereoDataSample
 
 IMAGES = ('left', 'right')
 MAPS = ('disparity', 'valid', 'occlusion')  # ground truth for the left image, (H, W) each
-META_KEYS = ('sample_id', 'img_path', 'left_path', 'right_path', 'disparity_path', 'ori_shape', 'img_shape')
+META_KEYS = (
+    'sample_id',
+    'img_path',
+    'left_path',
+    'right_path',
+    'disparity_path',
+    'ori_shape',
+    'img_shape',
+)
 
 
 class StereoTransform(BaseTransform):
@@ -26,7 +37,9 @@ class StereoTransform(BaseTransform):
 
 @TRANSFORMS.register_module()
 class LoadStereoPair(StereoTransform):
-    """Read `left` and `right`, (H, W, 3) uint8 BGR of one size, from `img_path` and `right_path`."""
+    """Read `left` and `right`, (H, W, 3) uint8 BGR of one size, from `img_path` and
+    `right_path`.
+    """
 
     def transform(self, results: dict) -> dict:
         results['left_path'] = results['img_path']
@@ -38,27 +51,35 @@ class LoadStereoPair(StereoTransform):
 
 @TRANSFORMS.register_module()
 class LoadDisparity(StereoTransform):
-    """Read the ground truth of the left image: `disparity` (H, W) float32 in pixels and `valid` (H, W) bool.
+    """Read the ground truth of the left image: `disparity` (H, W) float32 in pixels and `valid` (H,
+    W) bool.
 
-    `disparity` is 0 where it is unknown. If the data set has occlusion, `occlusion` (H, W) bool is True for pixels
-    hidden from the right camera. Raises StereoDataError for a damaged file, and for disparities of another size than
-    the left image or of the opposite sign.
+    `disparity` is 0 where it is unknown. If the data set has occlusion, `occlusion` (H, W) bool is
+    True for pixels hidden from the right camera. Raises StereoDataError for a damaged file, and for
+    disparities of another size than the left image or of the opposite sign.
     """
 
     def transform(self, results: dict) -> dict:
         if 'disparity_path' not in results:
-            raise StereoDataError(f'{results["img_path"]} has no disparity (disparity_path), as in test splits. Remove '
-                                  'LoadDisparity from the pipeline, or choose a split with ground truth.')
+            raise StereoDataError(
+                f'{results["img_path"]} has no disparity (disparity_path), as in test splits.'
+                ' Remove LoadDisparity from the pipeline, or choose a split with ground truth.'
+            )
         disparity = _read(read_disparity, 'disparity_path', results)
         valid = np.isfinite(disparity)
-        if np.count_nonzero(disparity[valid] < 0) > np.count_nonzero(valid) / 2:  # some data sets store the opposite
-            raise StereoDataError(f'disparity {results["disparity_path"]}: expected positive values as in SceneFlow '
-                                  'and KITTI, got negative values for most pixels. Change the sign in the files.')
+        # some data sets store the opposite
+        if np.count_nonzero(disparity[valid] < 0) > np.count_nonzero(valid) / 2:
+            raise StereoDataError(
+                f'disparity {results["disparity_path"]}: expected positive values as in SceneFlow '
+                'and KITTI, got negative values for most pixels. Change the sign in the files.'
+            )
         results['valid'], results['disparity'] = valid, np.where(valid, disparity, np.float32(0))
         if 'occlusion_path' in results:
             results['occlusion'] = _read(read_mask, 'occlusion_path', results)
         elif 'noc_disparity_path' in results:
-            results['occlusion'] = valid & ~np.isfinite(_read(read_disparity, 'noc_disparity_path', results))
+            results['occlusion'] = valid & ~np.isfinite(
+                _read(read_disparity, 'noc_disparity_path', results)
+            )
         return results
 
 
@@ -66,8 +87,10 @@ def _read(reader: Callable[[str], np.ndarray], key: str, results: dict) -> np.nd
     """Read a file of the size of the left image."""
     values, (height, width) = reader(results[key]), results['left'].shape[:2]
     if values.shape[:2] != (height, width):
-        raise StereoDataError(f'{key} {results[key]}: expected {width} x {height} pixels as in the left image '
-                              f'{results["img_path"]}, got {values.shape[1]} x {values.shape[0]}.')
+        raise StereoDataError(
+            f'{key} {results[key]}: expected {width} x {height} pixels as in the left image '
+            f'{results["img_path"]}, got {values.shape[1]} x {values.shape[0]}.'
+        )
     return values
 
 
@@ -84,9 +107,13 @@ class StereoRandomCrop(StereoTransform):
     def transform(self, results: dict) -> dict:
         size = results['left'].shape[:2]
         if any(length < crop for length, crop in zip(size, self.crop_size)):
-            raise ValueError(f'crop_size: expected at most the image size {size}, got {self.crop_size}. '
-                             'Reduce it, or put StereoPad(size=...) before it.')
-        top, left = (np.random.randint(length - crop + 1) for length, crop in zip(size, self.crop_size))
+            raise ValueError(
+                f'crop_size: expected at most the image size {size}, got {self.crop_size}. '
+                'Reduce it, or put StereoPad(size=...) before it.'
+            )
+        top, left = (
+            np.random.randint(length - crop + 1) for length, crop in zip(size, self.crop_size)
+        )
         window = slice(top, top + self.crop_size[0]), slice(left, left + self.crop_size[1])
         for key in (*IMAGES, *MAPS):
             if key in results:
@@ -105,15 +132,19 @@ class StereoPad(StereoTransform):
         pad_val: value of the padded pixels, 0 to 255.
     """
 
-    def __init__(self, size: Sequence[int] = (1, 1), size_divisor: int = 1, pad_val: int = 0) -> None:
+    def __init__(
+        self, size: Sequence[int] = (1, 1), size_divisor: int = 1, pad_val: int = 0
+    ) -> None:
         self.size, self.size_divisor, self.pad_val = _size('size', size), size_divisor, pad_val
         if size_divisor < 1:
             raise ValueError(f'size_divisor ({size_divisor}) must be 1 or more')
 
     def transform(self, results: dict) -> dict:
         height, width = results['left'].shape[:2]
-        padded = [-(-max(length, least) // self.size_divisor) * self.size_divisor
-                  for length, least in zip((height, width), self.size)]
+        padded = [
+            -(-max(length, least) // self.size_divisor) * self.size_divisor
+            for length, least in zip((height, width), self.size)
+        ]
         border = ((padded[0] - height, 0), (0, padded[1] - width))
         for key in IMAGES:
             results[key] = np.pad(results[key], (*border, (0, 0)), constant_values=self.pad_val)
@@ -131,13 +162,22 @@ class StereoPhotometricJitter(StereoTransform):
     Args:
         brightness, contrast, saturation, gamma: x for a factor, or exponent, from 1 - x to 1 + x.
         prob: probability of any change.
-        asymmetric_prob: fraction of these changes that is drawn for each image separately, since real cameras differ
-            in exposure and white balance.
+        asymmetric_prob: fraction of these changes that is drawn for each image separately, since
+            real cameras differ in exposure and white balance.
     """
 
-    def __init__(self, brightness: float = 0.3, contrast: float = 0.3, saturation: float = 0.3, gamma: float = 0.2,
-                 prob: float = 1.0, asymmetric_prob: float = 0.2) -> None:
-        self.spread = dict(brightness=brightness, contrast=contrast, saturation=saturation, gamma=gamma)
+    def __init__(
+        self,
+        brightness: float = 0.3,
+        contrast: float = 0.3,
+        saturation: float = 0.3,
+        gamma: float = 0.2,
+        prob: float = 1.0,
+        asymmetric_prob: float = 0.2,
+    ) -> None:
+        self.spread = dict(
+            brightness=brightness, contrast=contrast, saturation=saturation, gamma=gamma
+        )
         for name, value in self.spread.items():
             if not 0 <= value < 1:
                 raise ValueError(f'{name} ({value}) must be at least 0 and below 1')
@@ -151,35 +191,51 @@ class StereoPhotometricJitter(StereoTransform):
             return results
         for side in IMAGES:
             if side == 'left' or np.random.rand() < self.asymmetric_prob:
-                factors = {name: np.random.uniform(1 - value, 1 + value) for name, value in self.spread.items()}
+                factors = {
+                    name: np.random.uniform(1 - value, 1 + value)
+                    for name, value in self.spread.items()
+                }
             results[side] = jitter(results[side], **factors)
         return results
 
 
 @TRANSFORMS.register_module()
 class PackStereoInputs(StereoTransform):
-    """Pack `inputs` = dict(left=, right=) of (3, H, W) tensors, and a `StereoDataSample` with `meta_keys`."""
+    """Pack `inputs` = dict(left=, right=) of (3, H, W) tensors, and a `StereoDataSample` with
+    `meta_keys`.
+    """
 
     def __init__(self, meta_keys: Sequence[str] = META_KEYS) -> None:
         self.meta_keys = tuple(meta_keys)
 
     def transform(self, results: dict) -> dict:
-        inputs = {side: torch.from_numpy(np.ascontiguousarray(results[side].transpose(2, 0, 1))) for side in IMAGES}
-        sample = StereoDataSample(metainfo={key: results[key] for key in self.meta_keys if key in results})
+        inputs = {
+            side: torch.from_numpy(np.ascontiguousarray(results[side].transpose(2, 0, 1)))
+            for side in IMAGES
+        }
+        sample = StereoDataSample(
+            metainfo={key: results[key] for key in self.meta_keys if key in results}
+        )
         if 'disparity' in results:
-            truth = {key: torch.from_numpy(np.ascontiguousarray(results[key]))[None] for key in MAPS if key in results}
+            truth = {
+                key: torch.from_numpy(np.ascontiguousarray(results[key]))[None]
+                for key in MAPS
+                if key in results
+            }
             sample.gt_disparity = PixelData(data=truth.pop('disparity'), **truth)
         return dict(inputs=inputs, data_samples=sample)
 
 
-def jitter(image: np.ndarray, brightness: float, contrast: float, saturation: float, gamma: float) -> np.ndarray:
+def jitter(
+    image: np.ndarray, brightness: float, contrast: float, saturation: float, gamma: float
+) -> np.ndarray:
     """Change the colours of an image (H, W, 3) uint8 BGR; factors of 1 keep it."""
     values = image.astype(np.float32)
     grey = cv2.cvtColor(values, cv2.COLOR_BGR2GRAY)[..., None]
     mean = float(grey.mean())
     values = grey + saturation * (values - grey)
     values = brightness * (mean + contrast * (values - mean))
-    values = 255 * (np.clip(values, 0, 255) / 255)**gamma
+    values = 255 * (np.clip(values, 0, 255) / 255) ** gamma
     return np.rint(values).astype(np.uint8)
 
 

@@ -1,4 +1,5 @@
 """Drawings of a stereo pair: left image, true and predicted disparity, and the error."""
+
 from typing import Any
 
 import cv2
@@ -17,8 +18,9 @@ TITLE_HEIGHT, GAP = 20, 4
 class StereoVisualizer(Visualizer):
     """Draws left image | true disparity | predicted disparity | error, with a title over each.
 
-    Both disparities share one colour scale (turbo), from 0 to the largest of the truth; without a truth, to the
-    largest predicted, and the second and fourth panel are left out. Pixels without a truth are black.
+    Both disparities share one colour scale (turbo), from 0 to the largest of the truth; without a
+    truth, to the largest predicted, and the second and fourth panel are left out. Pixels without a
+    truth are black.
 
     Args:
         max_error: pixels of error that get the brightest colour (inferno).
@@ -32,22 +34,34 @@ class StereoVisualizer(Visualizer):
         self.max_error = max_error
 
     @master_only
-    def add_datasample(self, name: str, image: np.ndarray, data_sample: StereoDataSample | None = None,
-                       draw_gt: bool = True, draw_pred: bool = True, show: bool = False, wait_time: float = 0,
-                       out_file: str | None = None, step: int = 0) -> None:
+    def add_datasample(
+        self,
+        name: str,
+        image: np.ndarray,
+        data_sample: StereoDataSample | None = None,
+        draw_gt: bool = True,
+        draw_pred: bool = True,
+        show: bool = False,
+        wait_time: float = 0,
+        out_file: str | None = None,
+        step: int = 0,
+    ) -> None:
         """Draw a pair; to `out_file`, else to the backends under `name`.
 
         Args:
             image: the left one, RGB (H, W, 3), 0 to 255.
-            data_sample: `gt_disparity` and `pred_disparity` of (H, W) as the image has it, or with the padding
-                of `StereoPad` around an image of `ori_shape`, which is cut off; either may be missing.
+            data_sample: `gt_disparity` and `pred_disparity` of (H, W) as the image has it, or with
+                the padding of `StereoPad` around an image of `ori_shape`, which is cut off; either
+                may be missing.
             show: open a window as well.
         """
         sample = data_sample or StereoDataSample()
         maps: list[np.ndarray | None] = [None, None, None]
         if draw_gt and 'gt_disparity' in sample:
-            maps[:2] = (_cut(values, image, 'gt_disparity', sample)
-                        for values in (sample.gt_disparity.data, sample.gt_disparity.valid))
+            maps[:2] = (
+                _cut(values, image, 'gt_disparity', sample)
+                for values in (sample.gt_disparity.data, sample.gt_disparity.valid)
+            )
         if draw_pred and 'pred_disparity' in sample:
             maps[2] = _cut(sample.pred_disparity.data, image, 'pred_disparity', sample)
         drawing = self.draw_pair(image, *maps)
@@ -59,8 +73,13 @@ class StereoVisualizer(Visualizer):
         else:
             self.add_image(name, drawing, step)
 
-    def draw_pair(self, image: np.ndarray, true: np.ndarray | None = None, valid: np.ndarray | None = None,
-                  predicted: np.ndarray | None = None) -> np.ndarray:
+    def draw_pair(
+        self,
+        image: np.ndarray,
+        true: np.ndarray | None = None,
+        valid: np.ndarray | None = None,
+        predicted: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Draw the panels side by side, RGB uint8.
 
         Args:
@@ -69,20 +88,30 @@ class StereoVisualizer(Visualizer):
         """
         panels = [('left image', image.astype(np.uint8))]
         reference = predicted if true is None else true[valid]
-        top = 1. if reference is None else max(1., float(reference.max(initial=0)))
+        top = 1.0 if reference is None else max(1.0, float(reference.max(initial=0)))
         if true is not None:
-            panels.append((f'true, 0 to {top:.0f} px', colour_map(true, top, cv2.COLORMAP_TURBO, valid)))
+            panels.append(
+                (f'true, 0 to {top:.0f} px', colour_map(true, top, cv2.COLORMAP_TURBO, valid))
+            )
         if predicted is not None:
-            panels.append((f'predicted, 0 to {top:.0f} px', colour_map(predicted, top, cv2.COLORMAP_TURBO)))
+            panels.append(
+                (f'predicted, 0 to {top:.0f} px', colour_map(predicted, top, cv2.COLORMAP_TURBO))
+            )
         if true is not None and predicted is not None:
             error = np.abs(predicted - true)
             mean = float(error[valid].mean()) if valid.any() else float('nan')
-            panels.append((f'error, 0 to {self.max_error:g} px; mean {mean:.2f}',
-                           colour_map(error, self.max_error, cv2.COLORMAP_INFERNO, valid)))
+            panels.append(
+                (
+                    f'error, 0 to {self.max_error:g} px; mean {mean:.2f}',
+                    colour_map(error, self.max_error, cv2.COLORMAP_INFERNO, valid),
+                )
+            )
         return side_by_side(panels)
 
 
-def colour_map(values: np.ndarray, top: float, scheme: int, valid: np.ndarray | None = None) -> np.ndarray:
+def colour_map(
+    values: np.ndarray, top: float, scheme: int, valid: np.ndarray | None = None
+) -> np.ndarray:
     """Return colours (H, W, 3) RGB of values (H, W) from 0 to `top`; black where not `valid`."""
     levels = np.rint(255 * np.clip(values / top, 0, 1)).astype(np.uint8)
     colours = np.ascontiguousarray(cv2.applyColorMap(levels, scheme)[..., ::-1])
@@ -92,14 +121,27 @@ def colour_map(values: np.ndarray, top: float, scheme: int, valid: np.ndarray | 
 
 
 def side_by_side(panels: list[tuple[str, np.ndarray]], min_width: int = 300) -> np.ndarray:
-    """Draw panels (H, W, 3) of one size in a row on white, enlarged to `min_width` pixels so that their titles fit."""
+    """Draw panels (H, W, 3) of one size in a row on white, enlarged to `min_width` pixels so that
+    their titles fit.
+    """
     factor = max(1, -(-min_width // panels[0][1].shape[1]))
     parts = []
     for title, panel in panels:
         panel = panel.repeat(factor, 0).repeat(factor, 1)
-        part = np.full((panel.shape[0] + TITLE_HEIGHT, panel.shape[1] + GAP, 3), 255, dtype=np.uint8)
+        part = np.full(
+            (panel.shape[0] + TITLE_HEIGHT, panel.shape[1] + GAP, 3), 255, dtype=np.uint8
+        )
         part[TITLE_HEIGHT:, :-GAP] = panel
-        cv2.putText(part, title, (2, TITLE_HEIGHT - 6), cv2.FONT_HERSHEY_SIMPLEX, 0.45, (0, 0, 0), 1, cv2.LINE_AA)
+        cv2.putText(
+            part,
+            title,
+            (2, TITLE_HEIGHT - 6),
+            cv2.FONT_HERSHEY_SIMPLEX,
+            0.45,
+            (0, 0, 0),
+            1,
+            cv2.LINE_AA,
+        )
         parts.append(part)
     return np.hstack(parts)[:, :-GAP]
 
@@ -109,7 +151,10 @@ def _cut(values: Any, image: np.ndarray, name: str, sample: StereoDataSample) ->
     array, (height, width) = values.detach().cpu().numpy()[0], image.shape[:2]
     is_original = tuple(sample.get('ori_shape', ())) == (height, width)
     if is_original and array.shape[0] >= height and array.shape[1] >= width:
-        array = array[array.shape[0] - height:, :width]  # padding is above and to the right
+        array = array[array.shape[0] - height :, :width]  # padding is above and to the right
     if array.shape != (height, width):
-        raise ValueError(f'{name} has {array.shape} (height, width) and the image {(height, width)}; they must agree')
+        raise ValueError(
+            f'{name} has {array.shape} (height, width) and the image {(height, width)}; they must'
+            ' agree'
+        )
     return array

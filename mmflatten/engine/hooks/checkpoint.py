@@ -1,4 +1,7 @@
-"""Periodic checkpoints that survive kills, full disks and diverging models, and from which training resumes exactly."""
+"""Periodic checkpoints that survive kills, full disks and diverging models, and from which training
+resumes exactly.
+"""
+
 import contextlib
 import random
 from collections.abc import Iterator
@@ -24,39 +27,55 @@ _STATE_KEY = 'mmflatten'
 class CheckpointHook(_CheckpointHook):
     """MMEngine's checkpoint hook with more safety. It accepts every argument of the original.
 
-    - An outdated checkpoint is deleted only after the new one is complete (`max_keep_ckpts`, `save_best`). The Runner
-      writes checkpoints atomically.
+    - An outdated checkpoint is deleted only after the new one is complete (`max_keep_ckpts`,
+      `save_best`). The Runner writes checkpoints atomically.
     - A model with NaN or infinite weights is not saved; NonFiniteError is raised.
-    - The checkpoint contains the random states of all processes and the seed of the sampler. With `num_workers=0`, a
-      resumed run on the CPU equals an uninterrupted one bit for bit. Two things are not restored: random augmentations
-      in loader processes (they start from the seed; the order of the samples is exact), and accumulated gradients if
-      `accumulative_counts` does not divide the interval.
+    - The checkpoint contains the random states of all processes and the seed of the sampler. With
+      `num_workers=0`, a resumed run on the CPU equals an uninterrupted one bit for bit. Two things
+      are not restored: random augmentations in loader processes (they start from the seed; the
+      order of the samples is exact), and accumulated gradients if `accumulative_counts` does not
+      divide the interval.
 
     Args:
-        interval (int | None): Epochs or iterations between checkpoints. None (default) uses `train_cfg.val_interval`.
+        interval (int | None): Epochs or iterations between checkpoints. None (default) uses
+            `train_cfg.val_interval`.
         by_epoch (bool | None): None (default) uses the unit of the training loop.
     """
 
-    def __init__(self, interval: int | None = None, by_epoch: bool | None = None, **kwargs: Any) -> None:
-        super().__init__(interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs)
-        self._requested = dict(interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl'))
+    def __init__(
+        self, interval: int | None = None, by_epoch: bool | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(
+            interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs
+        )
+        self._requested = dict(
+            interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl')
+        )
         self._saved_states: dict[str, Any] = {}
         self._resumed_states: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
         # Unit, file name and interval follow the training loop where they are not configured.
-        requested, self.by_epoch = self._requested['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
+        requested, self.by_epoch = (
+            self._requested['by_epoch'],
+            isinstance(runner.train_loop, EpochBasedTrainLoop),
+        )
         unit = 'epoch' if self.by_epoch else 'iter'
         if requested not in (None, self.by_epoch):
-            raise ValueError(f'CheckpointHook(by_epoch={requested}): the training loop counts each {unit}, so its '
-                             'checkpoints could not be resumed. Remove by_epoch.')
+            raise ValueError(
+                f'CheckpointHook(by_epoch={requested}): the training loop counts each {unit}, so'
+                ' its checkpoints could not be resumed. Remove by_epoch.'
+            )
         self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
         if self._requested['interval'] is None:
             self.interval = runner.train_loop.val_interval
-        ids = runner.message_hub.runtime_info.get('keep_ckpt_ids', [])  # a resumed file deletes those of its names
+        # a resumed file deletes those of its names
+        ids = runner.message_hub.runtime_info.get('keep_ckpt_ids', [])
         if not isinstance(ids, list) or not all(type(number) is int for number in ids):
-            raise CheckpointError(f'checkpoint {runner._load_from}: keep_ckpt_ids: expected numbers, got '
-                                  f'{str(ids)[:80]}. To start from its weights: --cfg-options load_from=FILE')
+            raise CheckpointError(
+                f'checkpoint {runner._load_from}: keep_ckpt_ids: expected numbers, got '
+                f'{str(ids)[:80]}. To start from its weights: --cfg-options load_from=FILE'
+            )
         super().before_train(runner)
         if is_main_process() and '://' not in str(self.out_dir):
             remove_leftovers(self.out_dir)
@@ -64,9 +83,12 @@ class CheckpointHook(_CheckpointHook):
             # The message hub has the old path; the file may have been moved.
             self.last_ckpt = str(runner._load_from)
             runner.message_hub.update_info('last_ckpt', self.last_ckpt)
-        # An iterator over a loader draws a number when it is created. From the global generator, that would shift all
-        # later random numbers of a resumed run, which creates one iterator more than an uninterrupted run.
-        for loader in [loop.dataloader for loop in (runner.train_loop, runner.val_loop) if loop is not None]:
+        # An iterator over a loader draws a number when it is created. From the global generator,
+        # that would shift all later random numbers of a resumed run, which creates one iterator
+        # more than an uninterrupted run.
+        for loader in [
+            loop.dataloader for loop in (runner.train_loop, runner.val_loop) if loop is not None
+        ]:
             if loader.generator is None:
                 loader.generator = torch.Generator().manual_seed(runner.seed)
         self._restore(runner)
@@ -91,8 +113,10 @@ class CheckpointHook(_CheckpointHook):
         if states.get('sampler_seed') is not None and hasattr(sampler, 'seed'):
             sampler.seed = states['sampler_seed']
         if len(states['random']) != runner.world_size:
-            runner.logger.warning(f'The checkpoint has random states of {len(states["random"])} processes and this run '
-                                  f'has {runner.world_size}, so random states start from the seed')
+            runner.logger.warning(
+                f'The checkpoint has random states of {len(states["random"])} processes and this'
+                f' run has {runner.world_size}, so random states start from the seed'
+            )
             return
         states = states['random'][get_rank()]
         random.setstate(states['python'])
@@ -103,39 +127,59 @@ class CheckpointHook(_CheckpointHook):
             torch.cuda.set_rng_state(states['cuda'].cpu())
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
-        runner.call_hook('read_scalars')  # losses that are still on the device: they may be NaN, and are saved
-        broken = [name for name, weight in runner.model.named_parameters() if not weight.detach().isfinite().all()]
+        # losses that are still on the device: they may be NaN, and are saved
+        runner.call_hook('read_scalars')
+        broken = [
+            name
+            for name, weight in runner.model.named_parameters()
+            if not weight.detach().isfinite().all()
+        ]
         if broken:
             raise NonFiniteError(
-                f'weights are NaN or infinite at iteration {meta["iter"]} ({shorten(broken, 3)}) and were not saved. '
-                f'Last good checkpoint: {self.last_ckpt or "none yet"}. Lower the learning rate or clip gradients, '
-                'then continue with --resume.')
-        # In types that load safely. Gathering is collective, unlike saving, which the main process may do alone.
+                f'weights are NaN or infinite at iteration {meta["iter"]} ({shorten(broken, 3)})'
+                f' and were not saved. Last good checkpoint: {self.last_ckpt or "none yet"}. Lower'
+                ' the learning rate or clip gradients, then continue with --resume.'
+            )
+        # In types that load safely. Gathering is collective, unlike saving, which the main process
+        # may do alone.
         name, keys, *rest = np.random.get_state()
-        states = dict(python=random.getstate(), numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
-                      torch=torch.get_rng_state())
+        states = dict(
+            python=random.getstate(),
+            numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
+            torch=torch.get_rng_state(),
+        )
         if torch.cuda.is_available():
             states['cuda'] = torch.cuda.get_rng_state()
-        self._saved_states = dict(random=all_gather_object(states),
-                                  sampler_seed=getattr(_train_sampler(runner), 'seed', None))
+        self._saved_states = dict(
+            random=all_gather_object(states),
+            sampler_seed=getattr(_train_sampler(runner), 'seed', None),
+        )
         with self._replacing(runner):
             super()._save_checkpoint_with_step(runner, step, meta)
 
     def _save_best_checkpoint(self, runner: Runner, metrics: dict) -> None:
-        unknown = [key for key in self.key_indicators if key not in ('auto', *metrics)] if self.save_best else []
+        unknown = (
+            [key for key in self.key_indicators if key not in ('auto', *metrics)]
+            if self.save_best
+            else []
+        )
         if unknown:
-            raise ValueError(f'save_best ({", ".join(unknown)}) is not a metric of this run. Choose one of '
-                             f'{", ".join(metrics)}.')
+            raise ValueError(
+                f'save_best ({", ".join(unknown)}) is not a metric of this run. Choose one of '
+                f'{", ".join(metrics)}.'
+            )
         with self._replacing(runner):
             super()._save_best_checkpoint(runner, metrics)
 
     @contextlib.contextmanager
     def _replacing(self, runner: Runner) -> Iterator[None]:
-        """Delete outdated checkpoints at the end, not before the new one is written as MMEngine 0.10 does.
+        """Delete outdated checkpoints at the end, not before the new one is written as MMEngine
+        0.10 does.
 
         If saving fails, restore the name of the last checkpoint.
         """
-        if isinstance(self.file_backend, SimpleNamespace):  # saving the best one saves the last one again
+        # saving the best one saves the last one again
+        if isinstance(self.file_backend, SimpleNamespace):
             yield
             return
         previous, backend, outdated = self.last_ckpt, self.file_backend, set()
@@ -144,25 +188,40 @@ class CheckpointHook(_CheckpointHook):
             return backend.join_path(self.out_dir, Path(path).name)
 
         self.file_backend = SimpleNamespace(
-            isfile=lambda path: backend.isfile(here(path)), isdir=lambda path: False, join_path=backend.join_path,
-            remove=lambda path: outdated.add(here(path)))
+            isfile=lambda path: backend.isfile(here(path)),
+            isdir=lambda path: False,
+            join_path=backend.join_path,
+            remove=lambda path: outdated.add(here(path)),
+        )
         try:
             yield
         except BaseException as error:
             self.last_ckpt = previous
             runner.message_hub.update_info('last_ckpt', previous)
             if isinstance(error, CheckpointWriteError):
-                kept = f'The last good checkpoint is {previous}.' if previous else 'There is no earlier checkpoint.'
-                raise CheckpointWriteError(error.errno, f'{error.strerror}. {kept} Continue with --resume.') from error
+                kept = (
+                    f'The last good checkpoint is {previous}.'
+                    if previous
+                    else 'There is no earlier checkpoint.'
+                )
+                raise CheckpointWriteError(
+                    error.errno, f'{error.strerror}. {kept} Continue with --resume.'
+                ) from error
             raise
         finally:
             self.file_backend = backend
         best = getattr(self, 'best_ckpt_path_dict', {})
-        for path in outdated - {here(path) for path in (getattr(self, 'best_ckpt_path', None), *best.values()) if path}:
+        for path in outdated - {
+            here(path) for path in (getattr(self, 'best_ckpt_path', None), *best.values()) if path
+        }:
             backend.remove(path)
 
 
 def _train_sampler(runner: Runner) -> Any:
     """Return the sampler that orders the samples, which may be inside a batch sampler."""
     loader = runner.train_loop.dataloader
-    return loader.sampler if hasattr(loader.sampler, 'seed') else getattr(loader.batch_sampler, 'sampler', None)
+    return (
+        loader.sampler
+        if hasattr(loader.sampler, 'seed')
+        else getattr(loader.batch_sampler, 'sampler', None)
+    )

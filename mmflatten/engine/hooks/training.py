@@ -1,4 +1,7 @@
-"""Hooks of a training: read and check its losses, compile, log in the unit of the loop, and MESA."""
+"""Hooks of a training: read and check its losses, compile, log in the unit of the loop, and
+MESA.
+"""
+
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -23,14 +26,17 @@ class NonFiniteError(ArithmeticError):
 
 @HOOKS.register_module()
 class RuntimeInfoHook(_RuntimeInfoHook):
-    """MMEngine's hook, which reads losses and gradient norms from the device once per logging interval.
+    """MMEngine's hook, which reads losses and gradient norms from the device once per logging
+    interval.
 
-    The original waits for the device at every step, once per value. The message hub receives the same values of every
-    step, but only when the log hook needs them, before a validation and before a checkpoint. Every hook is then called
-    with `after_read_scalars(runner, steps)`, where `steps` holds the iteration and the losses of each step.
+    The original waits for the device at every step, once per value. The message hub receives the
+    same values of every step, but only when the log hook needs them, before a validation and before
+    a checkpoint. Every hook is then called with `after_read_scalars(runner, steps)`, where `steps`
+    holds the iteration and the losses of each step.
 
     Args:
-        interval (int | None): steps between two readings. None (default) uses the interval of the log hook.
+        interval (int | None): steps between two readings. None (default) uses the interval of the
+            log hook.
     """
 
     def __init__(self, interval: int | None = None) -> None:
@@ -40,25 +46,41 @@ class RuntimeInfoHook(_RuntimeInfoHook):
     def before_train(self, runner: Runner) -> None:
         super().before_train(runner)
         if self.interval is None:
-            self.interval = next((hook.interval for hook in runner.hooks if isinstance(hook, _LoggerHook)), 1)
+            self.interval = next(
+                (hook.interval for hook in runner.hooks if isinstance(hook, _LoggerHook)), 1
+            )
         wrapper = runner.optim_wrapper
         if getattr(wrapper, 'clip_grad_kwargs', None):
             clip, self.norms = wrapper.clip_func, {}
 
-            def keep_norm(*args: Any, **kwargs: Any) -> None:  # without a result, the wrapper reads none
+            # without a result, the wrapper reads none
+            def keep_norm(*args: Any, **kwargs: Any) -> None:
                 if (norm := clip(*args, **kwargs)) is not None:
                     self.norms[wrapper.grad_name] = norm
 
             wrapper.clip_func = keep_norm
 
-    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
-                         outputs: dict | None = None) -> None:
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: object = None, outputs: dict | None = None
+    ) -> None:
         values, self.norms = {**self.norms, **(outputs or {})}, {}
         # Copies, because a compiled step may reuse its memory. float64 holds all types exactly.
-        values = {name: value.full_tensor() if isinstance(value, DTensor) else value for name, value in values.items()}
-        self.steps.append((runner.iter, {name: value.detach().to(torch.float64) if isinstance(value, Tensor) else value
-                                         for name, value in values.items()}))
-        if self.every_n_inner_iters(batch_idx, self.interval) or self.end_of_epoch(runner.train_dataloader, batch_idx):
+        values = {
+            name: value.full_tensor() if isinstance(value, DTensor) else value
+            for name, value in values.items()
+        }
+        self.steps.append(
+            (
+                runner.iter,
+                {
+                    name: value.detach().to(torch.float64) if isinstance(value, Tensor) else value
+                    for name, value in values.items()
+                },
+            )
+        )
+        if self.every_n_inner_iters(batch_idx, self.interval) or self.end_of_epoch(
+            runner.train_dataloader, batch_idx
+        ):
             self.read_scalars(runner)
 
     def before_val(self, runner: Runner) -> None:
@@ -72,10 +94,23 @@ class RuntimeInfoHook(_RuntimeInfoHook):
     def read_scalars(self, runner: Runner) -> None:
         """Read the values since the last reading, with one transfer from the device."""
         steps, self.steps = self.steps, []
-        tensors = [value.reshape(()) for _, values in steps for value in values.values() if isinstance(value, Tensor)]
+        tensors = [
+            value.reshape(())
+            for _, values in steps
+            for value in values.values()
+            if isinstance(value, Tensor)
+        ]
         numbers = iter(torch.stack(tensors).tolist() if tensors else ())
-        steps = [(step, {name: next(numbers) if isinstance(value, Tensor) else value
-                         for name, value in values.items()}) for step, values in steps]
+        steps = [
+            (
+                step,
+                {
+                    name: next(numbers) if isinstance(value, Tensor) else value
+                    for name, value in values.items()
+                },
+            )
+            for step, values in steps
+        ]
         for _, values in steps:
             for name, value in values.items():
                 runner.message_hub.update_scalar(f'train/{name}', value)
@@ -84,15 +119,18 @@ class RuntimeInfoHook(_RuntimeInfoHook):
 
 @HOOKS.register_module()
 class FiniteLossHook(Hook):
-    """Stop at a NaN or infinite loss on any process when it is read: within a logging interval, before a checkpoint.
+    """Stop at a NaN or infinite loss on any process when it is read: within a logging interval,
+    before a checkpoint.
 
-    The message names the first step with such a loss. With MMEngine's RuntimeInfoHook, losses are checked at each step.
+    The message names the first step with such a loss. With MMEngine's RuntimeInfoHook, losses are
+    checked at each step.
     """
 
     priority = 'VERY_HIGH'
 
-    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
-                         outputs: dict | None = None) -> None:
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: object = None, outputs: dict | None = None
+    ) -> None:
         if outputs and not any(isinstance(hook, RuntimeInfoHook) for hook in runner.hooks):
             self.after_read_scalars(runner, [(runner.iter, outputs)])
 
@@ -103,25 +141,27 @@ class FiniteLossHook(Hook):
                 continue
             epoch, last_good = runner.epoch + 1, runner.message_hub.runtime_info.get('last_ckpt')
             raise NonFiniteError(
-                f'loss is NaN or infinite at iteration {step + 1} (epoch {epoch}): '
-                f'{", ".join(f"{name}={value:.4g}" for name, value in losses.items())}. Last good checkpoint: '
-                f'{last_good or "none yet"}. Lower the learning rate, clip gradients or train without --amp, then '
-                'continue with --resume.')
+                f'loss is NaN or infinite at iteration {step + 1} (epoch {epoch}):'
+                f' {", ".join(f"{name}={value:.4g}" for name, value in losses.items())}. Last good'
+                f' checkpoint: {last_good or "none yet"}. Lower the learning rate, clip gradients'
+                ' or train without --amp, then continue with --resume.'
+            )
 
 
 @HOOKS.register_module()
 class CompileHook(Hook):
-    """Compile the backbone with `torch.compile` before the first step, block by block. Names of weights do not change.
+    """Compile the backbone with `torch.compile` before the first step, block by block. Names of
+    weights do not change.
 
-    Blocks of one kind share their compiled code. It is compiled for the first image size, and for the second with open
-    sizes. A backbone of another library is compiled as a whole. MMEngine's own `compile` setting compiles the whole
-    training step, with the loss and the optimizer.
+    Blocks of one kind share their compiled code. It is compiled for the first image size, and for
+    the second with open sizes. A backbone of another library is compiled as a whole. MMEngine's own
+    `compile` setting compiles the whole training step, with the loss and the optimizer.
 
     Args:
         backend: of `torch.compile`.
         limit: compilations per block, on average; more raise an error in place of running eagerly.
-        graphs: compile the backbone as a whole, for each size and batch, and launch it as CUDA graphs, forward and
-            backward.
+        graphs: compile the backbone as a whole, for each size and batch, and launch it as CUDA
+            graphs, forward and backward.
     """
 
     def __init__(self, backend: str = 'inductor', limit: int = 3, graphs: bool = False) -> None:
@@ -133,31 +173,42 @@ class CompileHook(Hook):
         model = bare_model(runner.model)
         backbone = getattr(model, 'backbone', None)
         if backbone is None:
-            raise ValueError(f'--compile: requires a model with a backbone, got {type(model).__name__}.')
-        blocks = [] if self.graphs else [module for module in backbone.modules() if isinstance(module, Block)]
+            raise ValueError(
+                f'--compile: requires a model with a backbone, got {type(model).__name__}.'
+            )
+        blocks = (
+            []
+            if self.graphs
+            else [module for module in backbone.modules() if isinstance(module, Block)]
+        )
         parts = blocks or [backbone]
         # The names of PyTorch 2.6, which newer versions keep.
         dynamo.cache_size_limit, dynamo.fail_on_cache_limit_hit = self.limit * len(parts), True
         # What a graph cannot hold is an error in place of running without one.
         options = {'triton.cudagraphs': True, 'triton.cudagraph_or_error': True}
         for part in parts:
-            part.compile(backend=self.backend, **dict(dynamic=False, fullgraph=True, options=options)
-                         if self.graphs else {})
+            part.compile(
+                backend=self.backend,
+                **dict(dynamic=False, fullgraph=True, options=options) if self.graphs else {},
+            )
 
-    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
-                         outputs: dict | None = None) -> None:
-        if self.graphs:  # the next step writes to the memory of gradients that are still accumulated
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: object = None, outputs: dict | None = None
+    ) -> None:
+        # the next step writes to the memory of gradients that are still accumulated
+        if self.graphs:
             for parameter in bare_model(runner.model).backbone.parameters():
                 parameter.grad = None if parameter.grad is None else parameter.grad.clone()
 
 
 @HOOKS.register_module()
 class LoggerHook(_LoggerHook):
-    """MMEngine's log hook with `log_metric_by_epoch` taken from the training loop, and a line on the first iteration.
+    """MMEngine's log hook with `log_metric_by_epoch` taken from the training loop, and a line on
+    the first iteration.
 
-    One runtime file then serves schedules by epochs and by iterations. The original files all validation metrics of an
-    iteration-based training under epoch 0. The first line of the original comes after `interval` iterations, which may
-    take minutes.
+    One runtime file then serves schedules by epochs and by iterations. The original files all
+    validation metrics of an iteration-based training under epoch 0. The first line of the original
+    comes after `interval` iterations, which may take minutes.
     """
 
     def before_train(self, runner: Runner) -> None:
@@ -165,21 +216,26 @@ class LoggerHook(_LoggerHook):
         self.log_metric_by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
         self.first = runner.iter
 
-    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
-                         outputs: dict | None = None) -> None:
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: object = None, outputs: dict | None = None
+    ) -> None:
         if runner.iter == self.first and self.interval > 1:
             seconds = runner.message_hub.get_scalar('train/time').current()
-            runner.logger.info(f'Iteration {runner.iter + 1} of {runner.max_iters} took {seconds:.1f} s. Losses follow '
-                               f'every {self.interval} iterations.')
+            runner.logger.info(
+                f'Iteration {runner.iter + 1} of {runner.max_iters} took {seconds:.1f} s. Losses'
+                f' follow every {self.interval} iterations.'
+            )
         super().after_train_iter(runner, batch_idx, data_batch, outputs)
 
 
 @HOOKS.register_module()
 class MesaEMAHook(EMAHook):
-    """Moving average of the weights, and a second loss of a classifier: the cross-entropy with the average's output.
+    """Moving average of the weights, and a second loss of a classifier: the cross-entropy with the
+    average's output.
 
-    The averaged model predicts as in testing, without drop path and with averaged batch norm statistics. Source:
-    Sharpness-Aware Training for Free (Du et al., NeurIPS 2022), in the form used to train MILA.
+    The averaged model predicts as in testing, without drop path and with averaged batch norm
+    statistics. Source: Sharpness-Aware Training for Free (Du et al., NeurIPS 2022), in the form
+    used to train MILA.
 
     Args:
         weight: weight of the second loss, `loss_mesa`.
@@ -190,7 +246,7 @@ class MesaEMAHook(EMAHook):
         ValueError: `weight` is not positive, or `begin` is outside [0, 1).
     """
 
-    def __init__(self, weight: float = 1., begin: float = .25, **kwargs) -> None:
+    def __init__(self, weight: float = 1.0, begin: float = 0.25, **kwargs) -> None:
         super().__init__(**{'update_buffers': True, **kwargs})
         if weight <= 0:
             raise ValueError(f'weight: expected a positive number, got {weight}.')
@@ -202,8 +258,10 @@ class MesaEMAHook(EMAHook):
     def before_train(self, runner: Runner) -> None:
         super().before_train(runner)
         self.ema_model.eval()
-        self.handles = [self.src_model.head.register_forward_hook(self._keep_logits),
-                        self.src_model.register_forward_hook(self._add_loss, with_kwargs=True)]
+        self.handles = [
+            self.src_model.head.register_forward_hook(self._keep_logits),
+            self.src_model.register_forward_hook(self._add_loss, with_kwargs=True),
+        ]
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
         self.begun = runner.iter >= int(self.begin * runner.max_iters)

@@ -1,1 +1,3 @@
-"""Training recipes: length, batch and learning rates of a config, checks of common mistakes, and the schedule."""
+"""Training recipes: length, batch and learning rates of a config, checks of common mistakes, and
+the schedule.
+"""

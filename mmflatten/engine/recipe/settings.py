@@ -1,4 +1,5 @@
 """Training settings of a config, and the size of its training set."""
+
 from __future__ import annotations
 
 import re
@@ -20,8 +21,12 @@ class TrainingSet(NamedTuple):
 # Pattern of '<type> <data_root> <ann_file> <subset> <data_prefix>' -> data set.
 _KNOWN = {
     r'^(mmflatten.Indexed)?ImageNet ': TrainingSet('ImageNet-1k', 1_281_167),
-    r'^ImageNet21k |^mmflatten.IndexedImages .*imagenet22k': TrainingSet('ImageNet-22k', 14_197_122),  # of 2011
-    r'instances_train2017': TrainingSet('COCO', 117_266),  # images with objects, as mmdet keeps them
+    # of 2011
+    r'^ImageNet21k |^mmflatten.IndexedImages .*imagenet22k': TrainingSet(
+        'ImageNet-22k', 14_197_122
+    ),
+    # images with objects, as mmdet keeps them
+    r'instances_train2017': TrainingSet('COCO', 117_266),
     r'^ADE20KDataset ': TrainingSet('ADE20K', 20_210),
     r'^mmflatten.SceneFlowDataset .*flyingthings3d': TrainingSet('SceneFlow', 22_390),
     r'^mmflatten.SceneFlowDataset .*monkaa': TrainingSet('SceneFlow', 8_664),
@@ -37,14 +42,18 @@ _KNOWN = {
 
 
 def gpus_of(cfg: Config) -> int:
-    """Number of GPUs in the config's name (`8xb128`), or else the number that gives its base batch size."""
+    """Number of GPUs in the config's name (`8xb128`), or else the number that gives its base batch
+    size.
+    """
     name = re.search(r'_(\d+)xb(\d+)', Path(cfg.filename or '').stem)
     per_gpu = cfg.train_dataloader.batch_size * grad_accum_steps(cfg)
     return int(name[1]) if name else max(1, base_batch(cfg) // per_gpu)
 
 
 def base_batch(cfg: Config) -> int:
-    """Batch size that the learning rate is for (`auto_scale_lr.base_batch_size`), 0 if the config does not say."""
+    """Batch size that the learning rate is for (`auto_scale_lr.base_batch_size`), 0 if the config
+    does not say.
+    """
     return (cfg.get('auto_scale_lr') or {}).get('base_batch_size') or 0
 
 
@@ -59,7 +68,9 @@ def schedulers(cfg: Config) -> list[ConfigDict]:
 
 
 def ema_hooks(cfg: Config) -> list[ConfigDict]:
-    return [hook for hook in cfg.get('custom_hooks') or [] if str(hook.get('type')).endswith('EMAHook')]
+    return [
+        hook for hook in cfg.get('custom_hooks') or [] if str(hook.get('type')).endswith('EMAHook')
+    ]
 
 
 def ema_momentum(hook: ConfigDict) -> float:
@@ -74,17 +85,29 @@ def training_length(cfg: Config) -> tuple[int, str]:
 
 
 def training_set(dataset: ConfigDict) -> TrainingSet:
-    """Describe a config's `train_dataloader.dataset`; concatenated parts and repetitions are added up."""
+    """Describe a config's `train_dataloader.dataset`; concatenated parts and repetitions are added
+    up.
+    """
     parts = [(_describe_part(part), times) for part, times in leaves(dataset)]
-    images = sum(part.images * times for part, times in parts) if all(part.images for part, _ in parts) else 0
+    images = (
+        sum(part.images * times for part, times in parts)
+        if all(part.images for part, _ in parts)
+        else 0
+    )
     return TrainingSet(parts[0][0].name, images)
 
 
 def _describe_part(dataset: ConfigDict) -> TrainingSet:
-    """Look up a data set. Images of an annotation file on this machine are not looked up, because they can be counted.
+    """Look up a data set. Images of an annotation file on this machine are not looked up, because
+    they can be counted.
     """
-    text = ' '.join(str(dataset.get(name, '')) for name in ('type', 'data_root', 'ann_file', 'subset', 'data_prefix'))
-    known = next((entry for pattern, entry in _KNOWN.items() if re.search(pattern, text)),
-                 TrainingSet(str(dataset.get('type')).split('.')[-1], 0))
+    text = ' '.join(
+        str(dataset.get(name, ''))
+        for name in ('type', 'data_root', 'ann_file', 'subset', 'data_prefix')
+    )
+    known = next(
+        (entry for pattern, entry in _KNOWN.items() if re.search(pattern, text)),
+        TrainingSet(str(dataset.get('type')).split('.')[-1], 0),
+    )
     file = Path(dataset.get('data_root') or '', dataset.get('ann_file') or '')
     return known._replace(images=0) if file.suffix == '.json' and file.is_file() else known

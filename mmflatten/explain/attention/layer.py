@@ -1,4 +1,5 @@
 """Attention layers of a model on one image."""
+
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
@@ -8,21 +9,29 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.explain.attention.values import mix
-from mmflatten.models.attention import CrossShapedAttention, HydraAttention, MapAttention, TokenMixer, Windowed
+from mmflatten.models.attention import (
+    CrossShapedAttention,
+    HydraAttention,
+    MapAttention,
+    TokenMixer,
+    Windowed,
+)
 
 ATTENTIONS = (TokenMixer, Windowed, CrossShapedAttention, MapAttention)
 PARTS = ('attention', 'local', 'both')
-MAX_BYTES = 2 ** 30
+MAX_BYTES = 2**30
 CHUNK = 16  # queries at a time, because the time of a backward pass grows with their number
 
 
 class AttentionLayer:
-    """Attention weights of one layer on one image: the output before the last projection is `weights @ values`.
+    """Attention weights of one layer on one image: the output before the last projection is
+    `weights @ values`.
 
-    The weights are derivatives of the output with respect to the values, with fixed queries and keys. This works for
-    any operator: linear, softmax, in windows or with pooled keys. Weights that differ between the channels of a head,
-    such as those of depthwise convolutions, are averaged over the channels. Cross-covariance attention mixes the
-    channels of a head, so its matrix is the identity.
+    The weights are derivatives of the output with respect to the values, with fixed queries and
+    keys. This works for any operator: linear, softmax, in windows or with pooled keys. Weights that
+    differ between the channels of a head, such as those of depthwise convolutions, are averaged
+    over the channels. Cross-covariance attention mixes the channels of a head, so its matrix is the
+    identity.
 
     Attributes:
         name: name of the module in the model.
@@ -35,7 +44,9 @@ class AttentionLayer:
     """
 
     def __init__(self, name: str, module: nn.Module, x: Tensor, hw_shape: tuple[int, int]) -> None:
-        module = module.mixer if isinstance(module, Windowed) and module.window_size is None else module
+        module = (
+            module.mixer if isinstance(module, Windowed) and module.window_size is None else module
+        )
         self.name, self.module, self.x, self.hw = name, module, x, hw_shape
         self.mixers = _mixers(module)
         self.kind = type(self.mixers[0]).__name__
@@ -43,12 +54,22 @@ class AttentionLayer:
             self.kind += ' in shifted windows' if module.shift else ' in windows'
         elif isinstance(module, CrossShapedAttention):
             self.kind += ' in stripes'
-        self.num_heads = sum(mixer.widths[0] if isinstance(mixer, HydraAttention) else mixer.num_heads
-                             for mixer in self.mixers)
-        self.prefix = 0 if isinstance(module, MapAttention) else x.shape[1] - hw_shape[0] * hw_shape[1]
+        self.num_heads = sum(
+            mixer.widths[0] if isinstance(mixer, HydraAttention) else mixer.num_heads
+            for mixer in self.mixers
+        )
+        self.prefix = (
+            0 if isinstance(module, MapAttention) else x.shape[1] - hw_shape[0] * hw_shape[1]
+        )
         self.num_queries = self.prefix + hw_shape[0] * hw_shape[1]
-        self.local = sorted({part for mixer in self.mixers if isinstance(mixer, TokenMixer)
-                             for part in mixer.local_terms()})
+        self.local = sorted(
+            {
+                part
+                for mixer in self.mixers
+                if isinstance(mixer, TokenMixer)
+                for part in mixer.local_terms()
+            }
+        )
 
     @cached_property
     def kv_hw(self) -> tuple[int, int]:
@@ -72,8 +93,10 @@ class AttentionLayer:
             raise ValueError(f'part: expected one of {", ".join(PARTS)}, got {part!r}.')
         for query in queries:
             if not 0 <= query < self.num_queries:
-                raise ValueError(f'query: expected a token from 0 to {self.num_queries - 1} of layer {self.name} with '
-                                 f'map {self.hw}, got {query}.')
+                raise ValueError(
+                    f'query: expected a token from 0 to {self.num_queries - 1} of layer {self.name}'
+                    f' with map {self.hw}, got {query}.'
+                )
         if part == 'local':
             return self._derivatives(queries, True) - self._derivatives(queries, False)
         return self._derivatives(queries, part == 'both')
@@ -84,16 +107,24 @@ class AttentionLayer:
         return self.rows([query], part)[0][slice(None) if head is None else head]
 
     def on_map(self, weights: Tensor) -> Tensor:
-        """Reshape weights of keys `(..., M)` to the map of the keys `(..., H, W)`, without prefix tokens."""
-        return weights[..., self.prefix:].unflatten(-1, self.kv_hw)
+        """Reshape weights of keys `(..., M)` to the map of the keys `(..., H, W)`, without prefix
+        tokens.
+        """
+        return weights[..., self.prefix :].unflatten(-1, self.kv_hw)
 
-    def matrix(self, head: int | None = None, part: str = 'attention', max_bytes: int = MAX_BYTES) -> Tensor:
-        """Compute all weights, `(h, N, M)`, or `(N, M)` for one head. Raises ValueError above `max_bytes`."""
+    def matrix(
+        self, head: int | None = None, part: str = 'attention', max_bytes: int = MAX_BYTES
+    ) -> Tensor:
+        """Compute all weights, `(h, N, M)`, or `(N, M)` for one head. Raises ValueError above
+        `max_bytes`.
+        """
         self.check_head(head)
         size = self.num_heads * self.num_queries * self.num_keys * self.x.element_size()
         if size > max_bytes:
-            raise ValueError(f'max_bytes: the {self.num_heads} x {self.num_queries} x {self.num_keys} matrix of layer '
-                             f'{self.name} takes {size}, got {max_bytes}. Use `rows` for some queries.')
+            raise ValueError(
+                f'max_bytes: the {self.num_heads} x {self.num_queries} x {self.num_keys} matrix of'
+                f' layer {self.name} takes {size}, got {max_bytes}. Use `rows` for some queries.'
+            )
         chunks = torch.arange(self.num_queries).split(CHUNK)
         matrix = torch.cat([self.rows(chunk.tolist(), part) for chunk in chunks]).transpose(0, 1)
         return matrix if head is None else matrix[head]
@@ -102,26 +133,38 @@ class AttentionLayer:
         """Return the query at a pixel of the network input of `(height, width)`."""
         height, width = size
         if not (0 <= x < width and 0 <= y < height):
-            raise ValueError(f'query: expected a pixel from 0,0 to {width - 1},{height - 1} of the network input, '
-                             f'which is {width} wide and {height} high, got {x},{y}.')
+            raise ValueError(
+                f'query: expected a pixel from 0,0 to {width - 1},{height - 1} of the network'
+                f' input, which is {width} wide and {height} high, got {x},{y}.'
+            )
         row, col = int(y * self.hw[0] / height), int(x * self.hw[1] / width)
         return self.prefix + row * self.hw[1] + col
 
     def check_head(self, head: int | None) -> None:
         """Raise ValueError if the head does not exist."""
         if head is not None and not 0 <= head < self.num_heads:
-            raise ValueError(f'head: expected 0 to {self.num_heads - 1} in layer {self.name}, got {head}.')
+            raise ValueError(
+                f'head: expected 0 to {self.num_heads - 1} in layer {self.name}, got {head}.'
+            )
 
     def _derivatives(self, queries: Sequence[int], local: bool) -> Tensor:
         map_attention = isinstance(self.module, MapAttention)
-        channels = self.module.values.out_channels if map_attention else sum(mixer.widths[0] for mixer in self.mixers)
+        channels = (
+            self.module.values.out_channels
+            if map_attention
+            else sum(mixer.widths[0] for mixer in self.mixers)
+        )
         leaf = self.x.new_zeros(1, self.num_keys, channels, requires_grad=True)
         index = torch.as_tensor(list(queries), device=leaf.device)
         with torch.enable_grad():
             y_1QC = mix(self.module, self.x, self.hw, leaf, queries=index, local=local)
-            rows = [torch.autograd.grad(y_C.sum(), leaf, retain_graph=True)[0][0] for y_C in y_1QC[0]]
+            rows = [
+                torch.autograd.grad(y_C.sum(), leaf, retain_graph=True)[0][0] for y_C in y_1QC[0]
+            ]
         # The mean over the channels of each head.
-        return torch.stack([row_NC.unflatten(1, (self.num_heads, -1)).mean(-1).T for row_NC in rows])
+        return torch.stack(
+            [row_NC.unflatten(1, (self.num_heads, -1)).mean(-1).T for row_NC in rows]
+        )
 
 
 def _mixers(module: nn.Module) -> list[nn.Module]:
@@ -138,9 +181,9 @@ class AttentionProbe:
             model(image)
         probe.layer('stages.2.blocks.0.attn.fn').row(query=0)      # (heads, keys)
 
-    Only the first image of the first call of each module is recorded. Attention on volumes has no map and is skipped.
-    The model is a backbone or a whole model; one without attention raises ValueError. `names` has the attention modules
-    that are not inside another one, in model order.
+    Only the first image of the first call of each module is recorded. Attention on volumes has no
+    map and is skipped. The model is a backbone or a whole model; one without attention raises
+    ValueError. `names` has the attention modules that are not inside another one, in model order.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -149,9 +192,14 @@ class AttentionProbe:
             inside = any(not outer or name.startswith(f'{outer}.') for outer in self.names)
             if isinstance(module, ATTENTIONS) and not inside and getattr(module, 'ndim', 2) == 2:
                 self.names.append(name)
-        self.names = [name for name in self.names if f'{name.removesuffix("fn")}around' not in self.names]
+        self.names = [
+            name for name in self.names if f'{name.removesuffix("fn")}around' not in self.names
+        ]
         if not self.names:
-            raise ValueError(f'model: expected a model with an attention of mmflatten, got {type(model).__name__}.')
+            raise ValueError(
+                'model: expected a model with an attention of mmflatten, got'
+                f' {type(model).__name__}.'
+            )
         self._model, self._hooks = model, ExitStack()
         self._layers: dict[str, AttentionLayer] = {}
 
@@ -182,7 +230,9 @@ class AttentionProbe:
             x, hw_shape = args[0], args[1] if len(args) > 1 else args[0].shape[-2:]
             with torch.inference_mode(False):  # the copy must support gradients
                 first = x[:1].detach().clone()
-            self._layers[name] = AttentionLayer(name, module, first, (int(hw_shape[0]), int(hw_shape[1])))
+            self._layers[name] = AttentionLayer(
+                name, module, first, (int(hw_shape[0]), int(hw_shape[1]))
+            )
 
 
 def match_name(name: str, names: Sequence[str], examples: Sequence[str]) -> str:
@@ -190,8 +240,12 @@ def match_name(name: str, names: Sequence[str], examples: Sequence[str]) -> str:
 
     If none or several match, a ValueError suggests matches or else `examples`.
     """
-    matches = [each for each in names if each == name] or [each for each in names if each.endswith(f'.{name}')]
+    matches = [each for each in names if each == name] or [
+        each for each in names if each.endswith(f'.{name}')
+    ]
     if len(matches) != 1:
         problem = 'several modules match' if matches else 'no module matches'
-        raise ValueError(f'layer: {problem}, got {name}. Use one of {", ".join(matches[:3] or examples)}.')
+        raise ValueError(
+            f'layer: {problem}, got {name}. Use one of {", ".join(matches[:3] or examples)}.'
+        )
     return matches[0]

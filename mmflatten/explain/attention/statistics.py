@@ -1,4 +1,5 @@
 """Statistics of attention weights: row sums, negative weights, locality, rank and entropy."""
+
 import torch
 from torch import Tensor
 
@@ -6,16 +7,33 @@ from mmflatten.explain.attention.layer import CHUNK, AttentionLayer
 from mmflatten.text import align
 
 MAX_TOKENS = 2048  # a larger matrix needs minutes for its singular values
-HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'negative', 'distance', 'uniform', 'prefix',
-          'entropy', 'effective rank', 'besides')
+HEADER = (
+    'no.',
+    'layer',
+    'attention',
+    'heads',
+    'map',
+    'keys',
+    'row sum',
+    'negative',
+    'distance',
+    'uniform',
+    'prefix',
+    'entropy',
+    'effective rank',
+    'besides',
+)
 
 
 def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, float]]:
     """Compute the statistics of each head over at most `number` evenly spaced queries of the map.
 
-    - `row_sum`, `row_sum_min`, `row_sum_max`: mean, minimum and maximum of the sum of a query's weights.
-    - `negative`, `prefix`: fractions of negative weights and of prefix tokens in the sum of absolute weights.
-    - `distance`: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
+    - `row_sum`, `row_sum_min`, `row_sum_max`: mean, minimum and maximum of the sum of a query's
+      weights.
+    - `negative`, `prefix`: fractions of negative weights and of prefix tokens in the sum of
+      absolute weights.
+    - `distance`: mean distance from the query in query tokens, weighted by absolute weights,
+      without prefix tokens.
     - `uniform_distance`: `distance` for equal weights.
     """
     queries = spread(layer, number)
@@ -23,18 +41,34 @@ def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, f
     for chunk in queries.split(CHUNK):
         weights = layer.rows(chunk.tolist()).double().cpu()
         size, away = weights.abs(), _distances(layer, chunk)[:, None]
-        sums.append(torch.stack((
-            weights.sum(-1), size.sum(-1), (-weights).clamp(min=0).sum(-1),
-            (size[..., layer.prefix:] * away).sum(-1), size[..., layer.prefix:].sum(-1),
-            away.mean(-1).expand(weights.shape[:2]))))
-    row_sum, size, negative, moment, on_map, uniform = torch.cat(sums, dim=1).transpose(1, 2)  # each (h, Q)
+        sums.append(
+            torch.stack(
+                (
+                    weights.sum(-1),
+                    size.sum(-1),
+                    (-weights).clamp(min=0).sum(-1),
+                    (size[..., layer.prefix :] * away).sum(-1),
+                    size[..., layer.prefix :].sum(-1),
+                    away.mean(-1).expand(weights.shape[:2]),
+                )
+            )
+        )
+    # each (h, Q)
+    row_sum, size, negative, moment, on_map, uniform = torch.cat(sums, dim=1).transpose(1, 2)
     tiny = torch.finfo(size.dtype).tiny
     columns = dict(
-        row_sum=row_sum.mean(1), row_sum_min=row_sum.amin(1), row_sum_max=row_sum.amax(1),
+        row_sum=row_sum.mean(1),
+        row_sum_min=row_sum.amin(1),
+        row_sum_max=row_sum.amax(1),
         negative=negative.sum(1) / size.sum(1).clamp(min=tiny),
-        distance=moment.sum(1) / on_map.sum(1).clamp(min=tiny), uniform_distance=uniform.mean(1),
-        prefix=1 - on_map.sum(1) / size.sum(1).clamp(min=tiny))
-    return [{name: float(column[head]) for name, column in columns.items()} for head in range(layer.num_heads)]
+        distance=moment.sum(1) / on_map.sum(1).clamp(min=tiny),
+        uniform_distance=uniform.mean(1),
+        prefix=1 - on_map.sum(1) / size.sum(1).clamp(min=tiny),
+    )
+    return [
+        {name: float(column[head]) for name, column in columns.items()}
+        for head in range(layer.num_heads)
+    ]
 
 
 def spread(layer: AttentionLayer, number: int) -> Tensor:
@@ -44,21 +78,24 @@ def spread(layer: AttentionLayer, number: int) -> Tensor:
 
 
 def _distances(layer: AttentionLayer, queries: Tensor) -> Tensor:
-    """Compute distances between the centres of queries and of all keys of the map, in query tokens, `(Q, M)`."""
+    """Compute distances between the centres of queries and of all keys of the map, in query tokens,
+    `(Q, M)`.
+    """
     (H, W), (h, w) = layer.hw, layer.kv_hw
     place = queries - layer.prefix
-    y, x = (torch.arange(side, dtype=torch.float64) + .5 for side in (h, w))
-    rows = (place // W + .5)[:, None] - (y * H / h).repeat_interleave(w)
-    cols = (place % W + .5)[:, None] - (x * W / w).repeat(h)
+    y, x = (torch.arange(side, dtype=torch.float64) + 0.5 for side in (h, w))
+    rows = (place // W + 0.5)[:, None] - (y * H / h).repeat_interleave(w)
+    cols = (place % W + 0.5)[:, None] - (x * W / w).repeat(h)
     return torch.hypot(rows, cols)
 
 
 def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
-    """Compute the singular values of the `(N, M)` matrix of each head, `(h, min(N, M))` in descending order.
+    """Compute the singular values of the `(N, M)` matrix of each head, `(h, min(N, M))` in
+    descending order.
 
-    They are in float64 on the CPU. Prefix tokens are included. The matrix of a layer in windows has one block per
-    window. `part` is that of `AttentionLayer.rows`; 'both' is the matrix of FLatten Transformer, eq. 11. Errors are
-    those of `AttentionLayer.matrix`.
+    They are in float64 on the CPU. Prefix tokens are included. The matrix of a layer in windows has
+    one block per window. `part` is that of `AttentionLayer.rows`; 'both' is the matrix of FLatten
+    Transformer, eq. 11. Errors are those of `AttentionLayer.matrix`.
     """
     return torch.linalg.svdvals(layer.matrix(part=part).cpu().double())
 
@@ -66,7 +103,8 @@ def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
 def rank(values: Tensor, threshold: float | None = None, longest: int | None = None) -> Tensor:
     """Count the singular values `(h, n)` above `threshold` times the largest of their head, `(h,)`.
 
-    The default is the tolerance of `torch.linalg.matrix_rank` in float32, for `longest` (default: n) rows or columns.
+    The default is the tolerance of `torch.linalg.matrix_rank` in float32, for `longest` (default:
+    n) rows or columns.
     """
     threshold = threshold or (longest or values.shape[-1]) * torch.finfo(torch.float32).eps
     return (values > threshold * values[:, :1]).sum(-1)
@@ -75,7 +113,8 @@ def rank(values: Tensor, threshold: float | None = None, longest: int | None = N
 def effective_rank(values: Tensor) -> Tensor:
     """Compute the exponential of the entropy of normalised singular values `(h, n)`, `(h,)`.
 
-    It is `n` for equal values, and 1 for a single nonzero value. Source: Roy and Vetterli, 2007, The effective rank.
+    It is `n` for equal values, and 1 for a single nonzero value. Source: Roy and Vetterli, 2007,
+    The effective rank.
     """
     return torch.special.entr(normalised(values)).sum(-1).exp()
 
@@ -83,11 +122,16 @@ def effective_rank(values: Tensor) -> Tensor:
 def entropy(layer: AttentionLayer, number: int = 64) -> Tensor:
     """Compute the mean entropy of the weights of a query in nats, `(h,)`.
 
-    It is 0 for a single key and `ln M` for equal weights of all `M` keys. Absolute weights are normalised to sum 1. A
-    query without weights counts as 0. The mean is over `number` evenly spaced queries of the map.
+    It is 0 for a single key and `ln M` for equal weights of all `M` keys. Absolute weights are
+    normalised to sum 1. A query without weights counts as 0. The mean is over `number` evenly
+    spaced queries of the map.
     """
-    return torch.cat([torch.special.entr(normalised(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
-                      for chunk in spread(layer, number).split(CHUNK)]).mean(0)
+    return torch.cat(
+        [
+            torch.special.entr(normalised(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
+            for chunk in spread(layer, number).split(CHUNK)
+        ]
+    ).mean(0)
 
 
 def normalised(x: Tensor) -> Tensor:
@@ -96,7 +140,8 @@ def normalised(x: Tensor) -> Tensor:
 
 
 def describe(layer: AttentionLayer, number: int = 64) -> dict:
-    """Return a layer and the statistics of its heads over `number` queries, in a form that JSON can store.
+    """Return a layer and the statistics of its heads over `number` queries, in a form that JSON can
+    store.
 
     The effective rank is None for more than `MAX_TOKENS` queries or keys.
     """
@@ -106,8 +151,16 @@ def describe(layer: AttentionLayer, number: int = 64) -> dict:
         ranks = effective_rank(singular_values(layer)).tolist()
     for head, of_weights, effective in zip(heads, entropy(layer, number).tolist(), ranks):
         head.update(entropy=of_weights, effective_rank=effective)
-    return dict(layer=layer.name, attention=layer.kind, num_heads=layer.num_heads, map=list(layer.hw),
-                keys=list(layer.kv_hw), prefix=layer.prefix, besides=layer.local, heads=heads)
+    return dict(
+        layer=layer.name,
+        attention=layer.kind,
+        num_heads=layer.num_heads,
+        map=list(layer.hw),
+        keys=list(layer.kv_hw),
+        prefix=layer.prefix,
+        besides=layer.local,
+        heads=heads,
+    )
 
 
 def table(described: list[dict]) -> str:
@@ -115,13 +168,35 @@ def table(described: list[dict]) -> str:
     rows = []
     for layer in described:
         heads = layer['heads']
-        numbers = [min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)]
-        numbers += [sum(head[name] or 0 for head in heads) / len(heads) for name in (
-            'negative', 'distance', 'uniform_distance', 'prefix', 'entropy', 'effective_rank')]
-        low, high, *means = (f'{round(number, 3) + 0.:.3f}' for number in numbers)  # -0 + 0 is 0
+        numbers = [
+            min(head['row_sum_min'] for head in heads),
+            max(head['row_sum_max'] for head in heads),
+        ]
+        numbers += [
+            sum(head[name] or 0 for head in heads) / len(heads)
+            for name in (
+                'negative',
+                'distance',
+                'uniform_distance',
+                'prefix',
+                'entropy',
+                'effective_rank',
+            )
+        ]
+        low, high, *means = (f'{round(number, 3) + 0.0:.3f}' for number in numbers)  # -0 + 0 is 0
         if heads[0]['effective_rank'] is None:
             means[-1] = '-'
         sizes = ('{} x {}'.format(*layer[name]) for name in ('map', 'keys'))
-        rows.append((str(layer['number']), layer['layer'], layer['attention'], str(layer['num_heads']), *sizes,
-                     f'{low} to {high}', *means, ', '.join(layer['besides']) or '-'))
+        rows.append(
+            (
+                str(layer['number']),
+                layer['layer'],
+                layer['attention'],
+                str(layer['num_heads']),
+                *sizes,
+                f'{low} to {high}',
+                *means,
+                ', '.join(layer['besides']) or '-',
+            )
+        )
     return align(rows, HEADER, left=(1, 2, 13))

@@ -1,10 +1,15 @@
-"""Count multiply-accumulates of the operators that run, on any device; on meta tensors nothing is computed.
+"""Count multiply-accumulates of the operators that run, on any device; on meta tensors nothing is
+computed.
 
-*Multiply-accumulates* are convolutions, linear layers and every product of two activations, explicit or inside fused
-attention, without biases and elementwise arithmetic. *The papers' convention* is what OpenMMLab's `get_flops.py`
-prints: these, plus some elementwise arithmetic (`rules.OPENMMLAB_RULES`). It gives the published FLOPs of ResNet-50,
-Swin and PVT in detectors and segmentors within 0.1 %. `docs/benchmark.md` compares the two with other counters.
+*Multiply-accumulates* are convolutions, linear layers and every product of two activations,
+explicit or inside fused attention, without biases and elementwise arithmetic. *The papers'
+convention* is what OpenMMLab's `get_flops.py`
+prints: these, plus some elementwise arithmetic (`rules.OPENMMLAB_RULES`). It gives the published
+    FLOPs of ResNet-50,
+Swin and PVT in detectors and segmentors within 0.1 %. `docs/benchmark.md` compares the two with
+other counters.
 """
+
 from __future__ import annotations
 
 from collections import Counter, defaultdict
@@ -36,7 +41,9 @@ class OperationCounts:
 
     @property
     def by_kind(self) -> Counter[str]:
-        """Totals by kind: convolutions, linear layers, products of activations, norms and the like."""
+        """Totals by kind: convolutions, linear layers, products of activations, norms and the
+        like.
+        """
         return self.of_module('')
 
     @property
@@ -51,8 +58,14 @@ class OperationCounts:
 
     def of_module(self, module: str) -> Counter[str]:
         """Totals by kind of a module and its submodules; '' is the whole model."""
-        return sum((kinds for name, kinds in self.by_module.items()
-                    if not module or f'{name}.'.startswith(f'{module}.')), Counter())
+        return sum(
+            (
+                kinds
+                for name, kinds in self.by_module.items()
+                if not module or f'{name}.'.startswith(f'{module}.')
+            ),
+            Counter(),
+        )
 
 
 def macs_of(kinds: Counter[str]) -> int:
@@ -64,15 +77,22 @@ class OperationCounter:
     """Context manager that counts the operators that run in it.
 
     Args:
-        model: assigns the counts to its modules and distinguishes linear layers from products of activations.
-            Operators outside of it belong to module ''.
+        model: assigns the counts to its modules and distinguishes linear layers from products of
+            activations. Operators outside of it belong to module ''.
     """
 
     def __init__(self, model: nn.Module | None = None) -> None:
         self.counts = OperationCounts()
-        self._running: list[tuple[str, nn.Module, list[tuple[int, ...]]]] = []  # name, module, shapes of its inputs
-        self._names = {} if model is None else {id(module): name for name, module in model.named_modules()}
-        self._parameters = set() if model is None else {parameter.untyped_storage() for parameter in model.parameters()}
+        # name, module, shapes of its inputs
+        self._running: list[tuple[str, nn.Module, list[tuple[int, ...]]]] = []
+        self._names = (
+            {} if model is None else {id(module): name for name, module in model.named_modules()}
+        )
+        self._parameters = (
+            set()
+            if model is None
+            else {parameter.untyped_storage() for parameter in model.parameters()}
+        )
         self._exits = ExitStack()
 
     @property
@@ -86,7 +106,10 @@ class OperationCounter:
             return 'outside of its modules'
         name, module, shapes = self._running[-1]
         shown = type(module).__name__ if any(True for _ in module.children()) else module
-        return f'in {name or "the model"}, {shown}, input {", ".join(map(str, shapes)) or "without tensors"}'
+        return (
+            f'in {name or "the model"}, {shown}, input'
+            f' {", ".join(map(str, shapes)) or "without tensors"}'
+        )
 
     def __enter__(self) -> OperationCounter:
 
@@ -121,21 +144,31 @@ class OperationCounter:
         elif rules.is_elementwise(func):
             counts.elementwise[name] += next((tensor.numel() for tensor in _tensors(out)), 0)
             if name in rules.OPENMMLAB_RULES:
-                counts.by_module[module].update(rules.OPENMMLAB_RULES[name](*args, **kwargs, out=out))
+                counts.by_module[module].update(
+                    rules.OPENMMLAB_RULES[name](*args, **kwargs, out=out)
+                )
         elif _tensors(out):
             counts.uncounted[name] += 1
 
 
 class _Watch(TorchDispatchMode):
-    """Reports every operator that runs. Composite operators, which inference mode keeps whole, are decomposed."""
+    """Reports every operator that runs. Composite operators, which inference mode keeps whole, are
+    decomposed.
+    """
 
     def __init__(self, observe: Callable[[OpOverload, tuple, dict, Any], None]) -> None:
         super().__init__()
         self._observe = observe
 
-    def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
         kwargs = kwargs or {}
-        if not (rules.operator_name(func) in rules.MAC_RULES or rules.is_free(func) or rules.is_elementwise(func)):
+        if not (
+            rules.operator_name(func) in rules.MAC_RULES
+            or rules.is_free(func)
+            or rules.is_elementwise(func)
+        ):
             with self:
                 out = func.decompose(*args, **kwargs)
             if out is not NotImplemented:
@@ -150,11 +183,15 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 
 def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:
-    """Run `function(*args, **kwargs)` without gradients and count its operators, by module if it is one.
+    """Run `function(*args, **kwargs)` without gradients and count its operators, by module if it is
+    one.
 
-    With meta tensors (`torch.empty(shape, device='meta')`) nothing is computed. Operators of a compiled mmcv are not
-    counted.
+    With meta tensors (`torch.empty(shape, device='meta')`) nothing is computed. Operators of a
+    compiled mmcv are not counted.
     """
-    with torch.no_grad(), OperationCounter(function if isinstance(function, nn.Module) else None) as counter:
+    with (
+        torch.no_grad(),
+        OperationCounter(function if isinstance(function, nn.Module) else None) as counter,
+    ):
         function(*args, **kwargs)
     return counter.counts

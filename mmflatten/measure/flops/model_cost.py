@@ -1,4 +1,5 @@
 """Parameters and operations of a model or of a config, without data, weights or a GPU."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -43,27 +44,53 @@ class ModelCost:
             kinds, params = self.counts.of_module(path), count_parameters(module)
             macs = macs_of(kinds)
             if level <= depth and (params or macs):
-                label = f'{level * indent}{path.rpartition(".")[2] or name} ({type(module).__name__})'
-                rows.append((label, f'{params / 1e6:.3f}', giga(macs), f'{100 * macs / total:.1f}',
-                             giga(kinds[PRODUCT]), giga(macs + kinds[OTHER])))
-        header = ('module', 'params (M)', 'MACs (G)', '%', 'of these products (G)', "papers' way (G)")
+                label = (
+                    f'{level * indent}{path.rpartition(".")[2] or name} ({type(module).__name__})'
+                )
+                rows.append(
+                    (
+                        label,
+                        f'{params / 1e6:.3f}',
+                        giga(macs),
+                        f'{100 * macs / total:.1f}',
+                        giga(kinds[PRODUCT]),
+                        giga(macs + kinds[OTHER]),
+                    )
+                )
+        header = (
+            'module',
+            'params (M)',
+            'MACs (G)',
+            '%',
+            'of these products (G)',
+            "papers' way (G)",
+        )
         return align(rows, header, {0}, markdown)
 
     def as_json(self, with_modules: bool = False) -> dict[str, Any]:
         """Convert to JSON, in single units (not millions or billions)."""
         counts = self.counts
         result = {
-            'shape': list(self.shape), 'params': self.params, 'macs': counts.macs,
+            'shape': list(self.shape),
+            'params': self.params,
+            'macs': counts.macs,
             'papers_convention': counts.papers_convention(),
             'papers_convention_without_products': counts.papers_convention(with_products=False),
-            'by_kind': dict(counts.by_kind), 'by_operator': dict(counts.by_operator),
-            'elementwise_not_counted': dict(counts.elementwise), 'uncounted': dict(counts.uncounted),
+            'by_kind': dict(counts.by_kind),
+            'by_operator': dict(counts.by_operator),
+            'elementwise_not_counted': dict(counts.elementwise),
+            'uncounted': dict(counts.uncounted),
             'versions': {'mmflatten': __version__, 'torch': torch.__version__},
         }
         if with_modules:
-            result['modules'] = {name: {'type': type(module).__name__, 'params': count_parameters(module),
-                                        'macs': macs_of(counts.of_module(name))}
-                                 for name, module in self.model.named_modules()}
+            result['modules'] = {
+                name: {
+                    'type': type(module).__name__,
+                    'params': count_parameters(module),
+                    'macs': macs_of(counts.of_module(name)),
+                }
+                for name, module in self.model.named_modules()
+            }
         return result
 
 
@@ -73,9 +100,11 @@ def count_parameters(module: nn.Module) -> int:
 
 
 def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
-    """Count a model on the meta device for an image of `shape` = (H, W), or a stereo pair, without padding.
+    """Count a model on the meta device for an image of `shape` = (H, W), or a stereo pair, without
+    padding.
 
-    The model is one of a task, or a module that takes an image. Raises ValueError if it cannot run at this shape.
+    The model is one of a task, or a module that takes an image. Raises ValueError if it cannot run
+    at this shape.
     """
     counter, task = OperationCounter(model), task_of_model(model)
     image = torch.empty(1, 3, *shape, device='meta')
@@ -87,16 +116,18 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
                 task.forward(model, image)
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), '') or type(error).__name__
-        raise ValueError(f'model {type(model).__name__}: cannot run at {shape[0]}x{shape[1]}: {reason} '
-                         f'({counter.place()})') from error
+        raise ValueError(
+            f'model {type(model).__name__}: cannot run at {shape[0]}x{shape[1]}: {reason} '
+            f'({counter.place()})'
+        ) from error
     return ModelCost(model, shape, counter.counts)
 
 
 def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> ModelCost:
     """Build a config's model on the meta device and count it.
 
-    The default image size is that of `default_shape`. Raises ValueError if there is no model, or if it cannot be built
-    or run at this shape.
+    The default image size is that of `default_shape`. Raises ValueError if there is no model, or if
+    it cannot be built or run at this shape.
     """
     config = read_model_config(path)
     scope = config.get('default_scope')
@@ -119,12 +150,24 @@ def default_shape(cfg: Config) -> tuple[int, int]:
     """Return (H, W) of the images that a config is measured with by default."""
     task = find_task(cfg.get('default_scope'))
     if task is None:
-        raise ValueError(f'default_scope: no default image size, got {cfg.get("default_scope")!r}. Add --shape H W.')
+        raise ValueError(
+            f'default_scope: no default image size, got {cfg.get("default_scope")!r}. Add --shape'
+            ' H W.'
+        )
     return image_shape(cfg) if task.fixed_size or 'image_size' in cfg else task.input_shape
 
 
 def image_shape(cfg: Config) -> tuple[int, int]:
-    """Return (H, W) of training images: of the preprocessor, the backbone or the config, else the task's usual size."""
-    preprocessor, backbone = (cfg.model.get(part) or {} for part in ('data_preprocessor', 'backbone'))
-    size = preprocessor.get('size') or backbone.get('img_size') or cfg.get('image_size') or task_of(cfg).input_shape
+    """Return (H, W) of training images: of the preprocessor, the backbone or the config, else the
+    task's usual size.
+    """
+    preprocessor, backbone = (
+        cfg.model.get(part) or {} for part in ('data_preprocessor', 'backbone')
+    )
+    size = (
+        preprocessor.get('size')
+        or backbone.get('img_size')
+        or cfg.get('image_size')
+        or task_of(cfg).input_shape
+    )
     return (size, size) if isinstance(size, int) else tuple(size)

@@ -1,4 +1,5 @@
 """Cost of configs next to the papers' rows that they reproduce: the table of `mmflatten flops`."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,19 @@ from mmflatten.measure.flops.model_cost import ModelCost, count_config
 from mmflatten.measure.papers.tables import PaperRow, difference, rows_of_config
 from mmflatten.text import align, giga
 
-HEADER = ('config', 'image', 'params (M)', 'paper', 'diff', 'MACs (G)', "papers' way (G)", 'paper', 'diff', 'table',
-          'not counted')
+HEADER = (
+    'config',
+    'image',
+    'params (M)',
+    'paper',
+    'diff',
+    'MACs (G)',
+    "papers' way (G)",
+    'paper',
+    'diff',
+    'table',
+    'not counted',
+)
 NOTES = """\
 MACs: multiply-accumulates, including products of activations (attention). Elementwise operators (activations, softmax,
 norms, resizing, pooling, sums) are not multiply-accumulates; --json lists them. "not counted" names operators that may
@@ -25,7 +37,9 @@ unit of the last printed digit."""
 
 @dataclass(frozen=True)
 class PaperCost:
-    """A row of a paper and the cost of its config; the numbers are None if the config was not counted."""
+    """A row of a paper and the cost of its config; the numbers are None if the config was not
+    counted.
+    """
 
     row: PaperRow
     image: str = ''  # 'HxW'
@@ -38,8 +52,14 @@ class PaperCost:
         """Make an instance of a cost, with the values of a subclass's own fields."""
         if cost is None:
             return cls(row)
-        return cls(row, 'x'.join(map(str, cost.shape)), cost.params, cost.counts.macs,
-                   cost.counts.papers_convention(row.with_products), *others)
+        return cls(
+            row,
+            'x'.join(map(str, cost.shape)),
+            cost.params,
+            cost.counts.macs,
+            cost.counts.papers_convention(row.with_products),
+            *others,
+        )
 
     @property
     def is_counted(self) -> bool:
@@ -50,10 +70,16 @@ class PaperCost:
         printed = self.row.cells['params_m']
         if not self.is_counted:
             return '-', printed or '-', '-'
-        return f'{self.params / 1e6:.{decimals}f}', printed or '-', difference(self.params / 1e6, printed)
+        return (
+            f'{self.params / 1e6:.{decimals}f}',
+            printed or '-',
+            difference(self.params / 1e6, printed),
+        )
 
     def flops_cells(self) -> tuple[str, str, str]:
-        """Format FLOPs in 1e9 ('*': without products), the paper's if quoted at this image size, and the difference."""
+        """Format FLOPs in 1e9 ('*': without products), the paper's if quoted at this image size,
+        and the difference.
+        """
         printed = self.row.cells['flops_g']
         if not self.is_counted:
             return '-', printed or '-', '-'
@@ -70,24 +96,50 @@ def count_beside_papers(config: str | Path, shape: tuple[int, int] | None = None
 
 
 def render(costs: Mapping[str, ModelCost], markdown: bool = False) -> str:
-    """Render the table of configs and costs with its notes. Configs of equal name are shown by their path."""
+    """Render the table of configs and costs with its notes. Configs of equal name are shown by
+    their path.
+    """
     stems = [Path(config).stem for config in costs]
-    rows = [row for (config, cost), stem in zip(costs.items(), stems)
-            for row in table_rows(stem if stems.count(stem) == 1 else config, cost, rows_of_config(config))]
+    rows = [
+        row
+        for (config, cost), stem in zip(costs.items(), stems)
+        for row in table_rows(
+            stem if stems.count(stem) == 1 else config, cost, rows_of_config(config)
+        )
+    ]
     return f'{align(rows, HEADER, {0, 9, 10}, markdown)}\n\n{NOTES}'
 
 
 def table_rows(name: str, cost: ModelCost, published: Sequence[PaperRow]) -> list[tuple[str, ...]]:
-    """Make a row for each distinct pair of published numbers, or one if there is none; columns as in `HEADER`."""
+    """Make a row for each distinct pair of published numbers, or one if there is none; columns as
+    in `HEADER`.
+    """
 
     def numbers(row: PaperRow) -> list[str]:
-        return [row.cells[column] for column in ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task')]
+        return [
+            row.cells[column]
+            for column in ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task')
+        ]
 
-    uncounted = ', '.join(f'{operator} ({calls}x)' for operator, calls in sorted(cost.counts.uncounted.items()))
+    uncounted = ', '.join(
+        f'{operator} ({calls}x)' for operator, calls in sorted(cost.counts.uncounted.items())
+    )
     rows = []
     for _, group in groupby(sorted(published or [PaperRow.of()], key=numbers), key=numbers):
         same = list(group)
-        entry, tables = PaperCost.of(same[0], cost), dict.fromkeys(row.cells['table'] for row in same)
-        rows.append((name, entry.image, *entry.params_cells(decimals=3), giga(entry.macs), *entry.flops_cells(),
-                     f'{same[0].cells["paper"]} {", ".join(tables)}'.strip() or '-', uncounted or 'none'))
+        entry, tables = (
+            PaperCost.of(same[0], cost),
+            dict.fromkeys(row.cells['table'] for row in same),
+        )
+        rows.append(
+            (
+                name,
+                entry.image,
+                *entry.params_cells(decimals=3),
+                giga(entry.macs),
+                *entry.flops_cells(),
+                f'{same[0].cells["paper"]} {", ".join(tables)}'.strip() or '-',
+                uncounted or 'none',
+            )
+        )
     return rows

@@ -1,4 +1,5 @@
 """Busy time, launches and host time of a call, read from a profile."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,9 @@ class Work(NamedTuple):
 
 
 def profile_call(call: Callable[[], object]) -> Work:
-    """Profile one call on the current GPU, after another one. The profiler itself makes the host slower."""
+    """Profile one call on the current GPU, after another one. The profiler itself makes the host
+    slower.
+    """
     call()
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
@@ -37,11 +40,19 @@ def profile_call(call: Callable[[], object]) -> Work:
 
 
 def work_of(events: Sequence[Any], device: DeviceType) -> Work:
-    """Aggregate the Kineto events of a call inside `record_function(CALL)`. Overlapping events count once as busy."""
-    host = sum(event.duration_ns() for event in events
-               if event.name() == CALL and event.device_type() == DeviceType.CPU)
-    spans = sorted((event.start_ns(), event.start_ns() + event.duration_ns()) for event in events
-                   if event.device_type() == device and event.name() != CALL)
+    """Aggregate the Kineto events of a call inside `record_function(CALL)`. Overlapping events
+    count once as busy.
+    """
+    host = sum(
+        event.duration_ns()
+        for event in events
+        if event.name() == CALL and event.device_type() == DeviceType.CPU
+    )
+    spans = sorted(
+        (event.start_ns(), event.start_ns() + event.duration_ns())
+        for event in events
+        if event.device_type() == device and event.name() != CALL
+    )
     busy, end = 0, 0
     for start, stop in spans:
         busy += max(0, stop - max(start, end))

@@ -1,4 +1,5 @@
 """Machine of a measurement: its description, free memory, and load of other processes."""
+
 from __future__ import annotations
 
 import ctypes
@@ -20,7 +21,8 @@ PROC = Path('/proc')  # missing on other systems than Linux
 def keep_freed_memory() -> str:
     """Make glibc keep freed memory, and return a description of the allocator.
 
-    By default glibc returns large blocks to the system, and mapping them again takes longer than the arithmetic.
+    By default glibc returns large blocks to the system, and mapping them again takes longer than
+    the arithmetic.
     """
     if platform.libc_ver()[0] != 'glibc':
         return 'default'
@@ -31,7 +33,10 @@ def keep_freed_memory() -> str:
 
 def describe_machine(device: str) -> dict[str, str | int]:
     """Describe the machine and the software as this process uses them."""
-    kind, libraries = torch.device(device).type, {'MKL': torch.backends.mkl, 'oneDNN': torch.backends.mkldnn}
+    kind, libraries = (
+        torch.device(device).type,
+        {'MKL': torch.backends.mkl, 'oneDNN': torch.backends.mkldnn},
+    )
     with torch.no_grad():
         onednn = kind == 'cpu' and uses_onednn(torch.empty(1, 1, device='cpu'))
     return {
@@ -42,8 +47,10 @@ def describe_machine(device: str) -> dict[str, str | int]:
         'system': f'{platform.system()} {platform.machine()}',
         'python': platform.python_version(),
         'torch': torch.__version__,
-        'blas': ', '.join(name for name, library in libraries.items() if library.is_available()) or 'no MKL, no oneDNN',
-        'projections': 'oneDNN' if onednn else 'F.linear',  # product that `Linear` uses in eager inference
+        'blas': ', '.join(name for name, library in libraries.items() if library.is_available())
+        or 'no MKL, no oneDNN',
+        # product that `Linear` uses in eager inference
+        'projections': 'oneDNN' if onednn else 'F.linear',
         'mmflatten': __version__,
     }
 
@@ -55,7 +62,10 @@ def _read(path: Path) -> str:
 def cpuinfo() -> dict[str, str]:
     """Fields of the first processor in `/proc/cpuinfo`; empty on other systems than Linux."""
     first, _, _ = _read(PROC / 'cpuinfo').partition('\n\n')
-    return {name.strip(): value.strip() for name, _, value in (line.partition(':') for line in first.splitlines())}
+    return {
+        name.strip(): value.strip()
+        for name, _, value in (line.partition(':') for line in first.splitlines())
+    }
 
 
 def available_cpus() -> int:

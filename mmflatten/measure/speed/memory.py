@@ -1,4 +1,5 @@
 """Peak memory of a call, as the device's allocator reports it."""
+
 from __future__ import annotations
 
 import os
@@ -11,10 +12,12 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def peak_memory(call: Callable[[], object], device: str = 'cpu') -> int:
-    """Largest number of bytes that one call allocates at a time, without what exists before it (weights, input).
+    """Largest number of bytes that one call allocates at a time, without what exists before it
+    (weights, input).
 
-    On a GPU this is `torch.cuda.max_memory_allocated`. On the CPU all allocations and releases of PyTorch's allocator
-    are added up, so the result is exact and repeatable; buffers inside oneDNN and MKL are not included.
+    On a GPU this is `torch.cuda.max_memory_allocated`. On the CPU all allocations and releases of
+    PyTorch's allocator are added up, so the result is exact and repeatable; buffers inside oneDNN
+    and MKL are not included.
     """
     call()  # allocates what is kept, such as a compiled graph
     if torch.device(device).type != 'cpu':
@@ -24,11 +27,14 @@ def peak_memory(call: Callable[[], object], device: str = 'cpu') -> int:
         call()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
-    os.environ.setdefault('KINETO_LOG_LEVEL', '99')  # else the profiler writes to the standard error every time
+    # else the profiler writes to the standard error every time
+    os.environ.setdefault('KINETO_LOG_LEVEL', '99')
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # the profiler warns about profiling a single cycle
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
             call()
-    changes = [event for event in profiler.profiler.kineto_results.events() if event.name() == '[memory]']
+    changes = [
+        event for event in profiler.profiler.kineto_results.events() if event.name() == '[memory]'
+    ]
     sizes = [event.nbytes() for event in sorted(changes, key=lambda event: event.start_ns())]
     return max(accumulate(sizes, initial=0))

@@ -1,4 +1,5 @@
 """Models to time, built from the command line."""
+
 from __future__ import annotations
 
 import ast
@@ -44,17 +45,22 @@ class RunSettings:
     dtype: str = 'fp32'  # a key of `DTYPES`; half precision means autocast
     device: str = 'cpu'
     train: bool = False  # a forward and a backward pass, without an optimizer
-    compile: str | Callable[..., Any] | None = None  # backend of `torch.compile`; None is eager code
+    # backend of `torch.compile`; None is eager code
+    compile: str | Callable[..., Any] | None = None
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
-    """Parse `'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` into a name and arguments; a bare word is a string."""
+    """Parse `'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` into a name and arguments; a bare
+    word is a string.
+    """
     name, _, arguments = spec.partition(':')
     try:
         return name, _literal(ast.parse(f'dict({arguments})', mode='eval').body)
     except (SyntaxError, ValueError) as error:
-        raise ValueError(f'{spec}: cannot parse the arguments, got ({arguments}). Write NAME:key=value,key=value '
-                         'with words, numbers, (tuples) and dict(key=value); quote other text.') from error
+        raise ValueError(
+            f'{spec}: cannot parse the arguments, got ({arguments}). Write NAME:key=value,key=value'
+            ' with words, numbers, (tuples) and dict(key=value); quote other text.'
+        ) from error
 
 
 def _literal(node: ast.expr) -> Any:
@@ -70,11 +76,12 @@ def _literal(node: ast.expr) -> Any:
 def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
     """Build a model with random weights on the CPU, for images of `size` (H, W).
 
-    `spec` is a config file, 'timm:NAME', or a backbone with arguments, such as 'FLattenSwin:arch=tiny', to which
-    average pooling and a linear layer are added.
+    `spec` is a config file, 'timm:NAME', or a backbone with arguments, such as
+    'FLattenSwin:arch=tiny', to which average pooling and a linear layer are added.
     """
     if spec.startswith(TIMM_PREFIX):
         import timm
+
         name = spec.removeprefix(TIMM_PREFIX)
         model = timm.create_model(name, pretrained=False)
         fixed = model.pretrained_cfg.get('fixed_input_size')
@@ -85,10 +92,13 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
         return config.build_model(read_model_config(spec))
     name, arguments = parse_spec(spec)
     if name not in backbones.__all__:
-        raise ValueError(f'{spec}: expected a config, timm:NAME or one of {", ".join(backbones.__all__)}, '
-                         f'got {name}.')
+        raise ValueError(
+            f'{spec}: expected a config, timm:NAME or one of {", ".join(backbones.__all__)}, '
+            f'got {name}.'
+        )
     cls = getattr(backbones, name)
-    if 'out_indices' not in arguments and not issubclass(cls, PlainBackbone):  # which returns its last block
+    # which returns its last block
+    if 'out_indices' not in arguments and not issubclass(cls, PlainBackbone):
         arguments['out_indices'] = (3,)  # a classifier needs only the last map
     try:
         return Classifier(cls(**arguments))
@@ -126,25 +136,33 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
     model = build_model(spec, settings.size)
     task = task_of_model(model)
     if settings.train and task is not None and not task.trains_on_outputs:
-        raise ValueError(f'--train: {task.name} needs annotated images, got {spec}. Leave out --train.')
+        raise ValueError(
+            f'--train: {task.name} needs annotated images, got {spec}. Leave out --train.'
+        )
     forward = model if task is None else partial(task.predict, model)
     call = make_call(model, forward, torch.randn(settings.batch, 3, *settings.size), settings)
     name = name or (Path(spec).stem if spec.endswith('.py') else spec)
     return Subject(name, call, settings.batch, count_parameters(model))
 
 
-def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor,
-              settings: RunSettings) -> Callable[[], Any]:
+def make_call(
+    model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor, settings: RunSettings
+) -> Callable[[], Any]:
     """Move a model to its device and return a function that runs `forward(inputs)` once."""
     model.train(settings.train).to(settings.device)
     inputs = inputs.to(settings.device)
     if settings.compile is not None:
         forward = torch.compile(forward, backend=settings.compile)
         if inputs.device.type == 'cpu' and not settings.train:
-            # With a dynamic batch size Inductor uses oneDNN's products, which include GELU, instead of MKL's.
+            # With a dynamic batch size Inductor uses oneDNN's products, which include GELU, instead
+            # of MKL's.
             torch._dynamo.maybe_mark_dynamic(inputs, 0)
-    autocast = partial(torch.autocast, torch.device(settings.device).type, DTYPES[settings.dtype],
-                       enabled=settings.dtype != 'fp32')
+    autocast = partial(
+        torch.autocast,
+        torch.device(settings.device).type,
+        DTYPES[settings.dtype],
+        enabled=settings.dtype != 'fp32',
+    )
 
     def infer() -> Any:
         with torch.inference_mode(), autocast():

@@ -1,4 +1,5 @@
 """Attentions to time for different numbers of tokens."""
+
 from __future__ import annotations
 
 import math
@@ -30,21 +31,36 @@ OPERATORS = {
     'linear': 'LinearAttention',
     'elu': 'LinearAttention:feature_map=elu',
     'leaky-relu': 'LinearAttention:feature_map=leaky_relu',
-    'efficient': 'EfficientAttention', 'hydra': 'HydraAttention', 'angular': 'LinearAngularAttention',
+    'efficient': 'EfficientAttention',
+    'hydra': 'HydraAttention',
+    'angular': 'LinearAngularAttention',
     'enhanced': 'EnhancedLinearAttention',
     'clamped': 'ClampedLinearAttention:lcm_kernel=7',
-    'xca': 'CrossCovarianceAttention', 'cosformer': 'CosFormerAttention', 'sima': 'SimAAttention',
-    'linformer': 'LinformerAttention', 'performer': 'PerformerAttention', 'nystrom': 'NystromAttention',
-    'neighborhood': 'NeighborhoodAttention', 'routing': 'BiLevelRoutingAttention',
-    'multi-scale': 'MultiScaleLinearAttention', 'agent': 'AgentAttention', 'manhattan': 'ManhattanAttention',
+    'xca': 'CrossCovarianceAttention',
+    'cosformer': 'CosFormerAttention',
+    'sima': 'SimAAttention',
+    'linformer': 'LinformerAttention',
+    'performer': 'PerformerAttention',
+    'nystrom': 'NystromAttention',
+    'neighborhood': 'NeighborhoodAttention',
+    'routing': 'BiLevelRoutingAttention',
+    'multi-scale': 'MultiScaleLinearAttention',
+    'agent': 'AgentAttention',
+    'manhattan': 'ManhattanAttention',
     'slab': 'FocusedLinearAttention:focusing_factor=None,feature_floor=0',
     'mila': 'MambaInspiredLinearAttention',
-    'inline': 'InLineAttention', 'rala': 'RankAugmentedLinearAttention', 'gated-softmax': 'GatedSoftmaxAttention',
-    'polaformer': 'PolarityAwareLinearAttention', 'polaformer++': 'ExponentialPolarityAttention',
+    'inline': 'InLineAttention',
+    'rala': 'RankAugmentedLinearAttention',
+    'gated-softmax': 'GatedSoftmaxAttention',
+    'polaformer': 'PolarityAwareLinearAttention',
+    'polaformer++': 'ExponentialPolarityAttention',
     'nala': 'NormAwareLinearAttention',
     'mala': 'MagnitudeAwareLinearAttention',
-    'visual-contrast': 'VisualContrastAttention', 'circulant': 'CirculantAttention',
-    'mhla': 'TokenLevelMultiHeadAttention', 'ttt': 'TTTAttention', 'transformer-to-ttt': 'TransformerToTTTAttention',
+    'visual-contrast': 'VisualContrastAttention',
+    'circulant': 'CirculantAttention',
+    'mhla': 'TokenLevelMultiHeadAttention',
+    'ttt': 'TTTAttention',
+    'transformer-to-ttt': 'TransformerToTTTAttention',
     'gdla': 'GatedDifferentialLinearAttention',
 }
 
@@ -56,14 +72,17 @@ def map_of(tokens: int) -> tuple[int, int]:
 
 
 def mixer_config(name: str) -> dict[str, Any]:
-    """Config of an attention by its name in `OPERATORS`, by registered class as in 'LinearAttention:feature_map=elu',
-    or by the path of a class that Python can import.
+    """Config of an attention by its name in `OPERATORS`, by registered class as in
+    'LinearAttention:feature_map=elu', or by the path of a class that Python can import.
     """
     kind, arguments = parse_spec(OPERATORS.get(name, name))
     if kind not in attention.__all__ and not _is_mixer(kind):
-        raise ValueError(f'{name}: expected one of {", ".join(OPERATORS)}, a class of mmflatten.models.attention or of '
-                         'an installed package with arguments, such as FocusedLinearAttention:focusing_factor=4, or '
-                         'the path of a TokenMixer that Python can import, such as my_attention.MyAttention.')
+        raise ValueError(
+            f'{name}: expected one of {", ".join(OPERATORS)}, a class of mmflatten.models.attention'
+            ' or of an installed package with arguments, such as'
+            ' FocusedLinearAttention:focusing_factor=4, or the path of a TokenMixer that Python'
+            ' can import, such as my_attention.MyAttention.'
+        )
     return dict(type=kind, **arguments)
 
 
@@ -85,8 +104,12 @@ def _is_mixer(path: str) -> bool:
     return isinstance(found, type) and issubclass(found, attention.TokenMixer)
 
 
-def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings) -> Subject:
-    """Build an attention with its projections, to be timed on random tokens `(batch, tokens, embed_dims)`."""
+def operator_subject(
+    name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings
+) -> Subject:
+    """Build an attention with its projections, to be timed on random tokens
+    `(batch, tokens, embed_dims)`.
+    """
     torch.manual_seed(0)
     cfg, hw_shape = mixer_config(name), map_of(tokens)
     window = cfg.pop('window', None)

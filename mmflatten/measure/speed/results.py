@@ -1,4 +1,7 @@
-"""Results of a measurement: rows, tables, CSV, and the number of tokens from which an attention beats softmax."""
+"""Results of a measurement: rows, tables, CSV, and the number of tokens from which an attention
+beats softmax.
+"""
+
 from __future__ import annotations
 
 import math
@@ -18,8 +21,18 @@ from mmflatten.text import align
 
 Row = dict[str, Any]  # one model, or one attention at one number of tokens, as in the CSV
 
-HEADER = ('name', 'input', 'params (M)', 'rounds', 'median (ms)', 'quartiles (ms)', 'per s', 'ratio', 'ratio quartiles',
-          'peak (MiB)')
+HEADER = (
+    'name',
+    'input',
+    'params (M)',
+    'rounds',
+    'median (ms)',
+    'quartiles (ms)',
+    'per s',
+    'ratio',
+    'ratio quartiles',
+    'peak (MiB)',
+)
 NOTES = """\
 input: height x width of the images, or number of tokens. per s: images, or maps of tokens, by the median time.
 rounds: each round ran everything in turn. median, quartiles: time of one call, over the rounds.
@@ -33,8 +46,14 @@ under the profiler, which slows the host."""
 TIME, MEMORY = 'median_s', 'peak_mib'  # columns of a row
 
 
-def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]], peaks: Sequence[int],
-                settings: RunSettings, reference: int | None, works: Sequence[Work] = ()) -> list[Row]:
+def result_rows(
+    subjects: Sequence[Subject],
+    seconds: Sequence[Sequence[float]],
+    peaks: Sequence[int],
+    settings: RunSettings,
+    reference: int | None,
+    works: Sequence[Work] = (),
+) -> list[Row]:
     """Make a row for each subject, in seconds and MiB.
 
     Args:
@@ -47,23 +66,40 @@ def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]],
     for subject, taken, peak, work in zip_longest(subjects, seconds, peaks, works):
         q1, median, q3 = _quartiles(taken)
         height, width = map_of(subject.tokens) if subject.tokens else settings.size
-        rows.append({
-            'name': subject.name, 'tokens': subject.tokens or '', 'height': height, 'width': width,
-            'batch': settings.batch, 'dtype': settings.dtype, 'device': settings.device,
-            'mode': 'training' if settings.train else 'inference', 'compiled': int(settings.compile is not None),
-            'params': subject.params, 'rounds': len(taken),
-            'median_s': median, 'q1_s': q1, 'q3_s': q3, 'per_s': subject.batch / median,
-            'peak_mib': peak / 2 ** 20, 'reference': '' if reference is None else subjects[reference].name,
-            **ratio_columns(taken, None if reference is None else seconds[reference]),
-            **dict(zip(Work._fields, work or [''] * len(Work._fields))), 'seconds': taken})
+        rows.append(
+            {
+                'name': subject.name,
+                'tokens': subject.tokens or '',
+                'height': height,
+                'width': width,
+                'batch': settings.batch,
+                'dtype': settings.dtype,
+                'device': settings.device,
+                'mode': 'training' if settings.train else 'inference',
+                'compiled': int(settings.compile is not None),
+                'params': subject.params,
+                'rounds': len(taken),
+                'median_s': median,
+                'q1_s': q1,
+                'q3_s': q3,
+                'per_s': subject.batch / median,
+                'peak_mib': peak / 2**20,
+                'reference': '' if reference is None else subjects[reference].name,
+                **ratio_columns(taken, None if reference is None else seconds[reference]),
+                **dict(zip(Work._fields, work or [''] * len(Work._fields))),
+                'seconds': taken,
+            }
+        )
     return rows
 
 
 def _quartiles(values: Sequence[float]) -> list[float]:
-    return np.quantile(values, (.25, .5, .75)).tolist()
+    return np.quantile(values, (0.25, 0.5, 0.75)).tolist()
 
 
-def ratio_columns(seconds: Sequence[float], reference: Sequence[float] | None) -> dict[str, float | str]:
+def ratio_columns(
+    seconds: Sequence[float], reference: Sequence[float] | None
+) -> dict[str, float | str]:
     """Throughput relative to a reference timed in the same rounds, '' without a reference.
 
     Ratios are taken within a round because a changing load affects both sides alike.
@@ -80,13 +116,30 @@ def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
     for row in rows:
         digits = 1 if row['median_s'] > 0.01 else 3
         median, q1, q3 = (f'{1e3 * row[name]:.{digits}f}' for name in ('median_s', 'q1_s', 'q3_s'))
-        ratio, ratio_q1, ratio_q3 = (f'{row[name]:.3f}' if row['reference'] else '-'
-                                     for name in ('ratio', 'ratio_q1', 'ratio_q3'))
-        cells.append((row['name'], str(row['tokens'] or f'{row["height"]}x{row["width"]}'),
-                      f'{row["params"] / 1e6:.2f}', str(row['rounds']), median, f'{q1}-{q3}', f'{row["per_s"]:.2f}',
-                      ratio, f'{ratio_q1}-{ratio_q3}', f'{row["peak_mib"]:.1f}'))
+        ratio, ratio_q1, ratio_q3 = (
+            f'{row[name]:.3f}' if row['reference'] else '-'
+            for name in ('ratio', 'ratio_q1', 'ratio_q3')
+        )
+        cells.append(
+            (
+                row['name'],
+                str(row['tokens'] or f'{row["height"]}x{row["width"]}'),
+                f'{row["params"] / 1e6:.2f}',
+                str(row['rounds']),
+                median,
+                f'{q1}-{q3}',
+                f'{row["per_s"]:.2f}',
+                ratio,
+                f'{ratio_q1}-{ratio_q3}',
+                f'{row["peak_mib"]:.1f}',
+            )
+        )
         if on_gpu:
-            cells[-1] += (f'{1e3 * row["busy_s"]:.2f}', str(row['launches']), f'{1e3 * row["host_s"]:.2f}')
+            cells[-1] += (
+                f'{1e3 * row["busy_s"]:.2f}',
+                str(row['launches']),
+                f'{1e3 * row["host_s"]:.2f}',
+            )
     notes = NOTES.format(reference=rows[0]['reference'] or f'{SOFTMAX}, which was not measured,')
     return f'{align(cells, HEADER + GPU_HEADER * on_gpu, {0}, markdown)}\n\n{notes}{GPU_NOTES * on_gpu}'
 
@@ -100,17 +153,17 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
     """Smallest number of tokens from which `other` costs less than `softmax`.
 
-    Costs at the ascending `tokens` are interpolated linearly in logarithmic axes. 0 if `other` always costs less,
-    infinity if it does not at the last number.
+    Costs at the ascending `tokens` are interpolated linearly in logarithmic axes. 0 if `other`
+    always costs less, infinity if it does not at the last number.
     """
     gaps = np.log(other) - np.log(softmax)
     dearer = np.flatnonzero(gaps >= 0)
     if not len(dearer):
-        return 0.
+        return 0.0
     left = dearer[-1]
     if left == len(gaps) - 1:
         return math.inf
-    return float(np.exp(np.interp(0, -gaps[left:left + 2], np.log(tokens[left:left + 2]))))
+    return float(np.exp(np.interp(0, -gaps[left : left + 2], np.log(tokens[left : left + 2]))))
 
 
 def format_crossover(tokens: Sequence[int], number: float) -> str:
@@ -121,7 +174,9 @@ def format_crossover(tokens: Sequence[int], number: float) -> str:
 
 
 def curves(rows: Sequence[Row], column: str) -> dict[str, tuple[list[int], list[float]]]:
-    """Return for each name its numbers of tokens, or pixels of an image, and the costs there (`TIME` or `MEMORY`)."""
+    """Return for each name its numbers of tokens, or pixels of an image, and the costs there
+    (`TIME` or `MEMORY`).
+    """
     found: dict[str, tuple[list[int], list[float]]] = {}
     for row in rows:
         numbers, costs = found.setdefault(row['name'], ([], []))
@@ -131,12 +186,20 @@ def curves(rows: Sequence[Row], column: str) -> dict[str, tuple[list[int], list[
 
 
 def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:
-    """Render the crossover of each attention in time and memory. `softmax` must be one of the attentions."""
+    """Render the crossover of each attention in time and memory. `softmax` must be one of the
+    attentions.
+    """
     cells: dict[str, list[str]] = {}
     for column in (TIME, MEMORY):
         found = curves(rows, column)
         tokens, softmax = found.pop(SOFTMAX)
         for name, (_, other) in found.items():
-            cells.setdefault(name, [name]).append(format_crossover(tokens, crossover(tokens, softmax, other)))
-    return align([*cells.values()], ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'),
-                 {0}, markdown)
+            cells.setdefault(name, [name]).append(
+                format_crossover(tokens, crossover(tokens, softmax, other))
+            )
+    return align(
+        [*cells.values()],
+        ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'),
+        {0},
+        markdown,
+    )

@@ -1,4 +1,5 @@
 """Timing of several calls in rounds, so that a change of the machine's load affects all of them."""
+
 from __future__ import annotations
 
 import math
@@ -9,12 +10,14 @@ from timeit import timeit
 
 import torch
 
-# A sample repeats a short call for about this long, so that the resolution of the clock does not matter.
+# A sample repeats a short call for about this long, so that the resolution of the clock does not
+# matter.
 SAMPLE_SECONDS = 0.02
 MIN_ROUNDS = 3  # even beyond the time limit, because fewer have no quartiles
 
 Call = Callable[[], object]
-Clock = Callable[[Call, int], float]  # `clock(call, number)`: seconds per call over `number` calls in a row
+# `clock(call, number)`: seconds per call over `number` calls in a row
+Clock = Callable[[Call, int], float]
 
 
 @dataclass(frozen=True)
@@ -28,19 +31,28 @@ class Subject:
     tokens: int = 0  # of an attention; 0 for a model
 
 
-def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: float = math.inf,
-            device: str = 'cpu', clock: Clock | None = None,
-            progress: Callable[[int, float, float], None] = lambda *_: None) -> list[tuple[float, ...]]:
+def measure(
+    subjects: Sequence[Subject],
+    *,
+    rounds: float = math.inf,
+    seconds: float = math.inf,
+    device: str = 'cpu',
+    clock: Clock | None = None,
+    progress: Callable[[int, float, float], None] = lambda *_: None,
+) -> list[tuple[float, ...]]:
     """Time every subject once per round, in order, until the rounds or the time are over.
 
-    Each subject is called at least twice before the first round to fill memory pools and compile code.
+    Each subject is called at least twice before the first round to fill memory pools and compile
+    code.
 
     Args:
         rounds: maximum number of rounds; this or `seconds` must be finite.
-        seconds: time per subject. No round starts that would exceed the total, except for the first `MIN_ROUNDS`.
+        seconds: time per subject. No round starts that would exceed the total, except for the first
+            `MIN_ROUNDS`.
         device: 'cpu', or 'cuda' for the clock of the GPU.
         clock: clock to use instead of the device's.
-        progress: called after each round with the number of rounds, the elapsed and the remaining seconds.
+        progress: called after each round with the number of rounds, the elapsed and the remaining
+            seconds.
 
     Returns:
         Seconds per call of each subject in each round.
@@ -51,11 +63,11 @@ def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: f
         clock(subject.call, 1)
         repeats.append(max(1, math.ceil(SAMPLE_SECONDS / max(clock(subject.call, 1), 1e-6))))
     budget, by_round = seconds * len(subjects), []
-    done, elapsed, start = 0, 0., time.monotonic()
+    done, elapsed, start = 0, 0.0, time.monotonic()
     while done < rounds and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
         by_round.append([clock(subject.call, number) for subject, number in zip(subjects, repeats)])
         done, elapsed = done + 1, time.monotonic() - start
-        progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (rounds - done))))
+        progress(done, elapsed, max(0.0, min(budget - elapsed, elapsed / done * (rounds - done))))
     return list(zip(*by_round))
 
 
@@ -66,7 +78,9 @@ def clock_of(device: str) -> Clock:
 
 
 def _cuda_clock(call: Call, number: int) -> float:
-    """Time with events in the GPU's queue, where kernel launches count only while the GPU waits for them."""
+    """Time with events in the GPU's queue, where kernel launches count only while the GPU waits for
+    them.
+    """
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     start.record()

@@ -1,4 +1,5 @@
 """Token mixers."""
+
 from mmflatten.models.attention.base import TokenMixer, build_mixer
 from mmflatten.models.attention.block_heads import TokenLevelMultiHeadAttention
 from mmflatten.models.attention.clamped import ClampedLinearAttention
@@ -33,10 +34,23 @@ from mmflatten.models.attention.linear import (
 )
 from mmflatten.models.attention.local_term import LocalTerm, ValueConv
 from mmflatten.models.attention.mamba_inspired import MambaInspiredLinearAttention
-from mmflatten.models.attention.map_attention import ConventionalAttention, FactorizedAttention, MapAttention
-from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_tokens, values_at_queries
+from mmflatten.models.attention.map_attention import (
+    ConventionalAttention,
+    FactorizedAttention,
+    MapAttention,
+)
+from mmflatten.models.attention.maps import (
+    Maps,
+    fill_masked,
+    mean_of_real,
+    real_tokens,
+    values_at_queries,
+)
 from mmflatten.models.attention.multi_scale import MultiScaleLinearAttention
-from mmflatten.models.attention.polarity_aware import ExponentialPolarityAttention, PolarityAwareLinearAttention
+from mmflatten.models.attention.polarity_aware import (
+    ExponentialPolarityAttention,
+    PolarityAwareLinearAttention,
+)
 from mmflatten.models.attention.softmax import SoftmaxAttention
 from mmflatten.models.attention.ttt import TransformerToTTTAttention, TTTAttention
 from mmflatten.models.attention.whole_map import (
@@ -48,16 +62,53 @@ from mmflatten.models.attention.whole_map import (
 from mmflatten.models.attention.windowed import Windowed
 
 __all__ = [
-    'AgentAttention', 'BiLevelRoutingAttention', 'CirculantAttention', 'ClampedLinearAttention',
-    'ConventionalAttention', 'CosFormerAttention', 'CrossCovarianceAttention', 'CrossShapedAttention',
-    'EfficientAttention', 'EnhancedLinearAttention', 'ExponentialPolarityAttention', 'FactorizedAttention',
-    'FocalAttention', 'FocusedLinearAttention', 'GatedDifferentialLinearAttention', 'GatedMixer',
-    'GatedSoftmaxAttention', 'HydraAttention', 'InLineAttention', 'LinearAngularAttention', 'LinearAttention',
-    'LinformerAttention', 'LocalTerm', 'MagnitudeAwareLinearAttention', 'MambaInspiredLinearAttention',
-    'ManhattanAttention', 'MapAttention', 'Maps', 'MultiScaleLinearAttention', 'NeighborhoodAttention',
-    'NormAwareLinearAttention', 'NystromAttention', 'PerformerAttention', 'PolarityAwareLinearAttention',
-    'RankAugmentedLinearAttention', 'SimAAttention', 'SoftmaxAttention', 'TTTAttention',
-    'TokenLevelMultiHeadAttention', 'TokenMixer', 'TransformerToTTTAttention', 'ValueConv',
-    'VisualContrastAttention', 'Windowed', 'build_mixer', 'fill_masked', 'mean_of_real', 'real_tokens',
+    'AgentAttention',
+    'BiLevelRoutingAttention',
+    'CirculantAttention',
+    'ClampedLinearAttention',
+    'ConventionalAttention',
+    'CosFormerAttention',
+    'CrossCovarianceAttention',
+    'CrossShapedAttention',
+    'EfficientAttention',
+    'EnhancedLinearAttention',
+    'ExponentialPolarityAttention',
+    'FactorizedAttention',
+    'FocalAttention',
+    'FocusedLinearAttention',
+    'GatedDifferentialLinearAttention',
+    'GatedMixer',
+    'GatedSoftmaxAttention',
+    'HydraAttention',
+    'InLineAttention',
+    'LinearAngularAttention',
+    'LinearAttention',
+    'LinformerAttention',
+    'LocalTerm',
+    'MagnitudeAwareLinearAttention',
+    'MambaInspiredLinearAttention',
+    'ManhattanAttention',
+    'MapAttention',
+    'Maps',
+    'MultiScaleLinearAttention',
+    'NeighborhoodAttention',
+    'NormAwareLinearAttention',
+    'NystromAttention',
+    'PerformerAttention',
+    'PolarityAwareLinearAttention',
+    'RankAugmentedLinearAttention',
+    'SimAAttention',
+    'SoftmaxAttention',
+    'TTTAttention',
+    'TokenLevelMultiHeadAttention',
+    'TokenMixer',
+    'TransformerToTTTAttention',
+    'ValueConv',
+    'VisualContrastAttention',
+    'Windowed',
+    'build_mixer',
+    'fill_masked',
+    'mean_of_real',
+    'real_tokens',
     'values_at_queries',
 ]

@@ -1,4 +1,5 @@
 """Base class of token mixers: projections around an attention operator."""
+
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -26,8 +27,8 @@ from mmflatten.registry import MODELS
 class TokenMixer(BaseModule):
     """Multi-head attention without the attention operator.
 
-    Subclasses implement `attend`, which maps projected queries, keys and values to the output. One that assigns a
-    `ValueConv` to `self.lepe` adds a depthwise convolution of the values to it.
+    Subclasses implement `attend`, which maps projected queries, keys and values to the output. One
+    that assigns a `ValueConv` to `self.lepe` adds a depthwise convolution of the values to it.
 
     Args:
         embed_dims: channels `C`.
@@ -36,8 +37,9 @@ class TokenMixer(BaseModule):
         qkv_bias: use a bias in the projections of queries, keys and values.
         sr_ratio: factor by which each side of the keys' map is reduced (PVT).
         key_bias: False leaves out the bias of the keys alone (DINOv3).
-        rotate: rotates queries and keys by their positions, `(B, N, C), (H, W) -> (B, N, C)`, before `attend`, which
-            applies its feature map to the result (DINOv3). A window is a map of its own.
+        rotate: rotates queries and keys by their positions, `(B, N, C), (H, W) -> (B, N, C)`,
+            before `attend`, which applies its feature map to the result (DINOv3). A window is a map
+            of its own.
     """
 
     splits_heads = True
@@ -52,10 +54,18 @@ class TokenMixer(BaseModule):
 
     lepe: nn.Module | None
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 sr_ratio: int = 1, key_bias: bool = True,
-                 rotate: Callable[[Tensor, tuple[int, int]], Tensor] | None = None,
-                 init_cfg: dict | None = None) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        qkv_bias: bool = True,
+        sr_ratio: int = 1,
+        key_bias: bool = True,
+        rotate: Callable[[Tensor, tuple[int, int]], Tensor] | None = None,
+        init_cfg: dict | None = None,
+    ) -> None:
         super().__init__(init_cfg)
         check_heads(embed_dims, num_heads)
         if sr_ratio < 1:
@@ -68,22 +78,27 @@ class TokenMixer(BaseModule):
         self.rotate = rotate
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
         self.lepe = None
-        self.proj: nn.Module = FullRangeLinear(embed_dims, embed_dims)  # products in `finish` can exceed float16
+        # products in `finish` can exceed float16
+        self.proj: nn.Module = FullRangeLinear(embed_dims, embed_dims)
 
     def init_weights(self) -> None:
         super().init_weights()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights that a subclass initialises itself; called by its constructor, and by `init_weights`."""
+        """Draw the weights that a subclass initialises itself; called by its constructor, and by
+        `init_weights`.
+        """
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         """Mix the tokens of a map.
 
         Args:
-            x: tokens `(B, N, C)`. `N` exceeds `H * W` by the number of prefix tokens, such as a class token.
+            x: tokens `(B, N, C)`. `N` exceeds `H * W` by the number of prefix tokens, such as a
+                class token.
             hw_shape: `(H, W)`.
-            mask: boolean `(nW, N or 1, N)`, true for keys that a query may attend to; `B` is a multiple of `nW`.
+            mask: boolean `(nW, N or 1, N)`, true for keys that a query may attend to; `B` is a
+                multiple of `nW`.
 
         Returns:
             `(B, N, C)`.
@@ -92,8 +107,10 @@ class TokenMixer(BaseModule):
             ValueError: a mask is given and keys are reduced.
         """
         if mask is not None and self.reduction is not None:
-            raise ValueError('sr_ratio: expected 1 in windows that mask padding, because reduced keys mix tokens with '
-                             f'padding, got {self.reduction.sr_ratio}.')
+            raise ValueError(
+                'sr_ratio: expected 1 in windows that mask padding, because reduced keys mix'
+                f' tokens with padding, got {self.reduction.sr_ratio}.'
+            )
         q, k, v, maps = self.projections(x, hw_shape, mask)
         if self.rotate is not None:
             q, k = self.rotate(q, maps.hw), self.rotate(k, maps.kv_hw)
@@ -111,7 +128,8 @@ class TokenMixer(BaseModule):
         """The attention operator.
 
         Args:
-            q: queries `(B, h, N, d)`, or with `splits_heads = False` those that `projections` returns, `(B, N, C)`.
+            q: queries `(B, h, N, d)`, or with `splits_heads = False` those that `projections`
+                returns, `(B, N, C)`.
             k: keys of `M` tokens.
             v: values of the same tokens.
             maps: shapes of the maps, mask, prefix tokens and further inputs.
@@ -121,15 +139,20 @@ class TokenMixer(BaseModule):
         """
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        """Transform attention plus local term before the last projection, for example multiply it by a gate."""
+        """Transform attention plus local term before the last projection, for example multiply it
+        by a gate.
+        """
         return y_BNC
 
     def local_terms(self) -> dict[str, nn.Module]:
         """Convolutions of the values that are added to the attention, by name."""
-        return {name: module for name, module in self.named_children() if isinstance(module, LocalTerm)}
+        return {
+            name: module for name, module in self.named_children() if isinstance(module, LocalTerm)
+        }
 
-    def projections(self, x: Tensor, hw_shape: tuple[int, int],
-                    mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
+    def projections(
+        self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Maps]:
         """Project the input.
 
         Returns:
@@ -152,7 +175,8 @@ class TokenMixer(BaseModule):
         return q, k, v, Maps((H, W), kv_hw, mask, prefix, tuple(extra))
 
     def remove_projections(self) -> None:
-        """Let another module project: the input is then `(B, N, P, C)`, the parts that `projections` returns.
+        """Let another module project: the input is then `(B, N, P, C)`, the parts that
+        `projections` returns.
 
         Raises:
             ValueError: the mixer reduces keys, or projects in a way of its own.
@@ -160,16 +184,19 @@ class TokenMixer(BaseModule):
         C = self.widths[0]
         common = type(self).projections is TokenMixer.projections and {*self.widths} == {C}
         if not common or self.reduction is not None or getattr(self.proj, 'in_features', None) != C:
-            raise ValueError(f'mixer: expected one with the projections of TokenMixer and sr_ratio=1, '
-                             f'got {type(self).__name__}. Use it outside CrossShapedAttention.')
+            raise ValueError(
+                'mixer: expected one with the projections of TokenMixer and sr_ratio=1, '
+                f'got {type(self).__name__}. Use it outside CrossShapedAttention.'
+            )
         self.qkv, self.proj = None, nn.Identity()
 
 
 class SpatialReduction(BaseModule):
-    """PVT's reduction of keys and values: a strided convolution on the map of the tokens, followed by a norm.
+    """PVT's reduction of keys and values: a strided convolution on the map of the tokens, followed
+    by a norm.
 
-    Prefix tokens, such as a class token, are only normalised and stay before the map. Source: Pyramid Vision
-    Transformer (ICCV 2021), sec. 3.3.
+    Prefix tokens, such as a class token, are only normalised and stay before the map. Source:
+    Pyramid Vision Transformer (ICCV 2021), sec. 3.3.
     """
 
     def __init__(self, embed_dims: int, sr_ratio: int) -> None:
@@ -179,16 +206,25 @@ class SpatialReduction(BaseModule):
         self.norm = nn.LayerNorm(embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> tuple[Tensor, tuple[int, int]]:
-        """Reduced tokens and the shape of their map, which is first zero-padded to a multiple of `sr_ratio`."""
+        """Reduced tokens and the shape of their map, which is first zero-padded to a multiple of
+        `sr_ratio`.
+        """
         prefix, tokens = split_prefix(x_BNC, hw_shape)
-        x_BCHW = self.conv(pad_to_multiple(tokens_to_map(tokens, hw_shape), (self.sr_ratio, self.sr_ratio)))
-        return self.norm(join_prefix(prefix, map_to_tokens(x_BCHW))), (x_BCHW.shape[2], x_BCHW.shape[3])
+        x_BCHW = self.conv(
+            pad_to_multiple(tokens_to_map(tokens, hw_shape), (self.sr_ratio, self.sr_ratio))
+        )
+        return self.norm(join_prefix(prefix, map_to_tokens(x_BCHW))), (
+            x_BCHW.shape[2],
+            x_BCHW.shape[3],
+        )
 
 
 def check_heads(embed_dims: int, num_heads: int) -> None:
     """Raise ValueError unless the heads divide the channels."""
     if num_heads < 1 or embed_dims % num_heads:
-        raise ValueError(f'num_heads: expected a divisor of embed_dims ({embed_dims}), got {num_heads}.')
+        raise ValueError(
+            f'num_heads: expected a divisor of embed_dims ({embed_dims}), got {num_heads}.'
+        )
 
 
 def square_side(name: str, number: int) -> int:
@@ -197,8 +233,8 @@ def square_side(name: str, number: int) -> int:
     Raises:
         ValueError: `number` is not a square number.
     """
-    side = round(max(number, 0) ** .5)
-    if side < 1 or side ** 2 != number:
+    side = round(max(number, 0) ** 0.5)
+    if side < 1 or side**2 != number:
         raise ValueError(f'{name}: expected a square number, such as 49, got {number}.')
     return side
 
@@ -207,14 +243,16 @@ def build_mixer(cfg: dict, **defaults) -> TokenMixer:
     """Build a mixer in the scope `mmflatten`, whatever the default scope is.
 
     Args:
-        cfg: `dict(type='FocusedLinearAttention', ...)`. Types of other scopes need their prefix, such as
-            `'myproject.MyAttention'`.
+        cfg: `dict(type='FocusedLinearAttention', ...)`. Types of other scopes need their prefix,
+            such as `'myproject.MyAttention'`.
         defaults: arguments set by the backbone; those in `cfg` override them.
 
     Raises:
         ValueError: `cfg` is not a dict with a type.
     """
     if not isinstance(cfg, Mapping) or 'type' not in cfg:
-        raise ValueError("mixer: expected a dict with a type, such as dict(type='FocusedLinearAttention'), "
-                         f'got {cfg!r}.')
+        raise ValueError(
+            "mixer: expected a dict with a type, such as dict(type='FocusedLinearAttention'), "
+            f'got {cfg!r}.'
+        )
     return MODELS.build({**defaults, **cfg, '_scope_': 'mmflatten'})

@@ -1,4 +1,5 @@
 """Focal attention: fine keys near a window, pooled keys far from it."""
+
 from __future__ import annotations
 
 import torch
@@ -33,19 +34,22 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class FocalAttention(TokenMixer):
-    """Attention of each window to itself, to fine neighbours and to pooled windows around it, in one softmax.
+    """Attention of each window to itself, to fine neighbours and to pooled windows around it, in
+    one softmax.
 
-    Source: Focal Transformer, sec. 3.2, and the official code (version 1). The defaults keep its quirks: neighbours
-    wrap around the border, zero padding is attended, neighbours have a free bias for every query and key, 12 of them
-    count twice, and pooled tokens have a bias per offset instead of one for all queries. Pooled tokens outside the map
-    are excluded here; the official code gives them a logit of -100.
+    Source: Focal Transformer, sec. 3.2, and the official code (version 1). The defaults keep its
+        quirks: neighbours
+    wrap around the border, zero padding is attended, neighbours have a free bias for every query
+    and key, 12 of them count twice, and pooled tokens have a bias per offset instead of one for all
+    queries. Pooled tokens outside the map are excluded here; the official code gives them a logit
+    of -100.
 
-    A map whose size is not a multiple of the window is zero-padded at the right and the bottom. Prefix tokens are keys
-    of every window, and attend to each other and to the map.
+    A map whose size is not a multiple of the window is zero-padded at the right and the bottom.
+    Prefix tokens are keys of every window, and attend to each other and to the map.
 
     Args:
-        grid_size: map size in pre-training. If an axis is no longer than the window, the window shrinks to that axis
-            and, as in the official code, there are no neighbours and no shift.
+        grid_size: map size in pre-training. If an axis is no longer than the window, the window
+            shrinks to that axis and, as in the official code, there are no neighbours and no shift.
         window_size: side of a window.
         focal_window: side of the region of pooled tokens, in windows; odd.
         focal_levels: 1 for fine tokens only, 2 adds pooled windows, 3 adds pooled half windows.
@@ -54,8 +58,8 @@ class FocalAttention(TokenMixer):
         local: attend to neighbours (Figure 5).
         global_: attend to pooled tokens (Figure 5).
         shift: roll the map by half a window.
-        neighbor_boundary: 'wrap' lets windows at the border attend to neighbours on the opposite side; 'mask' excludes
-            these, and neighbours and pooled tokens that contain only padding.
+        neighbor_boundary: 'wrap' lets windows at the border attend to neighbours on the opposite
+            side; 'mask' excludes these, and neighbours and pooled tokens that contain only padding.
         mask_padding: exclude padding from all keys.
         bias_by_query: as `by_query` of `PooledBias`.
 
@@ -65,10 +69,26 @@ class FocalAttention(TokenMixer):
 
     splits_heads = False  # windows are cut from all heads at once
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, window_size: int = 7,
-                 focal_window: int = 7, focal_levels: int = 2, expand_size: int = 3, expand_always: bool = False,
-                 local: bool = True, global_: bool = True, shift: bool = False, neighbor_boundary: str = 'wrap',
-                 mask_padding: bool = False, bias_by_query: bool = True, sr_ratio: int = 1, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        window_size: int = 7,
+        focal_window: int = 7,
+        focal_levels: int = 2,
+        expand_size: int = 3,
+        expand_always: bool = False,
+        local: bool = True,
+        global_: bool = True,
+        shift: bool = False,
+        neighbor_boundary: str = 'wrap',
+        mask_padding: bool = False,
+        bias_by_query: bool = True,
+        sr_ratio: int = 1,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, sr_ratio=sr_ratio, **kwargs)
         window = min(window_size, *grid_size)
         whole = min(grid_size) <= window_size
@@ -80,34 +100,42 @@ class FocalAttention(TokenMixer):
         self.wrap = neighbor_boundary == 'wrap'
         self.mask_padding = mask_padding
         if self.rotate is not None:
-            raise ValueError('rotate: FocalAttention lists tokens by windows and cannot rotate them by position, got a '
-                             'rotation. Use an architecture with a table of positions.')
-        self.relative_position_bias = RelativePositionBias((window, window), num_heads, std=0.)
+            raise ValueError(
+                'rotate: FocalAttention lists tokens by windows and cannot rotate them by position,'
+                ' got a rotation. Use an architecture with a table of positions.'
+            )
+        self.relative_position_bias = RelativePositionBias((window, window), num_heads, std=0.0)
         expand = expand_size if local and (expand_always or not whole) else 0
         self.neighbor_bias = NeighborBias(num_heads, window, expand) if expand else None
         levels = range(focal_levels - 1) if global_ else ()
-        self.pools = ModuleList(WindowPool(window // 2 ** k) for k in levels)
-        self.pooled_bias = ModuleList(PooledBias(num_heads, window, focal_window + 2 ** k - 1, bias_by_query)
-                                      for k in levels)
+        self.pools = ModuleList(WindowPool(window // 2**k) for k in levels)
+        self.pooled_bias = ModuleList(
+            PooledBias(num_heads, window, focal_window + 2**k - 1, bias_by_query) for k in levels
+        )
         offsets = [(y, x) for y in range(window) for x in range(window)]
         self.register_buffer('window_offsets', torch.tensor(offsets), persistent=False)
 
-    def projections(self, x: Tensor, hw_shape: tuple[int, int],
-                    mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
-        """Project the tokens in the order of `listed`, because windows are pooled before the projection.
+    def projections(
+        self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Maps]:
+        """Project the tokens in the order of `listed`, because windows are pooled before the
+        projection.
 
         Returns:
             Queries, keys and values `(B, S, C)`, as `attend` takes them, and the maps.
         """
         if mask is not None:
-            raise ValueError('mask: FocalAttention already runs in windows and takes no mask, got one. Remove '
-                             'linear_window.')
+            raise ValueError(
+                'mask: FocalAttention already runs in windows and takes no mask, got one. Remove '
+                'linear_window.'
+            )
         assert self.qkv is not None
         q, k, v = self.qkv(self.listed(x, hw_shape)).chunk(3, dim=-1)
         return q, k, v, Maps(hw_shape, hw_shape, prefix=x.shape[1] - hw_shape[0] * hw_shape[1])
 
     def listed(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        """Tokens in the order of the keys `(B, S, C)`: window by window, pooled tokens level by level, prefix tokens.
+        """Tokens in the order of the keys `(B, S, C)`: window by window, pooled tokens level by
+        level, prefix tokens.
 
         Windows include padding.
         """
@@ -116,22 +144,30 @@ class FocalAttention(TokenMixer):
         x_BHWC = grid.pad_and_roll(tokens)
         parts = [windows := grid.partition(x_BHWC)]
         for level, pool in enumerate(self.pools):
-            cells = sub_windows(x_BHWC, grid.shape, level, grid.side // 2 ** level) if level else windows
+            cells = (
+                sub_windows(x_BHWC, grid.shape, level, grid.side // 2**level) if level else windows
+            )
             parts.append(pool(rearrange(cells, 'B (W n) C -> B W n C', n=pool.weight.shape[1])))
         return torch.cat((*parts, prefix), dim=1)
 
     def attend(self, q_BSC: Tensor, k_BSC: Tensor, v_BSC: Tensor, maps: Maps) -> Tensor:
-        """The attention operator, `(B, N, C)`, from queries, keys and values in the order of `listed`.
+        """The attention operator, `(B, N, C)`, from queries, keys and values in the order of
+        `listed`.
 
-        The order of the tokens would cost two copies of the queries. Queries of pooled tokens are ignored.
+        The order of the tokens would cost two copies of the queries. Queries of pooled tokens are
+        ignored.
         """
         grid = self._grid(maps.hw)
-        prefix, windows = q_BSC[:, q_BSC.shape[1] - maps.prefix:], q_BSC[:, :grid.num_tokens]
+        prefix, windows = q_BSC[:, q_BSC.shape[1] - maps.prefix :], q_BSC[:, : grid.num_tokens]
         q, k, v = (split_heads(x, self.num_heads) for x in (windows, k_BSC, v_BSC))
         keys, visible = self._keys(grid, maps.prefix)
         y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(maps.prefix), mask=visible)
         y_BNC = grid.reverse(merge_heads(y_BhNd))
-        return join_prefix(self._attend_from_prefix(prefix, k, v, grid), y_BNC) if maps.prefix else y_BNC
+        return (
+            join_prefix(self._attend_from_prefix(prefix, k, v, grid), y_BNC)
+            if maps.prefix
+            else y_BNC
+        )
 
     def _grid(self, hw_shape: tuple[int, int]) -> WindowGrid:
         return WindowGrid(hw_shape, self.window_size, self.distances)
@@ -147,7 +183,8 @@ class FocalAttention(TokenMixer):
         return torch.cat(parts, dim=-1)
 
     def _keys(self, grid: WindowGrid, num_prefix: int) -> tuple[Tensor, Tensor | None]:
-        """Keys of every window as indices into `listed`, `(W, M)`, and a mask of those that a query may attend.
+        """Keys of every window as indices into `listed`, `(W, M)`, and a mask of those that a query
+        may attend.
 
         The mask is None if every query may attend all of them.
         """
@@ -156,15 +193,17 @@ class FocalAttention(TokenMixer):
         for level in range(len(self.pools)):
             index, visible = self._pooled_keys(grid, level)
             parts.append((index + first, visible))
-            first += number * 4 ** level
+            first += number * 4**level
         if num_prefix:
             index = first + torch.arange(num_prefix, device=self.window_offsets.device)
             parts.append((index.expand(number, -1), None))
         keys = torch.cat([index for index, _ in parts], dim=1)
         if all(visible is None for _, visible in parts):
             return keys, None
-        masks = [torch.ones_like(index, dtype=torch.bool)[:, None] if visible is None else visible
-                 for index, visible in parts]
+        masks = [
+            torch.ones_like(index, dtype=torch.bool)[:, None] if visible is None else visible
+            for index, visible in parts
+        ]
         rows = max(mask.shape[1] for mask in masks)
         return keys, torch.cat([mask.expand(-1, rows, -1) for mask in masks], dim=-1)
 
@@ -180,7 +219,9 @@ class FocalAttention(TokenMixer):
         for keys, wrap, padding in kinds:
             visible = None
             if not (wrap and padding):
-                visible = visible_keys(keys, queries, grid.hw, grid.padded_hw, self.shift, wrap=wrap, padding=padding)
+                visible = visible_keys(
+                    keys, queries, grid.hw, grid.padded_hw, self.shift, wrap=wrap, padding=padding
+                )
             parts.append((window_order(keys, grid.shape, grid.side), visible))
         return parts
 
@@ -189,17 +230,21 @@ class FocalAttention(TokenMixer):
         device = self.window_offsets.device
         index, visible = pooled_keys(grid.shape, level, self.focal_window, device)
         if grid.has_padding and (self.mask_padding or not self.wrap):
-            side = grid.side // 2 ** level
-            has_real = sub_windows(grid.real(device), grid.shape, level, side).view(-1, side ** 2).any(-1)
+            side = grid.side // 2**level
+            has_real = (
+                sub_windows(grid.real(device), grid.shape, level, side).view(-1, side**2).any(-1)
+            )
             visible = visible & has_real[index]
         elif self.focal_window == 1:
             return index, None
         return index, visible[:, None]
 
-    def _attend_from_prefix(self, q_BPC: Tensor, k_BhSd: Tensor, v_BhSd: Tensor, grid: WindowGrid) -> Tensor:
+    def _attend_from_prefix(
+        self, q_BPC: Tensor, k_BhSd: Tensor, v_BhSd: Tensor, grid: WindowGrid
+    ) -> Tensor:
         """Attention of the prefix tokens to the real fine tokens and to themselves, `(B, P, C)`."""
         P, N, S = q_BPC.shape[1], grid.num_tokens, k_BhSd.shape[2]
-        k, v = (torch.cat((x[:, :, :N], x[:, :, S - P:]), dim=2) for x in (k_BhSd, v_BhSd))
+        k, v = (torch.cat((x[:, :, :N], x[:, :, S - P :]), dim=2) for x in (k_BhSd, v_BhSd))
         bias = None
         if grid.has_padding:
             padding_N = ~grid.partition(grid.real(k.device))[0, :, 0]
@@ -208,18 +253,30 @@ class FocalAttention(TokenMixer):
         return merge_heads(softmax_attention(split_heads(q_BPC, self.num_heads), k, v, bias=bias))
 
 
-def _check(window: int, focal_window: int, focal_levels: int, expand_size: int, neighbor_boundary: str,
-           sr_ratio: int) -> None:
+def _check(
+    window: int,
+    focal_window: int,
+    focal_levels: int,
+    expand_size: int,
+    neighbor_boundary: str,
+    sr_ratio: int,
+) -> None:
     if window < 1:
         raise ValueError(f'window_size: expected at least 1, got {window}.')
     if focal_window < 1 or focal_window % 2 == 0:
         raise ValueError(f'focal_window: expected an odd number of at least 1, got {focal_window}.')
     if focal_levels < 1 or 2 ** max(focal_levels - 2, 0) > window:
-        raise ValueError(f'focal_levels: expected at least 1, and sub-windows of at least one token in a window of '
-                         f'{window}, got {focal_levels}.')
+        raise ValueError(
+            'focal_levels: expected at least 1, and sub-windows of at least one token in a window'
+            f' of {window}, got {focal_levels}.'
+        )
     if expand_size < 0:
         raise ValueError(f'expand_size: expected at least 0, got {expand_size}.')
     if neighbor_boundary not in ('wrap', 'mask'):
-        raise ValueError(f"neighbor_boundary: expected 'wrap' or 'mask', got {neighbor_boundary!r}.")
+        raise ValueError(
+            f"neighbor_boundary: expected 'wrap' or 'mask', got {neighbor_boundary!r}."
+        )
     if sr_ratio > 1:
-        raise ValueError(f'sr_ratio: focal attention does not reduce keys, got {sr_ratio}. Set it to 1.')
+        raise ValueError(
+            f'sr_ratio: focal attention does not reduce keys, got {sr_ratio}. Set it to 1.'
+        )

@@ -1,4 +1,5 @@
 """Gated attentions of RALA, MALA and NaLaFormer, with their base classes."""
+
 from __future__ import annotations
 
 import torch
@@ -24,18 +25,28 @@ from mmflatten.registry import MODELS
 
 
 class GatedMixer(TokenMixer):
-    """Mixer whose output, plus a depthwise convolution of the values, is multiplied by a projection of the input.
+    """Mixer whose output, plus a depthwise convolution of the values, is multiplied by a projection
+    of the input.
 
     Args:
         normed: normalise the output first, and multiply by SiLU of the projection (NaLaFormer).
-        gated: False leaves out the gate and the convolution `lepe`, for comparisons of the operator alone.
+        gated: False leaves out the gate and the convolution `lepe`, for comparisons of the operator
+            alone.
     """
 
     extra_inputs: tuple[str, ...] = ('C',)
     lepe_kernel = 5
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, normed: bool = False,
-                 gated: bool = True, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        normed: bool = False,
+        gated: bool = True,
+        **kwargs,
+    ) -> None:
         if not gated:
             self.extra_inputs = ()
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
@@ -56,14 +67,22 @@ class RotaryMixer(GatedMixer):
     """Gated mixer with rotary positions.
 
     Args:
-        rotary: False leaves them out. With them, a model falls below one without attention where an image shows more
-            than in training (lab/docs/third_study.md).
-        interpolate: spread the positions of any map over those of `grid_size` (Chen et al., 2023), which helps where
-            an image is enlarged, and harms where it shows more.
+        rotary: False leaves them out. With them, a model falls below one without attention where an
+            image shows more than in training (lab/docs/third_study.md).
+        interpolate: spread the positions of any map over those of `grid_size` (Chen et al., 2023),
+            which helps where an image is enlarged, and harms where it shows more.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, rotary: bool = True,
-                 interpolate: bool = False, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        rotary: bool = True,
+        interpolate: bool = False,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.rotary, self.span = rotary, grid_size if interpolate else None
         if interpolate and kwargs.get('sr_ratio', 1) > 1:
@@ -77,33 +96,47 @@ class RotaryMixer(GatedMixer):
 class GatedSoftmaxAttention(RotaryMixer, SoftmaxAttention):
     """Softmax attention with rotary positions, a depthwise convolution of the values and a gate.
 
-    Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT, and with `normed=True` in those of
+    Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT, and with
+        `normed=True` in those of
     NaLaFormer's released code.
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        q_BhNd, k_BhMd = (self.rotated(*pair).to(v_BhMd.dtype) for pair in ((q_BhNd, maps.hw), (k_BhMd, maps.kv_hw)))
+        q_BhNd, k_BhMd = (
+            self.rotated(*pair).to(v_BhMd.dtype)
+            for pair in ((q_BhNd, maps.hw), (k_BhMd, maps.kv_hw))
+        )
         return super().attend(q_BhNd, k_BhMd, v_BhMd, maps)
 
 
 @MODELS.register_module()
 class RankAugmentedLinearAttention(RotaryMixer):
-    """Linear attention with keys weighted by similarity to the mean query, with rotary positions and a gate.
+    """Linear attention with keys weighted by similarity to the mean query, with rotary positions
+    and a gate.
 
-    Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator does not use positions.
+    Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator does not use
+        positions.
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         q_BhNd, k_BhMd = (F.elu(x) + 1 for x in upcast(q_BhNd, k_BhMd))
-        weights_BhM1 = global_key_weights(mean_of_real(q_BhNd, maps.mask), k_BhMd, real_tokens(k_BhMd, maps.mask))
-        k_BhMd = fill_masked(k_BhMd * weights_BhM1, maps.mask, 0.)
-        return linear_attention(q_BhNd, k_BhMd, widen(v_BhMd), rotated_q_BhNd=self.rotated(q_BhNd, maps.hw),
-                                rotated_k_BhMd=self.rotated(k_BhMd, maps.kv_hw))
+        weights_BhM1 = global_key_weights(
+            mean_of_real(q_BhNd, maps.mask), k_BhMd, real_tokens(k_BhMd, maps.mask)
+        )
+        k_BhMd = fill_masked(k_BhMd * weights_BhM1, maps.mask, 0.0)
+        return linear_attention(
+            q_BhNd,
+            k_BhMd,
+            widen(v_BhMd),
+            rotated_q_BhNd=self.rotated(q_BhNd, maps.hw),
+            rotated_k_BhMd=self.rotated(k_BhMd, maps.kv_hw),
+        )
 
 
 @MODELS.register_module()
 class MagnitudeAwareLinearAttention(RotaryMixer):
-    """Linear attention whose weights sum to 1 and become sharper with larger queries, with rotary positions and a gate.
+    """Linear attention whose weights sum to 1 and become sharper with larger queries, with rotary
+    positions and a gate.
 
     Source: MALA (Fan et al., ICCV 2025). The feature map is ELU + 1.
     """
@@ -113,29 +146,50 @@ class MagnitudeAwareLinearAttention(RotaryMixer):
         k_BhMd = mean_of_real(k_BhMd, maps.mask)
         v_BhMd = widen(v_BhMd)
         mean_v_Bh1d = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
-        return magnitude_aware_attention(q_BhNd, k_BhMd, v_BhMd, rotated_q_BhNd=self.rotated(q_BhNd, maps.hw),
-                                         rotated_k_BhMd=self.rotated(k_BhMd, maps.kv_hw), mean_v_Bh1e=mean_v_Bh1d)
+        return magnitude_aware_attention(
+            q_BhNd,
+            k_BhMd,
+            v_BhMd,
+            rotated_q_BhNd=self.rotated(q_BhNd, maps.hw),
+            rotated_k_BhMd=self.rotated(k_BhMd, maps.kv_hw),
+            mean_v_Bh1e=mean_v_Bh1d,
+        )
 
 
 @MODELS.register_module()
 class NormAwareLinearAttention(RotaryMixer):
-    """Linear attention with queries raised to a power that grows with their norm, followed by a norm and a gate.
+    """Linear attention with queries raised to a power that grows with their norm, followed by a
+    norm and a gate.
 
-    With `x+- = relu(+-x)`, the features of queries are `[q+, q-] / |q|` to the power `3 (1/2 + tanh |q|)`, those of
-    keys `[k+, k-]` of the cubed keys. In the numerator each half is rotated by its position. Source: the released code
-    of NaLaFormer (Meng et al., 2025), which does not contain the cosine map of the paper.
+    With `x+- = relu(+-x)`, the features of queries are `[q+, q-] / |q|` to the power
+    `3 (1/2 + tanh |q|)`, those of keys `[k+, k-]` of the cubed keys. In the numerator each half is
+    rotated by its position. Source: the released code of NaLaFormer (Meng et al., 2025), which does
+    not contain the cosine map of the paper.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, normed: bool = True,
-                 **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        normed: bool = True,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, normed=normed, **kwargs)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
         with no_autocast(q_BhNd):
             length_BhN1 = torch.linalg.vector_norm(q_BhNd, dim=-1, keepdim=True).clamp(min=1e-6)
-            q_BhNf = positive_power(signed_parts(q_BhNd / length_BhN1), 3 * (.5 + length_BhN1.tanh()))
-            k_BhMf = mean_of_real(signed_parts(k_BhMd ** 3), maps.mask)
-        rotated_q, rotated_k = (torch.cat([self.rotated(part, hw) for part in x.chunk(2, dim=-1)], dim=-1)
-                                for x, hw in ((q_BhNf, maps.hw), (k_BhMf, maps.kv_hw)))
-        return linear_attention(q_BhNf, k_BhMf, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
+            q_BhNf = positive_power(
+                signed_parts(q_BhNd / length_BhN1), 3 * (0.5 + length_BhN1.tanh())
+            )
+            k_BhMf = mean_of_real(signed_parts(k_BhMd**3), maps.mask)
+        rotated_q, rotated_k = (
+            torch.cat([self.rotated(part, hw) for part in x.chunk(2, dim=-1)], dim=-1)
+            for x, hw in ((q_BhNf, maps.hw), (k_BhMf, maps.kv_hw))
+        )
+        return linear_attention(
+            q_BhNf, k_BhMf, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k
+        )

@@ -1,4 +1,5 @@
 """InLine attention."""
+
 from __future__ import annotations
 
 import torch.nn.functional as F
@@ -17,13 +18,17 @@ class ImageConv(LocalTerm):
 
     Args:
         embed_dims: channels `C`.
-        num_groups: groups of the two layers that predict the weights from the mean token of the image.
+        num_groups: groups of the two layers that predict the weights from the mean token of the
+            image.
     """
 
     def __init__(self, embed_dims: int, num_groups: int) -> None:
         super().__init__()
-        self.weights = nn.Sequential(nn.Conv1d(embed_dims, embed_dims, 1, groups=num_groups), nn.GELU(),
-                                     nn.Conv1d(embed_dims, 9 * embed_dims, 1, groups=num_groups))
+        self.weights = nn.Sequential(
+            nn.Conv1d(embed_dims, embed_dims, 1, groups=num_groups),
+            nn.GELU(),
+            nn.Conv1d(embed_dims, 9 * embed_dims, 1, groups=num_groups),
+        )
 
     def forward(self, x_BNC: Tensor, mean_BC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         weight = self.weights(mean_BC.unsqueeze(-1)).view(-1, 1, 3, 3)
@@ -33,17 +38,22 @@ class ImageConv(LocalTerm):
                 return x_BCHW
             x = widen(x_BCHW).reshape(1, -1, *hw_shape)
             with no_autocast(x):
-                return F.conv2d(x, weight.to(x.dtype), padding=1, groups=x.shape[1]).view(x_BCHW.shape)
+                return F.conv2d(x, weight.to(x.dtype), padding=1, groups=x.shape[1]).view(
+                    x_BCHW.shape
+                )
 
         return on_map(convolve, x_BNC, hw_shape)
 
 
 @MODELS.register_module()
 class InLineAttention(TokenMixer):
-    """Linear attention whose weights sum to 1 by subtraction, plus a convolution with weights predicted per image.
+    """Linear attention whose weights sum to 1 by subtraction, plus a convolution with weights
+    predicted per image.
 
-    Source: Bridging the Divide (Han et al., NeurIPS 2024), eqs. 6 and 9. The weights of the convolution are predicted
-    from the mean of the mixer's input; in CSwin, as in the released code, of the block's input, before its norm.
+    Source: Bridging the Divide (Han et al., NeurIPS 2024), eqs. 6 and 9. The weights of the
+        convolution are predicted
+    from the mean of the mixer's input; in CSwin, as in the released code, of the block's input,
+    before its norm.
 
     Args:
         image_conv: add the convolution.
@@ -52,16 +62,29 @@ class InLineAttention(TokenMixer):
     splits_heads = False
     extra_inputs = ('x',)
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, image_conv: bool = True,
-                 **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        image_conv: bool = True,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.dwc = ImageConv(embed_dims, num_heads) if image_conv else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(widen(x), self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
+        q_BhNd, k_BhMd, v_BhMd = (
+            split_heads(widen(x), self.num_heads) for x in (q_BNC, k_BMC, v_BMC)
+        )
         mean_v = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
-        y_BhNd = inline_attention(q_BhNd, mean_of_real(k_BhMd, maps.mask), v_BhMd, mean_v_Bh1e=mean_v)
+        y_BhNd = inline_attention(
+            q_BhNd, mean_of_real(k_BhMd, maps.mask), v_BhMd, mean_v_Bh1e=mean_v
+        )
         if self.dwc is None:
             return merge_heads(y_BhNd)
         mean_BC = mean_of_real(maps.extra[0], maps.mask).mean(dim=1)
-        return merge_heads(y_BhNd) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), mean_BC, maps.hw)
+        return merge_heads(y_BhNd) + self.dwc(
+            values_at_queries(v_BMC, maps, bilinear=True), mean_BC, maps.hw
+        )

@@ -1,4 +1,5 @@
 """Local terms: depthwise convolutions that are added to an attention."""
+
 from __future__ import annotations
 
 from torch import Tensor, nn
@@ -15,14 +16,18 @@ class LocalTerm(nn.Module):
 
 
 class ValueConv(LocalTerm, TokenConv):
-    """Depthwise convolution of the values at the positions of the queries, with zeros for prefix tokens.
+    """Depthwise convolution of the values at the positions of the queries, with zeros for prefix
+    tokens.
 
     Args:
         embed_dims, kernel_size, num_groups: as in `TokenConv`.
-        bilinear: interpolate values of a reduced map on the map, not along its rows (see `values_at_queries`).
+        bilinear: interpolate values of a reduced map on the map, not along its rows (see
+            `values_at_queries`).
     """
 
-    def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, *, bilinear: bool = False) -> None:
+    def __init__(
+        self, embed_dims: int, kernel_size: int, num_groups: int = 1, *, bilinear: bool = False
+    ) -> None:
         super().__init__(embed_dims, kernel_size, num_groups)
         self.bilinear = bilinear
 

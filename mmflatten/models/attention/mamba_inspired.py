@@ -1,4 +1,5 @@
 """The linear attention of MILA (MLLA)."""
+
 from __future__ import annotations
 
 import torch.nn.functional as F
@@ -14,11 +15,13 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class MambaInspiredLinearAttention(TokenMixer):
-    """Linear attention in a Mamba block: the values are the convolved input, and the result is multiplied by a gate.
+    """Linear attention in a Mamba block: the values are the convolved input, and the result is
+    multiplied by a gate.
 
-    With `u = silu(dwconv(W_in x))`, queries and keys are `elu + 1` of a projection of `u`, rotated by their positions
-    over all channels in the numerator, and the result is `W_out((y + lepe(u)) * silu(W_act x))`. Source: Demystify
-    Mamba in Vision (Han et al., NeurIPS 2024) and its code.
+    With `u = silu(dwconv(W_in x))`, queries and keys are `elu + 1` of a projection of `u`, rotated
+    by their positions over all channels in the numerator, and the result is
+    `W_out((y + lepe(u)) * silu(W_act x))`. Source: Demystify Mamba in Vision (Han et al., NeurIPS
+    2024) and its code.
 
     Args:
         sr_ratio: must be 1, because keys are not projected from the input.
@@ -29,23 +32,36 @@ class MambaInspiredLinearAttention(TokenMixer):
 
     splits_heads = False
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 sr_ratio: int = 1, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        qkv_bias: bool = True,
+        sr_ratio: int = 1,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, qkv_bias=qkv_bias, **kwargs)
         if sr_ratio != 1:
-            raise ValueError(f'sr_ratio: expected 1 in MambaInspiredLinearAttention, got {sr_ratio}.')
+            raise ValueError(
+                f'sr_ratio: expected 1 in MambaInspiredLinearAttention, got {sr_ratio}.'
+            )
         self.lepe = ValueConv(embed_dims, 3)
         self.qkv = Linear(embed_dims, 2 * embed_dims, bias=qkv_bias)
         self.input, self.gate = (Linear(embed_dims, embed_dims) for _ in range(2))
         self.conv = TokenConv(embed_dims, 3)
 
-    def projections(self, x: Tensor, hw_shape: tuple[int, int],
-                    mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
+    def projections(
+        self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Maps]:
         prefix = x.shape[1] - hw_shape[0] * hw_shape[1]
         if prefix:
-            raise ValueError('with_cls_token: expected False, because the convolution of the input drops prefix '
-                             f'tokens, got {prefix} of them.')
-        u_BNC = F.silu(self.conv(fill_masked(self.input(x), mask, 0.), hw_shape))
+            raise ValueError(
+                'with_cls_token: expected False, because the convolution of the input drops prefix '
+                f'tokens, got {prefix} of them.'
+            )
+        u_BNC = F.silu(self.conv(fill_masked(self.input(x), mask, 0.0), hw_shape))
         assert self.qkv is not None
         q_BNC, k_BNC = self.qkv(u_BNC).chunk(2, dim=-1)
         return q_BNC, k_BNC, u_BNC, Maps(hw_shape, hw_shape, mask, 0, (F.silu(self.gate(x)),))
@@ -54,8 +70,12 @@ class MambaInspiredLinearAttention(TokenMixer):
         q_BNC, k_BNC = (F.elu(x) + 1 for x in upcast(q_BNC, k_BNC))
         k_BNC = mean_of_real(k_BNC, maps.mask)
         rotated = (rotary_2d(x, maps.hw, last_frequency=False) for x in (q_BNC, k_BNC))
-        q, k, v, rotated_q, rotated_k = (split_heads(x, self.num_heads) for x in (q_BNC, k_BNC, v_BNC, *rotated))
-        return merge_heads(linear_attention(q, k, widen(v), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k))
+        q, k, v, rotated_q, rotated_k = (
+            split_heads(x, self.num_heads) for x in (q_BNC, k_BNC, v_BNC, *rotated)
+        )
+        return merge_heads(
+            linear_attention(q, k, widen(v), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
+        )
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
         return widen(y_BNC) * maps.extra[0]

@@ -1,4 +1,7 @@
-"""Information about tokens that attention receives: shapes of maps, padding masks and further inputs."""
+"""Information about tokens that attention receives: shapes of maps, padding masks and further
+inputs.
+"""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -19,8 +22,8 @@ class Maps:
     Attributes:
         hw: `(H, W)` of the queries' map.
         kv_hw: `(H, W)` of the keys' map, which is smaller if keys are reduced.
-        mask: boolean `(nW, N or 1, M)`, true for keys that a query may attend to; `B` is a multiple of `nW`. None
-            allows all.
+        mask: boolean `(nW, N or 1, M)`, true for keys that a query may attend to; `B` is a multiple
+            of `nW`. None allows all.
         prefix: number of tokens before both maps, such as a class token.
         extra: the `extra_inputs` of the mixer, each `(B, N, ...)`.
     """
@@ -48,7 +51,8 @@ def fill_masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
 
 
 def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Set masked tokens to 0 and scale the others, so that a mean over all tokens is the mean over the real ones.
+    """Set masked tokens to 0 and scale the others, so that a mean over all tokens is the mean over
+    the real ones.
 
     Shapes and errors are those of `fill_masked`.
     """
@@ -60,12 +64,16 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def real_or_not(mask: Tensor | None) -> Tensor | None:
-    """1 for real keys and 0 for padding, `(nW, M)`; None without a mask. Errors are those of `fill_masked`."""
+    """1 for real keys and 0 for padding, `(nW, M)`; None without a mask. Errors are those of
+    `fill_masked`.
+    """
     return None if mask is None else _for_all_queries(mask).float()
 
 
 def weights_of_real(mask: Tensor | None) -> Tensor | None:
-    """Factors by which `mean_of_real` multiplies the keys of each window, `(nW, M)`; None without a mask."""
+    """Factors by which `mean_of_real` multiplies the keys of each window, `(nW, M)`; None without a
+    mask.
+    """
     keep = real_or_not(mask)
     return keep if keep is None else keep / keep.mean(dim=-1, keepdim=True)
 
@@ -84,18 +92,20 @@ def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor | None:
 def _for_all_queries(mask: Tensor) -> Tensor:
     """`(nW, 1, M) -> (nW, M)`."""
     if mask.shape[1] != 1:
-        raise ValueError(f'mask: expected shape (nW, 1, M), the same for all queries, got {tuple(mask.shape)}. Masks '
-                         'that differ between queries require a mixer with has_logits.')
+        raise ValueError(
+            f'mask: expected shape (nW, 1, M), the same for all queries, got {tuple(mask.shape)}.'
+            ' Masks that differ between queries require a mixer with has_logits.'
+        )
     return mask[:, 0]
 
 
 def values_at_queries(v_BMC: Tensor, maps: Maps, bilinear: bool = False) -> Tensor:
     """Values at the positions of the queries, `(B, N, C)`, for a local term. Padding becomes zero.
 
-    Values of a reduced map are interpolated. Quirk kept for parity with FLatten's code: the interpolation is linear
-    along the flattened map, unless `bilinear`.
+    Values of a reduced map are interpolated. Quirk kept for parity with FLatten's code: the
+    interpolation is linear along the flattened map, unless `bilinear`.
     """
-    v_BMC = fill_masked(v_BMC, maps.mask, 0.)
+    v_BMC = fill_masked(v_BMC, maps.mask, 0.0)
     if same_size(maps.kv_hw, maps.hw):
         return v_BMC
     prefix, v_BMC = split_prefix(v_BMC, maps.kv_hw)
@@ -107,18 +117,26 @@ def values_at_queries(v_BMC: Tensor, maps: Maps, bilinear: bool = False) -> Tens
 
 
 def masked_logits(k_BhMd: Tensor, mask: Tensor | None) -> Tensor | None:
-    """Bias that excludes padding from a softmax over the keys, `(B, 1, 1, M)`: 0 or `-inf`. None without a mask."""
+    """Bias that excludes padding from a softmax over the keys, `(B, 1, 1, M)`: 0 or `-inf`. None
+    without a mask.
+    """
     real_B1M1 = real_tokens(k_BhMd, mask)
     if real_B1M1 is None:
         return None
-    return torch.zeros_like(real_B1M1, dtype=k_BhMd.dtype).masked_fill(~real_B1M1, -torch.inf).transpose(-2, -1)
+    return (
+        torch.zeros_like(real_B1M1, dtype=k_BhMd.dtype)
+        .masked_fill(~real_B1M1, -torch.inf)
+        .transpose(-2, -1)
+    )
 
 
 def pool_real(x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None, side: int) -> Tensor:
-    """Mean of the real tokens in each cell of a `side x side` grid, `(B, side^2, C)`; 0 in cells of padding.
+    """Mean of the real tokens in each cell of a `side x side` grid, `(B, side^2, C)`; 0 in cells of
+    padding.
 
     Prefix tokens are excluded.
     """
+
     def pool(tokens: Tensor) -> Tensor:
         on_map = tokens_to_map(split_prefix(tokens, hw_shape)[1], hw_shape)
         return map_to_tokens(pool_cells(on_map, side))
@@ -131,13 +149,16 @@ def pool_real(x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None, sid
 
 
 def require_whole_map(mixer: object, maps: Maps) -> None:
-    """Check that queries and keys are all tokens of one map, without prefix tokens or masked padding.
+    """Check that queries and keys are all tokens of one map, without prefix tokens or masked
+    padding.
 
     Raises:
         ValueError: there are prefix tokens, reduced keys or a mask.
     """
     if maps.prefix or maps.mask is not None or not same_size(maps.hw, maps.kv_hw):
         found = 'no mask' if maps.mask is None else 'a mask'
-        raise ValueError(f'{type(mixer).__name__}: expected all tokens of a map {maps.hw}, got {maps.prefix} prefix '
-                         f'tokens, keys of {maps.kv_hw} and {found}. Use with_cls_token=False, sr_ratio=1 and windows '
-                         'that divide the map.')
+        raise ValueError(
+            f'{type(mixer).__name__}: expected all tokens of a map {maps.hw}, got {maps.prefix}'
+            f' prefix tokens, keys of {maps.kv_hw} and {found}. Use with_cls_token=False,'
+            ' sr_ratio=1 and windows that divide the map.'
+        )

@@ -1,4 +1,5 @@
 """Multi-scale linear attention of EfficientViT."""
+
 from __future__ import annotations
 
 import torch
@@ -16,9 +17,10 @@ from mmflatten.registry import MODELS
 class MultiScaleLinearAttention(TokenMixer):
     """ReLU linear attention on the tokens and, in additional heads, on aggregated neighbourhoods.
 
-    A depthwise convolution and a 1 x 1 convolution with one group per head compute a second set of queries, keys and
-    values from the first. Both results are projected together, followed by batch normalisation. Source: EfficientViT
-    (Cai et al., ICCV 2023), sec. 3.1, LiteMLA. Prefix tokens are only in the first set.
+    A depthwise convolution and a 1 x 1 convolution with one group per head compute a second set of
+    queries, keys and values from the first. Both results are projected together, followed by batch
+    normalisation. Source: EfficientViT (Cai et al., ICCV 2023), sec. 3.1, LiteMLA. Prefix tokens
+    are only in the first set.
 
     Args:
         kernel_size: of the depthwise convolution, odd.
@@ -27,21 +29,38 @@ class MultiScaleLinearAttention(TokenMixer):
 
     splits_heads = False
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,
-                 sr_ratio: int = 1, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        kernel_size: int = 5,
+        sr_ratio: int = 1,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if sr_ratio != 1:
             raise ValueError(f'sr_ratio: expected 1 in MultiScaleLinearAttention, got {sr_ratio}.')
         check_odd(kernel_size)
         self.aggregate = nn.Sequential(
-            nn.Conv2d(3 * embed_dims, 3 * embed_dims, kernel_size, padding=kernel_size // 2, groups=3 * embed_dims,
-                      bias=False),
-            nn.Conv2d(3 * embed_dims, 3 * embed_dims, 1, groups=3 * num_heads, bias=False))
+            nn.Conv2d(
+                3 * embed_dims,
+                3 * embed_dims,
+                kernel_size,
+                padding=kernel_size // 2,
+                groups=3 * embed_dims,
+                bias=False,
+            ),
+            nn.Conv2d(3 * embed_dims, 3 * embed_dims, 1, groups=3 * num_heads, bias=False),
+        )
         self.proj = NormedProjection(2 * embed_dims, embed_dims)
 
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
         qkv = torch.cat((q_BNC, k_BNC, v_BNC), dim=-1)
-        aggregated = on_map(self.aggregate, fill_masked(qkv, maps.mask, 0.), maps.hw).chunk(3, dim=-1)
+        aggregated = on_map(self.aggregate, fill_masked(qkv, maps.mask, 0.0), maps.hw).chunk(
+            3, dim=-1
+        )
         parts = (torch.cat(both, dim=-1) for both in zip((q_BNC, k_BNC, v_BNC), aggregated))
         q, k, v = (split_heads(x, 2 * self.num_heads) for x in parts)
         q, k = (F.relu(x) + 1e-6 for x in upcast(q, k))

@@ -1,4 +1,5 @@
 """Polarity-aware linear attention of PolaFormer and PolaFormer++."""
+
 from __future__ import annotations
 
 import torch
@@ -24,12 +25,15 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class PolarityAwareLinearAttention(GatedMixer):
-    """Linear attention with separate weights for query-key pairs of the same sign and of opposite signs.
+    """Linear attention with separate weights for query-key pairs of the same sign and of opposite
+    signs.
 
-    With `x+- = relu(+-x / softplus(s)) ** p`, half of the values are weighted by `[q+, q-] . [k+, k-]`, the other half
-    by `[q-, q+] . [k+, k-]`. A depthwise convolution of the values is added, and the sum is multiplied by a gate. Cost:
-    twice that of linear attention. Source: PolaFormer (Meng et al., ICLR 2025), eqs. 6 to 9, and its code, which adds
-    the positional encoding of the keys and the learned scale. The output of a query whose features are orthogonal to
+    With `x+- = relu(+-x / softplus(s)) ** p`, half of the values are weighted by
+    `[q+, q-] . [k+, k-]`, the other half by `[q-, q+] . [k+, k-]`. A depthwise convolution of the
+    values is added, and the sum is multiplied by a gate. Cost: twice that of linear attention.
+    Source: PolaFormer (Meng et al., ICLR 2025), eqs. 6 to 9, and its code, which adds the
+        positional encoding of the keys and the learned scale. The output of a query whose features
+        are orthogonal to
     those of all keys is 0.
 
     Args:
@@ -43,8 +47,16 @@ class PolarityAwareLinearAttention(GatedMixer):
     splits_heads = False
     lepe_kernel = 0  # `dwc` is the convolution of the values
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, alpha: float = 4.,
-                 kernel_size: int | None = 5, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        alpha: float = 4.0,
+        kernel_size: int | None = 5,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_halves(embed_dims, num_heads)
         self.alpha = alpha
@@ -56,7 +68,10 @@ class PolarityAwareLinearAttention(GatedMixer):
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
         with no_autocast(q_BNC):
-            scaled = (split_heads(x / F.softplus(self.scale), self.num_heads) for x in upcast(q_BNC, k_BMC))
+            scaled = (
+                split_heads(x / F.softplus(self.scale), self.num_heads)
+                for x in upcast(q_BNC, k_BMC)
+            )
             power = (1 + self.alpha * self.power.sigmoid()).repeat(1, 1, 1, 2)
             q_BhNf, k_BhMf = (positive_power(signed_parts(x), power) for x in scaled)
         k_BhMf = mean_of_real(k_BhMf, maps.mask)
@@ -70,13 +85,15 @@ class PolarityAwareLinearAttention(GatedMixer):
 class ExponentialPolarityAttention(RotaryMixer):
     """Polarity-aware linear attention with exponential features, rotary positions and a gate.
 
-    The features of queries are `exp(sigmoid(s) x+-) - 1`, with separate scales `s` for products of the same sign and of
-    opposite signs, those of keys `exp(x+-) - 1`. The denominator does not use positions. Source: PolaFormer++. To avoid
-    overflow, features are divided by the exponential of the largest exponent of the query or of all keys of the head;
-    these factors cancel.
+    The features of queries are `exp(sigmoid(s) x+-) - 1`, with separate scales `s` for products of
+    the same sign and of opposite signs, those of keys `exp(x+-) - 1`. The denominator does not use
+    positions. Source: PolaFormer++. To avoid overflow, features are divided by the exponential of
+    the largest exponent of the query or of all keys of the head; these factors cancel.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+    def __init__(
+        self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_halves(embed_dims, num_heads)
         self.scales = nn.Parameter(torch.zeros(2, 1, num_heads, 1, 2 * embed_dims // num_heads))
@@ -88,11 +105,20 @@ class ExponentialPolarityAttention(RotaryMixer):
             k_BhMf, k_factor = _exponential(k_BhMf, dim=(-2, -1))
             k_BhMf, halves = mean_of_real(k_BhMf, maps.mask), []
             rotated_k_BhMf = self.rotated(k_BhMf, maps.kv_hw)
-            for x_BhNf, v_BhMe in zip((q_BhNf * same, swap(q_BhNf) * opposite), widen(v_BhMd).chunk(2, dim=-1)):
+            for x_BhNf, v_BhMe in zip(
+                (q_BhNf * same, swap(q_BhNf) * opposite), widen(v_BhMd).chunk(2, dim=-1)
+            ):
                 x_BhNf, factor = _exponential(x_BhNf, dim=(-1,))
-                halves.append(linear_attention(
-                    x_BhNf, k_BhMf, v_BhMe, eps=(1e-6 * factor * k_factor).clamp(min=1e-12),
-                    rotated_q_BhNd=self.rotated(x_BhNf, maps.hw), rotated_k_BhMd=rotated_k_BhMf))
+                halves.append(
+                    linear_attention(
+                        x_BhNf,
+                        k_BhMf,
+                        v_BhMe,
+                        eps=(1e-6 * factor * k_factor).clamp(min=1e-12),
+                        rotated_q_BhNd=self.rotated(x_BhNf, maps.hw),
+                        rotated_k_BhMd=rotated_k_BhMf,
+                    )
+                )
         return torch.cat(halves, dim=-1)
 
 
@@ -104,8 +130,10 @@ def swap(x_BhNf: Tensor) -> Tensor:
 def check_halves(embed_dims: int, num_heads: int) -> None:
     """Raise a ValueError if the width of a head is odd."""
     if embed_dims // num_heads % 2:
-        raise ValueError(f'num_heads: expected heads of an even width, because their values are split into halves, got '
-                         f'{num_heads} heads for {embed_dims} channels.')
+        raise ValueError(
+            'num_heads: expected heads of an even width, because their values are split into'
+            f' halves, got {num_heads} heads for {embed_dims} channels.'
+        )
 
 
 def _exponential(x: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:

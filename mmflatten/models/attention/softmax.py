@@ -1,4 +1,5 @@
 """Softmax attention."""
+
 from __future__ import annotations
 
 import torch
@@ -24,20 +25,30 @@ class SoftmaxAttention(TokenMixer):
     """Scaled dot-product attention, optionally with Swin's relative position bias.
 
     Args:
-        relative_position_bias: add a learned bias per head and offset. The size of the map must then be `grid_size`, as
-            in the windows of `Windowed`.
-        input_kernel: kernel size of a depthwise convolution of the input that is added to the result (BiFormer); 0 for
-            none.
+        relative_position_bias: add a learned bias per head and offset. The size of the map must
+            then be `grid_size`, as in the windows of `Windowed`.
+        input_kernel: kernel size of a depthwise convolution of the input that is added to the
+            result (BiFormer); 0 for none.
     """
 
     has_logits = True
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *,
-                 relative_position_bias: bool = False, input_kernel: int = 0, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        relative_position_bias: bool = False,
+        input_kernel: int = 0,
+        **kwargs,
+    ) -> None:
         if input_kernel:
             self.extra_inputs = (*self.extra_inputs, 'x')
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.relative_position_bias = RelativePositionBias(grid_size, num_heads) if relative_position_bias else None
+        self.relative_position_bias = (
+            RelativePositionBias(grid_size, num_heads) if relative_position_bias else None
+        )
         self.lepe = InputConv(embed_dims, input_kernel) if input_kernel else None
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
@@ -48,9 +59,11 @@ class SoftmaxAttention(TokenMixer):
     @staticmethod
     def _check_maps(maps: Maps, window: tuple[int, int]) -> None:
         if maps.hw != window or maps.kv_hw != window or maps.prefix:
-            raise ValueError(f'relative_position_bias: expected a map of {window} without reduced keys or prefix '
-                             f'tokens, got {maps.hw} with keys of {maps.kv_hw} and {maps.prefix} prefix tokens. Run '
-                             'the mixer in windows, as FLattenSwin does with linear_window.')
+            raise ValueError(
+                f'relative_position_bias: expected a map of {window} without reduced keys or prefix'
+                f' tokens, got {maps.hw} with keys of {maps.kv_hw} and {maps.prefix} prefix tokens.'
+                ' Run the mixer in windows, as FLattenSwin does with linear_window.'
+            )
 
     def _bias(self, q_BhNd: Tensor, mask: Tensor | None) -> Tensor | None:
         """Sum of bias and mask of the logits, broadcastable to `(B, h, N, M)`."""

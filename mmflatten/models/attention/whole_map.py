@@ -1,4 +1,7 @@
-"""Attentions between the tokens of a whole map, without prefix tokens, reduced keys or masked padding."""
+"""Attentions between the tokens of a whole map, without prefix tokens, reduced keys or masked
+padding.
+"""
+
 from __future__ import annotations
 
 import torch
@@ -25,17 +28,21 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class CirculantAttention(TokenMixer):
-    """Attention that depends only on the offset between tokens, with one head per channel and a gate.
+    """Attention that depends only on the offset between tokens, with one head per channel and a
+    gate.
 
-    The map is treated as a torus; `num_heads` has no effect. Prefix tokens, reduced keys and masked padding are
-    rejected, because a circulant matrix covers exactly one map. Source: Circulant Attention (AAAI 2026), whose
-    projections of queries, keys and values have no bias (`qkv_bias=False`).
+    The map is treated as a torus; `num_heads` has no effect. Prefix tokens, reduced keys and masked
+    padding are rejected, because a circulant matrix covers exactly one map. Source: Circulant
+    Attention (AAAI 2026), whose projections of queries, keys and values have no bias
+    (`qkv_bias=False`).
     """
 
     splits_heads = False
     extra_inputs = ('x',)
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+    def __init__(
+        self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.gate = Linear(embed_dims, embed_dims)
 
@@ -49,19 +56,28 @@ class CirculantAttention(TokenMixer):
 
 @MODELS.register_module()
 class ManhattanAttention(TokenMixer):
-    """Softmax attention along rows and columns, with logits that decay with distance at a different rate per head.
+    """Softmax attention along rows and columns, with logits that decay with distance at a different
+    rate per head.
 
-    Prefix tokens, reduced keys and masked padding are rejected, because they are not rows and columns of a map. The
-    logits of head `i` of `h` change by `ln(1 - 2 ** (-first - span i / h))` per token of distance. Queries and keys
-    are rotated by their row-major index in the map. Source: RMT (Fan et al., CVPR 2024), the decomposed form of its
-    first three stages.
+    Prefix tokens, reduced keys and masked padding are rejected, because they are not rows and
+    columns of a map. The logits of head `i` of `h` change by `ln(1 - 2 ** (-first - span i / h))`
+    per token of distance. Queries and keys are rotated by their row-major index in the map. Source:
+    RMT (Fan et al., CVPR 2024), the decomposed form of its first three stages.
 
     Args:
         first, span: parameters of the rates.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, first: float = 2.,
-                 span: float = 4., **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        first: float = 2.0,
+        span: float = 4.0,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.lepe = ValueConv(embed_dims, 5)
         rates = 1 - 2 ** (-first - span * torch.arange(num_heads) / num_heads)
@@ -77,9 +93,9 @@ class ManhattanAttention(TokenMixer):
 class NeighborhoodAttention(TokenMixer):
     """Softmax attention to the nearest tokens, with a learned bias per head and offset.
 
-    Prefix tokens, reduced keys and masked padding are rejected. Without the bias, NATTEN's fused kernels are used on
-    NVIDIA GPUs if NATTEN is installed. Source: Neighborhood Attention Transformer (Hassani et al., CVPR 2023); with
-    dilation, Dilated NAT (2022).
+    Prefix tokens, reduced keys and masked padding are rejected. Without the bias, NATTEN's fused
+    kernels are used on NVIDIA GPUs if NATTEN is installed. Source: Neighborhood Attention
+    Transformer (Hassani et al., CVPR 2023); with dilation, Dilated NAT (2022).
 
     Args:
         kernel_size: side of the neighbourhood, odd.
@@ -87,8 +103,17 @@ class NeighborhoodAttention(TokenMixer):
         relative_position_bias: use the bias.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 7,
-                 dilation: int = 1, relative_position_bias: bool = True, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        kernel_size: int = 7,
+        dilation: int = 1,
+        relative_position_bias: bool = True,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_odd(kernel_size)
         if dilation < 1:
@@ -96,22 +121,33 @@ class NeighborhoodAttention(TokenMixer):
         self.kernel_size, self.dilation = kernel_size, dilation
         self.bias = None
         if relative_position_bias:
-            self.bias = nn.Parameter(torch.zeros(num_heads, 2 * kernel_size - 1, 2 * kernel_size - 1))
-            nn.init.trunc_normal_(self.bias, std=.02)
+            self.bias = nn.Parameter(
+                torch.zeros(num_heads, 2 * kernel_size - 1, 2 * kernel_size - 1)
+            )
+            nn.init.trunc_normal_(self.bias, std=0.02)
 
     def attend(self, q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, maps: Maps) -> Tensor:
         require_whole_map(self, maps)
-        return neighborhood_attention(q_BhNd, k_BhNd, v_BhNd, hw_shape=maps.hw, kernel_size=self.kernel_size,
-                                      dilation=self.dilation, bias=self.bias)
+        return neighborhood_attention(
+            q_BhNd,
+            k_BhNd,
+            v_BhNd,
+            hw_shape=maps.hw,
+            kernel_size=self.kernel_size,
+            dilation=self.dilation,
+            bias=self.bias,
+        )
 
 
 @MODELS.register_module()
 class BiLevelRoutingAttention(TokenMixer):
-    """Softmax attention of each region of the map to the `topk` regions with the most similar mean key.
+    """Softmax attention of each region of the map to the `topk` regions with the most similar mean
+    key.
 
-    Source: BiFormer (Zhu et al., CVPR 2023). The regions form a square grid over a map of any size. The map is
-    zero-padded to whole regions; padding is neither attended nor part of the means. Prefix tokens, reduced keys and
-    masked padding are rejected.
+    Source: BiFormer (Zhu et al., CVPR 2023). The regions form a square grid over a map of any size.
+        The map is
+    zero-padded to whole regions; padding is neither attended nor part of the means. Prefix tokens,
+    reduced keys and masked padding are rejected.
 
     Args:
         num_regions: number of regions along each axis.
@@ -120,11 +156,21 @@ class BiLevelRoutingAttention(TokenMixer):
 
     splits_heads = False
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_regions: int = 7,
-                 topk: int = 4, **kwargs) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        num_heads: int,
+        grid_size: tuple[int, int],
+        *,
+        num_regions: int = 7,
+        topk: int = 4,
+        **kwargs,
+    ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if num_regions < 1 or topk < 1:
-            raise ValueError(f'num_regions, topk: expected at least 1, got {num_regions} and {topk}.')
+            raise ValueError(
+                f'num_regions, topk: expected at least 1, got {num_regions} and {topk}.'
+            )
         self.num_regions, self.topk = num_regions, topk
         self.lepe = ValueConv(embed_dims, 5)
 
@@ -136,12 +182,17 @@ class BiLevelRoutingAttention(TokenMixer):
         q_BRnC, k_BRnC, v_BRnC = (self._regions(x, maps.hw) for x in (q_BNC, k_BNC, v_BNC))
         real_B1R = (real_BRn1.amax(dim=2) > 0).transpose(1, 2)
         routes = routed_regions(q_BRnC / fraction_BR11, k_BRnC / fraction_BR11, self.topk, real_B1R)
-        bias_B1Rn = torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)[..., 0].unsqueeze(1)
-        q, k, v = (rearrange(x, 'B R n (h d) -> B h R n d', h=self.num_heads) for x in (q_BRnC, k_BRnC, v_BRnC))
-        y = routing_attention(q, k, v, routes, scale=q_BNC.shape[-1] ** -.5, bias=bias_B1Rn)
+        bias_B1Rn = (
+            torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)[..., 0].unsqueeze(1)
+        )
+        q, k, v = (
+            rearrange(x, 'B R n (h d) -> B h R n d', h=self.num_heads)
+            for x in (q_BRnC, k_BRnC, v_BRnC)
+        )
+        y = routing_attention(q, k, v, routes, scale=q_BNC.shape[-1] ** -0.5, bias=bias_B1Rn)
         side = ceil_div(maps.hw[0], self.num_regions)
         y = rearrange(y, 'B h (Y X) (y x) d -> B (Y y) (X x) (h d)', Y=self.num_regions, y=side)
-        return y[:, :maps.hw[0], :maps.hw[1]].flatten(1, 2)
+        return y[:, : maps.hw[0], : maps.hw[1]].flatten(1, 2)
 
     def _regions(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         """`(B, N, C) -> (B, R, n, C)`, zero-padded to whole regions."""

@@ -1,4 +1,5 @@
 """Backbones, one file per family."""
+
 from mmflatten.models.backbones.biformer import BiFormerSTL
 from mmflatten.models.backbones.flatten_cswin import FLattenCSwin
 from mmflatten.models.backbones.flatten_deit import FLattenDeiT
@@ -10,5 +11,17 @@ from mmflatten.models.backbones.mlla import MLLA, HViTTT
 from mmflatten.models.backbones.ravlt import RAVLT
 from mmflatten.models.backbones.vit import ViT
 
-__all__ = ['BiFormerSTL', 'FLattenCSwin', 'FLattenDeiT', 'FLattenPVT', 'FLattenPVTv2', 'FLattenSwin',
-           'FocalTransformer', 'HViTTT', 'L2ViT', 'MLLA', 'RAVLT', 'ViT']
+__all__ = [
+    'BiFormerSTL',
+    'FLattenCSwin',
+    'FLattenDeiT',
+    'FLattenPVT',
+    'FLattenPVTv2',
+    'FLattenSwin',
+    'FocalTransformer',
+    'HViTTT',
+    'L2ViT',
+    'MLLA',
+    'RAVLT',
+    'ViT',
+]

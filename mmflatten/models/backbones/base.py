@@ -1,4 +1,7 @@
-"""Base class of all backbones: freezing, activation checkpointing, loading of pre-trained weights."""
+"""Base class of all backbones: freezing, activation checkpointing, loading of pre-trained
+weights.
+"""
+
 from __future__ import annotations
 
 import re
@@ -14,18 +17,30 @@ from torch.utils.checkpoint import checkpoint
 
 from mmflatten.models.layers import call_with_cast_weights, make_norms_progressive
 
-DEFAULT_INIT = [dict(type='TruncNormal', layer='Linear', std=.02, bias=0.),
-                dict(type='Constant', layer='LayerNorm', val=1., bias=0.)]
-CONV_INIT = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)]
+DEFAULT_INIT = [
+    dict(type='TruncNormal', layer='Linear', std=0.02, bias=0.0),
+    dict(type='Constant', layer='LayerNorm', val=1.0, bias=0.0),
+]
+CONV_INIT = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=0.02)]
 _INDEX = re.compile(r'(?:stages|blocks)\.(\d+)\.')
 
 
-def run_blocks(blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, int], with_cp: bool) -> Tensor:
-    """Run blocks in order. `with_cp` recomputes their activations in the backward pass to save memory."""
+def run_blocks(
+    blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, int], with_cp: bool
+) -> Tensor:
+    """Run blocks in order. `with_cp` recomputes their activations in the backward pass to save
+    memory.
+    """
     for block in blocks:
         if with_cp and x_BNC.requires_grad:
-            x_BNC = checkpoint(call_with_cast_weights, block, x_BNC, hw_shape, use_reentrant=False,
-                               context_fn=partial(_recompute_contexts, block))
+            x_BNC = checkpoint(
+                call_with_cast_weights,
+                block,
+                x_BNC,
+                hw_shape,
+                use_reentrant=False,
+                context_fn=partial(_recompute_contexts, block),
+            )
         else:
             x_BNC = call_with_cast_weights(block, x_BNC, hw_shape)
     return x_BNC
@@ -37,11 +52,13 @@ def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, Abstr
 
 @contextmanager
 def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
-    """Freeze the running statistics of batch norms, which would otherwise count a recomputed batch twice."""
+    """Freeze the running statistics of batch norms, which would otherwise count a recomputed batch
+    twice.
+    """
     norms = [module for module in block.modules() if isinstance(module, _BatchNorm)]
     saved = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
     for norm in norms:
-        norm.momentum, norm.num_batches_tracked = 0., None
+        norm.momentum, norm.num_batches_tracked = 0.0, None
     try:
         yield
     finally:
@@ -50,10 +67,15 @@ def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
 
 
 def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:
-    """Return the indices of stages or blocks as a sorted tuple; raise ValueError unless they are distinct and exist."""
+    """Return the indices of stages or blocks as a sorted tuple; raise ValueError unless they are
+    distinct and exist.
+    """
     indices = tuple(sorted(out_indices)) if isinstance(out_indices, (list, tuple, range)) else ()
     if not indices or len(set(indices)) != len(indices) or indices[0] < 0 or indices[-1] >= number:
-        raise ValueError(f'out_indices: expected distinct {what} indices from 0 to {number - 1}, got {out_indices!r}.')
+        raise ValueError(
+            f'out_indices: expected distinct {what} indices from 0 to {number - 1}, got'
+            f' {out_indices!r}.'
+        )
     return indices
 
 
@@ -61,29 +83,37 @@ class Backbone(BaseModule):
     """Base class of all backbones. Arguments shared by the families are documented here.
 
     Args:
-        arch: name of an architecture of the family, or a dict of `embed_dims`, `depths`, `num_heads` and optionally
-            `mlp_ratio`. `embed_dims` is the width of the first stage, which doubles in each following stage, or a
-            width per stage in families whose named architectures have one.
-        img_size: image size in pre-training, which sets the size of positional tables. `forward` accepts any size.
-        attn_types: one letter per stage, or a list with one letter, or one letter per block, for each stage. `S` is
-            the softmax attention of the family's baseline (Swin, PVT, ...), `L` focused linear attention. In 'LLMS4'
-            the first 4 blocks of the third stage are `L` and the others `S`.
+        arch: name of an architecture of the family, or a dict of `embed_dims`, `depths`,
+            `num_heads` and optionally `mlp_ratio`. `embed_dims` is the width of the first stage,
+            which doubles in each following stage, or a width per stage in families whose named
+            architectures have one.
+        img_size: image size in pre-training, which sets the size of positional tables. `forward`
+            accepts any size.
+        attn_types: one letter per stage, or a list with one letter, or one letter per block, for
+            each stage. `S` is the softmax attention of the family's baseline (Swin, PVT, ...), `L`
+            focused linear attention. In 'LLMS4' the first 4 blocks of the third stage are `L` and
+            the others `S`.
         mixers: maps letters to mixer configs, to add letters or to replace attentions, such as
             `dict(H=dict(type='HydraAttention'))`.
         linear_attention: shorthand for `mixers=dict(L=...)`.
         qkv_bias: add a bias to the query, key and value projections.
-        mask_padding: exclude zero padding from the keys of softmax windows. The official models include it.
+        mask_padding: exclude zero padding from the keys of softmax windows. The official models
+            include it.
         drop_path_rate: drop path rate of the last block. The rate grows linearly from 0.
         out_indices: stages whose maps are returned. Stages after the last of them are not built.
-        frozen_stages: -1 trains everything, 0 freezes the patch embedding, `i` also freezes the first `i` stages.
+        frozen_stages: -1 trains everything, 0 freezes the patch embedding, `i` also freezes the
+            first `i` stages.
         with_cp: recompute the activations of the blocks in the backward pass to save memory.
-        progressive_norm: number of training steps over which layer norms turn into batch norms (SLAB), 0 for never.
-        init_cfg: as in MMEngine. With `dict(type='Pretrained', checkpoint=..., prefix='backbone.')` all weight names
-            must match, except those in `new_weights` and `droppable_weights`, such as output norms.
+        progressive_norm: number of training steps over which layer norms turn into batch norms
+            (SLAB), 0 for never.
+        init_cfg: as in MMEngine. With `dict(type='Pretrained', checkpoint=..., prefix='backbone.')`
+            all weight names must match, except those in `new_weights` and `droppable_weights`, such
+            as output norms.
     """
 
-    # Regular expressions for weights that a checkpoint may lack (they keep their initial values) and for weights of a
-    # checkpoint that may be ignored. A classifier only has the output norm of its last stage.
+    # Regular expressions for weights that a checkpoint may lack (they keep their initial values)
+    # and for weights of a checkpoint that may be ignored. A classifier only has the output norm of
+    # its last stage.
     new_weights: tuple[str, ...] = (r'norms\..*',)
     droppable_weights: tuple[str, ...] = (r'norms\..*',)
     default_init = DEFAULT_INIT
@@ -93,17 +123,22 @@ class Backbone(BaseModule):
         self.frozen_stages = frozen_stages
 
     def finish(self, number: int, progressive_norm: int) -> None:
-        """Apply `progressive_norm` and `frozen_stages` to a network with this number of stages or blocks."""
+        """Apply `progressive_norm` and `frozen_stages` to a network with this number of stages or
+        blocks.
+        """
         if progressive_norm:
             make_norms_progressive(self, progressive_norm)
         if not -1 <= self.frozen_stages <= number:
-            raise ValueError(f'frozen_stages: expected an integer from -1 to {number}, got {self.frozen_stages}.')
+            raise ValueError(
+                f'frozen_stages: expected an integer from -1 to {number}, got {self.frozen_stages}.'
+            )
         self.freeze()
 
     def layers(self) -> list[list[str]]:
         """Return the parameter name prefixes of each layer for layer-wise learning rate decay.
 
-        The first layer is the embedding, then each block is one. Other parameters (output norms) train like a head.
+        The first layer is the embedding, then each block is one. Other parameters (output norms)
+        train like a head.
         """
         return []
 
@@ -113,12 +148,13 @@ class Backbone(BaseModule):
         mmpretrain's `LearningRateDecayOptimWrapperConstructor` calls this method.
 
         Args:
-            param_name: name in the whole model. Parameters outside the backbone belong to the last layer.
+            param_name: name in the whole model. Parameters outside the backbone belong to the last
+                layer.
             prefix: prefix of the backbone's parameter names, such as 'backbone.'.
         """
         layers = self.layers()
         if param_name.startswith(prefix):
-            name = param_name[len(prefix):]
+            name = param_name[len(prefix) :]
             for depth, prefixes in enumerate(layers):
                 if name.startswith(tuple(prefixes)):
                     return depth, len(layers) + 1
@@ -148,44 +184,64 @@ class Backbone(BaseModule):
         else:
             super().init_weights()
 
-    def _load_pretrained(self, checkpoint: str, prefix: str = '', map_location: str = 'cpu') -> None:
-        from mmengine.runner import CheckpointLoader  # needs OpenCV, which MMEngine does not install
+    def _load_pretrained(
+        self, checkpoint: str, prefix: str = '', map_location: str = 'cpu'
+    ) -> None:
+        # needs OpenCV, which MMEngine does not install
+        from mmengine.runner import CheckpointLoader
 
         from mmflatten.checkpoints.convert import unwrapped
 
-        state = CheckpointLoader.load_checkpoint(checkpoint, map_location=map_location, logger='current')
+        state = CheckpointLoader.load_checkpoint(
+            checkpoint, map_location=map_location, logger='current'
+        )
         prefix = prefix if not prefix or prefix.endswith('.') else prefix + '.'
         state, _ = unwrapped(state.get('state_dict', state), prefix)
-        weights = {key[len(prefix):]: value for key, value in state.items() if key.startswith(prefix)}
+        weights = {
+            key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)
+        }
         try:
             missing, unexpected = self.load_state_dict(weights, strict=False)
         except RuntimeError as error:  # PyTorch lists mismatched shapes, one per line
             shapes = ' '.join(line.strip() for line in str(error).splitlines()[1:3])
-            raise ValueError(f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
-                             f'{shapes}') from error
+            raise ValueError(
+                f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
+                f'{shapes}'
+            ) from error
         self.require_fit(missing, unexpected, f'checkpoint {checkpoint} (prefix {prefix!r})')
         if missing:
-            print_log(f'{type(self).__name__}: not in {checkpoint}, initial values kept: {", ".join(missing)}',
-                      logger='current')
+            print_log(
+                f'{type(self).__name__}: not in {checkpoint}, initial values kept:'
+                f' {", ".join(missing)}',
+                logger='current',
+            )
         if unexpected:
-            print_log(f'{type(self).__name__}: unused weights of {checkpoint}: {", ".join(unexpected)}',
-                      logger='current')
+            print_log(
+                f'{type(self).__name__}: unused weights of {checkpoint}: {", ".join(unexpected)}',
+                logger='current',
+            )
 
     def require_fit(self, missing: Iterable[str], unexpected: Iterable[str], origin: str) -> None:
         """Check that the names of loaded weights match the backbone's.
 
-        Exceptions are `new_weights`, `droppable_weights` and stages after the last of `out_indices`.
+        Exceptions are `new_weights`, `droppable_weights` and stages after the last of
+        `out_indices`.
 
         Raises:
             ValueError: missing or unexpected weights; the message lists the first of them.
         """
         mismatches = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
-        mismatches += [f'unexpected {key}' for key in unexpected
-                       if not _matches(key, self.droppable_weights) and not self._is_after_last_output(key)]
+        mismatches += [
+            f'unexpected {key}'
+            for key in unexpected
+            if not _matches(key, self.droppable_weights) and not self._is_after_last_output(key)
+        ]
         if mismatches:
-            raise ValueError(f'{origin} does not fit {type(self).__name__}: {len(mismatches)} keys differ, such as '
-                             f'{", ".join(mismatches[:5])}. Convert official checkpoints with `mmflatten convert`, '
-                             'and check that the architecture is the same.')
+            raise ValueError(
+                f'{origin} does not fit {type(self).__name__}: {len(mismatches)} keys differ, such'
+                f' as {", ".join(mismatches[:5])}. Convert official checkpoints with `mmflatten'
+                ' convert`, and check that the architecture is the same.'
+            )
 
     def _is_after_last_output(self, name: str) -> bool:
         match = _INDEX.match(name)

@@ -1,4 +1,5 @@
 """FLatten-CSwin and CSwin."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,9 +14,9 @@ from mmflatten.models.layers import ConvEmbed, FeedForward, pre_norm_block
 from mmflatten.registry import MODELS
 
 ARCHS = {
-    'tiny': dict(embed_dims=64, depths=(2, 4, 18, 1), num_heads=(2, 4, 8, 16), mlp_ratio=4.),
-    'small': dict(embed_dims=64, depths=(2, 4, 32, 2), num_heads=(2, 4, 8, 16), mlp_ratio=4.),
-    'base': dict(embed_dims=96, depths=(3, 6, 29, 2), num_heads=(4, 8, 16, 32), mlp_ratio=4.),
+    'tiny': dict(embed_dims=64, depths=(2, 4, 18, 1), num_heads=(2, 4, 8, 16), mlp_ratio=4.0),
+    'small': dict(embed_dims=64, depths=(2, 4, 32, 2), num_heads=(2, 4, 8, 16), mlp_ratio=4.0),
+    'base': dict(embed_dims=96, depths=(3, 6, 29, 2), num_heads=(4, 8, 16, 32), mlp_ratio=4.0),
 }
 
 
@@ -23,25 +24,38 @@ ARCHS = {
 class FLattenCSwin(PyramidBackbone):
     """CSwin Transformer with linear attention in some stages; 'SSSS' is CSwin.
 
-    Source: FLatten Transformer (ICCV 2023), CSwin Transformer (CVPR 2022). All blocks add a depthwise convolution of
-    the values within each stripe (LePE); linear blocks also have that of focused attention. The last stage attends to
-    the whole map, and so does any stage whose map is covered by one stripe in pre-training, for all image sizes. The
-    official linear attention fails with more than one stripe; here each stripe is summed separately. Classification
-    normalises the last map. For dense tasks each returned map has a separate norm as in Swin, which is our choice.
-    The named depths are FLatten's. CSwin's 'tiny' has (1, 2, 21, 1) and its 'base' (2, 4, 32, 2).
+    Source: FLatten Transformer (ICCV 2023), CSwin Transformer (CVPR 2022). All blocks add a
+        depthwise convolution of
+    the values within each stripe (LePE); linear blocks also have that of focused attention. The
+    last stage attends to the whole map, and so does any stage whose map is covered by one stripe in
+    pre-training, for all image sizes. The official linear attention fails with more than one
+    stripe; here each stripe is summed separately. Classification normalises the last map. For dense
+    tasks each returned map has a separate norm as in Swin, which is our choice. The named depths
+    are FLatten's. CSwin's 'tiny' has (1, 2, 21, 1) and its 'base' (2, 4, 32, 2).
 
     Args:
-        softmax_split: stripe width of softmax blocks, per stage. The last stage always attends to the whole map.
+        softmax_split: stripe width of softmax blocks, per stage. The last stage always attends to
+            the whole map.
         linear_split: the same for blocks of other letters; None for the whole map in all stages.
-        arch, img_size, attn_types, mixers, linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
+        arch, img_size, attn_types, mixers, linear_attention, qkv_bias, mask_padding,
+            drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
-    def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
-                 attn_types: str | Sequence[str] = 'LLSS', softmax_split: Sequence[int] = (1, 2, 7, 7),
-                 linear_split: Sequence[int] | None = None, linear_attention: dict | None = None,
-                 qkv_bias: bool = True, mask_padding: bool = False, drop_path_rate: float = 0.2,
-                 mixers: dict | None = None, **kwargs) -> None:
+    def __init__(
+        self,
+        arch: str | dict = 'tiny',
+        img_size: int | Sequence[int] = 224,
+        attn_types: str | Sequence[str] = 'LLSS',
+        softmax_split: Sequence[int] = (1, 2, 7, 7),
+        linear_split: Sequence[int] | None = None,
+        linear_attention: dict | None = None,
+        qkv_bias: bool = True,
+        mask_padding: bool = False,
+        drop_path_rate: float = 0.2,
+        mixers: dict | None = None,
+        **kwargs,
+    ) -> None:
         settings = resolve_arch(arch, ARCHS)
         mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
         letters = parse_attn_types(attn_types, settings['depths'], mixers)
@@ -54,10 +68,21 @@ class FLattenCSwin(PyramidBackbone):
             dims, blocks = stage.embed_dims, []
             for letter, rate in stage.blocks:
                 split = (softmax_splits if letter == 'S' else linear_splits)[i]
-                mixer = CrossShapedAttention(dims, stage.num_heads, stage.grid, mixer=mixers[letter], qkv_bias=qkv_bias,
-                                             split=split, mask_padding=mask_padding)
-                blocks.append(pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate))
-            embed = ConvEmbed(stage.in_channels, dims, 3, 2, 1) if i else ConvEmbed(3, dims, 7, 4, 2)
+                mixer = CrossShapedAttention(
+                    dims,
+                    stage.num_heads,
+                    stage.grid,
+                    mixer=mixers[letter],
+                    qkv_bias=qkv_bias,
+                    split=split,
+                    mask_padding=mask_padding,
+                )
+                blocks.append(
+                    pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate)
+                )
+            embed = (
+                ConvEmbed(stage.in_channels, dims, 3, 2, 1) if i else ConvEmbed(3, dims, 7, 4, 2)
+            )
             stages.append(Stage(embed, blocks))
         super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
 

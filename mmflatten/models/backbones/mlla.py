@@ -1,4 +1,5 @@
 """MILA (MLLA) and H-ViT^3, which share a skeleton."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -25,14 +26,35 @@ from mmflatten.registry import MODELS
 
 _HEADS = (2, 4, 8, 16)
 ARCHS = {
-    'tiny': dict(embed_dims=(64, 128, 256, 512), depths=(2, 4, 8, 4), num_heads=_HEADS, mlp_ratio=4.),
-    'small': dict(embed_dims=(64, 128, 256, 512), depths=(3, 6, 21, 6), num_heads=_HEADS, mlp_ratio=4.),
-    'base': dict(embed_dims=(96, 192, 384, 768), depths=(3, 6, 21, 6), num_heads=(3, 6, 12, 24), mlp_ratio=4.),
+    'tiny': dict(
+        embed_dims=(64, 128, 256, 512), depths=(2, 4, 8, 4), num_heads=_HEADS, mlp_ratio=4.0
+    ),
+    'small': dict(
+        embed_dims=(64, 128, 256, 512), depths=(3, 6, 21, 6), num_heads=_HEADS, mlp_ratio=4.0
+    ),
+    'base': dict(
+        embed_dims=(96, 192, 384, 768),
+        depths=(3, 6, 21, 6),
+        num_heads=(3, 6, 12, 24),
+        mlp_ratio=4.0,
+    ),
 }
 TTT_ARCHS = {
-    'tiny': dict(embed_dims=(64, 128, 320, 512), depths=(1, 3, 9, 4), num_heads=(2, 4, 10, 16), mlp_ratio=4.),
-    'small': dict(embed_dims=(64, 128, 320, 512), depths=(2, 6, 18, 8), num_heads=(2, 4, 10, 16), mlp_ratio=4.),
-    'base': dict(embed_dims=(96, 192, 448, 640), depths=(2, 6, 18, 8), num_heads=(3, 6, 14, 20), mlp_ratio=4.),
+    'tiny': dict(
+        embed_dims=(64, 128, 320, 512), depths=(1, 3, 9, 4), num_heads=(2, 4, 10, 16), mlp_ratio=4.0
+    ),
+    'small': dict(
+        embed_dims=(64, 128, 320, 512),
+        depths=(2, 6, 18, 8),
+        num_heads=(2, 4, 10, 16),
+        mlp_ratio=4.0,
+    ),
+    'base': dict(
+        embed_dims=(96, 192, 448, 640),
+        depths=(2, 6, 18, 8),
+        num_heads=(3, 6, 14, 20),
+        mlp_ratio=4.0,
+    ),
 }
 
 
@@ -43,10 +65,10 @@ class MLLA(PyramidBackbone):
     Source: MILA (Demystify Mamba in Vision, Han et al., NeurIPS 2024), first called MLLA.
 
     Args:
-        arch: 'tiny', 'small', 'base', or a dict of `embed_dims`, `depths` and `num_heads`, each with a number per
-            stage, and optionally `mlp_ratio`.
-        img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`. The only letter is
-            `L`, the family's attention; `mixers` can add others.
+        arch: 'tiny', 'small', 'base', or a dict of `embed_dims`, `depths` and `num_heads`, each
+            with a number per stage, and optionally `mlp_ratio`.
+        img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`.
+            The only letter is `L`, the family's attention; `mixers` can add others.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
@@ -54,9 +76,17 @@ class MLLA(PyramidBackbone):
     attention: dict = dict(type='MambaInspiredLinearAttention')
     residual_stem = True
 
-    def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
-                 attn_types: str | Sequence[str] = 'LLLL', linear_attention: dict | None = None, qkv_bias: bool = True,
-                 drop_path_rate: float = 0.2, mixers: dict | None = None, **kwargs) -> None:
+    def __init__(
+        self,
+        arch: str | dict = 'tiny',
+        img_size: int | Sequence[int] = 224,
+        attn_types: str | Sequence[str] = 'LLLL',
+        linear_attention: dict | None = None,
+        qkv_bias: bool = True,
+        drop_path_rate: float = 0.2,
+        mixers: dict | None = None,
+        **kwargs,
+    ) -> None:
         settings = resolve_arch(arch, self.archs)
         mixers = letter_mixers(mixers, linear_attention, dict(L=self.attention))
         letters = parse_attn_types(attn_types, settings['depths'], mixers)
@@ -65,32 +95,44 @@ class MLLA(PyramidBackbone):
         for stage in plan:
             blocks = []
             for letter, rate in stage.blocks:
-                mixer = build_mixer(mixers[letter], embed_dims=stage.embed_dims, num_heads=stage.num_heads,
-                                    grid_size=stage.grid, qkv_bias=qkv_bias)
+                mixer = build_mixer(
+                    mixers[letter],
+                    embed_dims=stage.embed_dims,
+                    num_heads=stage.num_heads,
+                    grid_size=stage.grid,
+                    qkv_bias=qkv_bias,
+                )
                 blocks.append(self._block(mixer, stage.embed_dims, stage.hidden_dims, rate))
-            embed = (_downsample(stage.in_channels, stage.embed_dims) if stages else
-                     WideStem(stage.embed_dims, self.residual_stem))
+            embed = (
+                _downsample(stage.in_channels, stage.embed_dims)
+                if stages
+                else WideStem(stage.embed_dims, self.residual_stem)
+            )
             stages.append(Stage(embed, blocks))
         super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
 
     @staticmethod
     def _block(mixer: nn.Module, dims: int, hidden_dims: int, drop_path: float) -> Block:
-        return Block(cpe=Residual(TokenConv(dims, 3)), attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
-                     cpe2=Residual(TokenConv(dims, 3)),
-                     ffn=Residual(FeedForward(dims, hidden_dims), nn.LayerNorm(dims), drop_path))
+        return Block(
+            cpe=Residual(TokenConv(dims, 3)),
+            attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
+            cpe2=Residual(TokenConv(dims, 3)),
+            ffn=Residual(FeedForward(dims, hidden_dims), nn.LayerNorm(dims), drop_path),
+        )
 
 
 @MODELS.register_module()
 class HViTTT(MLLA):
     """Hierarchical ViT^3: the skeleton of MILA with test-time training instead of attention.
 
-    Source: ViT^3 (CVPR 2026). Its stem has no residual connection, and its blocks have one convolution before the
+    Source: ViT^3 (CVPR 2026). Its stem has no residual connection, and its blocks have one
+        convolution before the
     attention and one inside the feed-forward network.
 
     Args:
         arch: 'tiny', 'small', 'base', or a dict as in `MLLA`.
-        pooled: return the spatial mean of the last stage as a 1 x 1 map, after a batch norm over its tokens, as in the
-            official classifier.
+        pooled: return the spatial mean of the last stage as a 1 x 1 map, after a batch norm over
+            its tokens, as in the official classifier.
         kwargs: as in `MLLA`.
     """
 
@@ -108,12 +150,20 @@ class HViTTT(MLLA):
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)
-        return (*maps, last if self.pool_norm is None else self.pool_norm(last).mean((-2, -1), keepdim=True))
+        return (
+            *maps,
+            last if self.pool_norm is None else self.pool_norm(last).mean((-2, -1), keepdim=True),
+        )
 
     @staticmethod
     def _block(mixer: nn.Module, dims: int, hidden_dims: int, drop_path: float) -> Block:
-        return Block(cpe=Residual(TokenConv(dims, 3)), attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
-                     ffn=Residual(ConvFeedForward(dims, hidden_dims, act_twice=True), nn.LayerNorm(dims), drop_path))
+        return Block(
+            cpe=Residual(TokenConv(dims, 3)),
+            attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
+            ffn=Residual(
+                ConvFeedForward(dims, hidden_dims, act_twice=True), nn.LayerNorm(dims), drop_path
+            ),
+        )
 
 
 class WideStem(nn.Module):
@@ -121,7 +171,8 @@ class WideStem(nn.Module):
 
     Args:
         embed_dims: channels `C`.
-        residual: add a residual connection around the two middle convolutions; without it, a ReLU follows them.
+        residual: add a residual connection around the two middle convolutions; without it, a ReLU
+            follows them.
     """
 
     stride = 4
@@ -133,8 +184,9 @@ class WideStem(nn.Module):
         self.conv1 = nn.Sequential(*conv_bn(3, half, 3, 2), nn.ReLU())
         self.pair = nn.Sequential(*conv_bn(half, half, 3), nn.ReLU(), *conv_bn(half, half, 3))
         self.residual = residual
-        self.conv2 = nn.Sequential(*conv_bn(half, 4 * embed_dims, 3, 2), nn.ReLU(),
-                                   *conv_bn(4 * embed_dims, embed_dims, 1))
+        self.conv2 = nn.Sequential(
+            *conv_bn(half, 4 * embed_dims, 3, 2), nn.ReLU(), *conv_bn(4 * embed_dims, embed_dims, 1)
+        )
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = self.conv1(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
@@ -146,6 +198,11 @@ class WideStem(nn.Module):
 def _downsample(in_channels: int, embed_dims: int) -> ConvStack:
     """Return a downsampling by 2 through a hidden width of four times the output channels."""
     wide = 4 * embed_dims
-    layers = [nn.Conv2d(in_channels, wide, 1), nn.ReLU(), nn.Conv2d(wide, wide, 3, 2, 1, groups=wide), nn.ReLU(),
-              *conv_bn(wide, embed_dims, 1, bias=True)]
+    layers = [
+        nn.Conv2d(in_channels, wide, 1),
+        nn.ReLU(),
+        nn.Conv2d(wide, wide, 3, 2, 1, groups=wide),
+        nn.ReLU(),
+        *conv_bn(wide, embed_dims, 1, bias=True),
+    ]
     return ConvStack(layers, embed_dims, stride=2)

@@ -1,7 +1,9 @@
 """Parts of detectors: backbones and necks with attention, and heads.
 
-Only `SimpleFeaturePyramid` works without mmdet and mmcv. The registry imports the other classes on first use.
+Only `SimpleFeaturePyramid` works without mmdet and mmcv. The registry imports the other classes on
+first use.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -9,8 +11,15 @@ from typing import Any
 from mmflatten.models.detection.simple_feature_pyramid import SimpleFeaturePyramid
 from mmflatten.registry import MODELS
 
-__all__ = ['ATSSHead', 'AttentionFPN', 'AttentionResNeXt', 'AttentionResNet', 'BiFPN', 'RepPointsV2Head',
-           'SimpleFeaturePyramid']
+__all__ = [
+    'ATSSHead',
+    'AttentionFPN',
+    'AttentionResNeXt',
+    'AttentionResNet',
+    'BiFPN',
+    'RepPointsV2Head',
+    'SimpleFeaturePyramid',
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
 """Feature pyramid from the single map of a plain backbone."""
+
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from mmflatten.registry import MODELS
 
-SCALES = (4., 2., 1., .5)
+SCALES = (4.0, 2.0, 1.0, 0.5)
 _EPS = 1e-6
 
 
@@ -23,33 +24,51 @@ class ChannelNorm(nn.LayerNorm):
 
 @MODELS.register_module()
 class SimpleFeaturePyramid(BaseModule):
-    """ViTDet's simple feature pyramid: each level is computed separately from the last map of a plain backbone.
+    """ViTDet's simple feature pyramid: each level is computed separately from the last map of a
+    plain backbone.
 
-    Transposed convolutions enlarge the map, max pooling halves it, and two normalised convolutions (1 x 1 and 3 x 3)
-    map each level to `out_channels`. Levels are not connected. Works with models of mmdet and mmseg. Source: Li et al.,
-    Exploring Plain Vision Transformer Backbones for Object Detection (ECCV 2022), sec. 3.
+    Transposed convolutions enlarge the map, max pooling halves it, and two normalised convolutions
+    (1 x 1 and 3 x 3) map each level to `out_channels`. Levels are not connected. Works with models
+    of mmdet and mmseg. Source: Li et al., Exploring Plain Vision Transformer Backbones for Object
+    Detection (ECCV 2022), sec. 3.
 
     Args:
         in_channels: channels of the backbone's map.
         out_channels: channels of every level.
-        scales: sizes of the levels relative to the map, among 4, 2, 1 and 0.5, from fine to coarse. By default a map of
-            stride 16 gives strides 4, 8, 16 and 32. Odd sides are halved upwards.
-        num_outs: number of levels. Levels beyond `scales` subsample the previous level by 2, as in FPN. None for one
-            level per scale.
+        scales: sizes of the levels relative to the map, among 4, 2, 1 and 0.5, from fine to coarse.
+            By default a map of stride 16 gives strides 4, 8, 16 and 32. Odd sides are halved
+            upwards.
+        num_outs: number of levels. Levels beyond `scales` subsample the previous level by 2, as in
+            FPN. None for one level per scale.
 
     Raises:
         ValueError: unknown or unordered scales, or fewer levels than scales.
     """
 
-    def __init__(self, in_channels: int, out_channels: int = 256, scales: Sequence[float] = SCALES,
-                 num_outs: int | None = None, init_cfg: dict | list | None = None) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int = 256,
+        scales: Sequence[float] = SCALES,
+        num_outs: int | None = None,
+        init_cfg: dict | list | None = None,
+    ) -> None:
         super().__init__(init_cfg)
         scales = tuple(scales)
-        if not scales or set(scales) - set(SCALES) or list(scales) != sorted(set(scales), reverse=True):
-            raise ValueError(f'scales: expected distinct values among {SCALES} in descending order, got {scales}.')
+        if (
+            not scales
+            or set(scales) - set(SCALES)
+            or list(scales) != sorted(set(scales), reverse=True)
+        ):
+            raise ValueError(
+                f'scales: expected distinct values among {SCALES} in descending order, got'
+                f' {scales}.'
+            )
         self.num_outs = len(scales) if num_outs is None else num_outs
         if self.num_outs < len(scales):
-            raise ValueError(f'num_outs: expected at least {len(scales)}, the number of scales, got {num_outs}.')
+            raise ValueError(
+                f'num_outs: expected at least {len(scales)}, the number of scales, got {num_outs}.'
+            )
         self.in_channels = in_channels
         self.levels = ModuleList(_level(in_channels, out_channels, scale) for scale in scales)
 
@@ -61,8 +80,10 @@ class SimpleFeaturePyramid(BaseModule):
         """
         x_BCHW = inputs[-1]
         if x_BCHW.shape[1] != self.in_channels:
-            raise ValueError(f'in_channels: expected {x_BCHW.shape[1]}, the channels of the last map of the backbone, '
-                             f'got {self.in_channels}.')
+            raise ValueError(
+                f'in_channels: expected {x_BCHW.shape[1]}, the channels of the last map of the'
+                f' backbone, got {self.in_channels}.'
+            )
         # mmcv's RoIAlign reads every tensor as if it were contiguous.
         outputs = [level(x_BCHW).contiguous() for level in self.levels]
         while len(outputs) < self.num_outs:
@@ -79,12 +100,18 @@ def _level(in_channels: int, out_channels: int, scale: float) -> nn.Sequential:
         channels //= 2
         layers['enlarge'] = _double(in_channels, channels)
     if scale > 2:
-        layers.update(norm=ChannelNorm(channels, _EPS), act=nn.GELU(), enlarge_again=_double(channels, channels // 2))
+        layers.update(
+            norm=ChannelNorm(channels, _EPS),
+            act=nn.GELU(),
+            enlarge_again=_double(channels, channels // 2),
+        )
         channels //= 2
     layers.update(
-        lateral=nn.Conv2d(channels, out_channels, 1, bias=False), lateral_norm=ChannelNorm(out_channels, _EPS),
+        lateral=nn.Conv2d(channels, out_channels, 1, bias=False),
+        lateral_norm=ChannelNorm(out_channels, _EPS),
         smooth=nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False),
-        smooth_norm=ChannelNorm(out_channels, _EPS))
+        smooth_norm=ChannelNorm(out_channels, _EPS),
+    )
     return nn.Sequential(layers)
 
 

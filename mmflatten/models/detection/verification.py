@@ -1,4 +1,7 @@
-"""Verification tasks of RepPoints V2: locations of box corners, and the foreground of each class."""
+"""Verification tasks of RepPoints V2: locations of box corners, and the foreground of each
+class.
+"""
+
 from __future__ import annotations
 
 import math
@@ -10,26 +13,31 @@ from torch import Tensor
 
 
 def corner_boxes(points_B2nHW: Tensor) -> Tensor:
-    """Return boxes `(B, 4, H, W)` whose opposite corners are the first two points. Points are stored as y, x."""
+    """Return boxes `(B, 4, H, W)` whose opposite corners are the first two points. Points are
+    stored as y, x.
+    """
     first, second = points_B2nHW[:, [1, 0]], points_B2nHW[:, [3, 2]]
     return torch.cat((torch.minimum(first, second), torch.maximum(first, second)), dim=1)
 
 
-def corner_targets(boxes_N4: Tensor, size: tuple[int, int], stride: int,
-                   min_iou: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the training targets of corners: heatmaps and offsets of top-left and bottom-right corners.
+def corner_targets(
+    boxes_N4: Tensor, size: tuple[int, int], stride: int, min_iou: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the training targets of corners: heatmaps and offsets of top-left and bottom-right
+    corners.
 
     Args:
         boxes_N4: left, top, right, bottom in pixels of the image.
         size: (H, W) of the map.
         stride: pixels per cell of the map.
-        min_iou: the radius of a Gaussian is such that a corner moved by it still gives a box of this IoU.
+        min_iou: the radius of a Gaussian is such that a corner moved by it still gives a box of
+            this IoU.
 
     Returns:
         Heatmaps `(2, H, W)`: Gaussians with the value 1 at the cells closest to corners.
-        Offsets `(4, H, W)` in cells, from the point of such a cell to its corner: x, y of top-left corners, then x, y
-        of bottom-right corners. The point of cell (i, j) is `(i * stride, j * stride)`.
-        Mask `(2, H, W)` of the cells closest to corners.
+        Offsets `(4, H, W)` in cells, from the point of such a cell to its corner: x, y of top-left
+        corners, then x, y of bottom-right corners. The point of cell (i, j) is
+        `(i * stride, j * stride)`. Mask `(2, H, W)` of the cells closest to corners.
     """
     height, width = size
     heatmaps = boxes_N4.new_zeros(2, height, width)
@@ -39,20 +47,28 @@ def corner_targets(boxes_N4: Tensor, size: tuple[int, int], stride: int,
         for kind, (x, y) in enumerate(((left, top), (right, bottom))):
             column, row = min(max(round(x), 0), width - 1), min(max(round(y), 0), height - 1)
             gen_gaussian_target(heatmaps[kind], (column, row), radius)
-            offsets[2 * kind:2 * kind + 2, row, column] = offsets.new_tensor((x - column, y - row))
+            offsets[2 * kind : 2 * kind + 2, row, column] = offsets.new_tensor(
+                (x - column, y - row)
+            )
     return heatmaps, offsets, heatmaps == 1
 
 
-def foreground_weights(boxes_N4: Tensor, labels_N: Tensor, size: tuple[int, int], stride: int,
-                       num_classes: int) -> Tensor:
-    """Compute foreground weights `(C, H, W)`: 0 outside the boxes of a class, and 1 / (cells in the box) inside.
+def foreground_weights(
+    boxes_N4: Tensor, labels_N: Tensor, size: tuple[int, int], stride: int, num_classes: int
+) -> Tensor:
+    """Compute foreground weights `(C, H, W)`: 0 outside the boxes of a class, and 1 / (cells in the
+    box) inside.
 
-    Cells in several boxes of a class belong to the smallest of them. `stride` is in pixels per cell.
+    Cells in several boxes of a class belong to the smallest of them. `stride` is in pixels per
+    cell.
     """
     weights = boxes_N4.new_zeros(num_classes, *size)
     for (left, top, right, bottom), label in zip((boxes_N4 / stride).tolist(), labels_N.tolist()):
-        inside = weights[label, max(0, math.ceil(top)):max(0, math.floor(bottom) + 1),
-                         max(0, math.ceil(left)):max(0, math.floor(right) + 1)]
+        inside = weights[
+            label,
+            max(0, math.ceil(top)) : max(0, math.floor(bottom) + 1),
+            max(0, math.ceil(left)) : max(0, math.floor(right) + 1),
+        ]
         inside.clamp_(min=1 / max(1, inside.numel()))
     return weights
 
@@ -74,10 +90,13 @@ def normalized_focal_loss(logits: Tensor, weights: Tensor, gamma: float, alpha: 
     return alpha * objects + (1 - alpha) * background
 
 
-def refine_corners(boxes_B4HW: Tensor, corner_logits_B2HW: Tensor, offsets_B4HW: Tensor, scale: float) -> Tensor:
+def refine_corners(
+    boxes_B4HW: Tensor, corner_logits_B2HW: Tensor, offsets_B4HW: Tensor, scale: float
+) -> Tensor:
     """Move the corners of predicted boxes to verified corners nearby, detected on a finer level.
 
-    Among the 2 x 2 points around a predicted corner, the point with the highest corner logit determines the result.
+    Among the 2 x 2 points around a predicted corner, the point with the highest corner logit
+    determines the result.
 
     Args:
         boxes_B4HW: left, top, right, bottom relative to the point of each cell, in cells.
@@ -88,16 +107,24 @@ def refine_corners(boxes_B4HW: Tensor, corner_logits_B2HW: Tensor, offsets_B4HW:
     finer_width, finer_height = corner_logits_B2HW.shape[:1:-1]
     padded = F.pad(corner_logits_B2HW, (0, 1, 0, 1), value=-torch.inf)
     best_of_4 = F.max_pool2d(padded, 2, stride=1, return_indices=True)[1]
-    row, column = (torch.arange(side, device=padded.device, dtype=boxes_B4HW.dtype) for side in boxes_B4HW.shape[2:])
+    row, column = (
+        torch.arange(side, device=padded.device, dtype=boxes_B4HW.dtype)
+        for side in boxes_B4HW.shape[2:]
+    )
     point = torch.stack(torch.broadcast_tensors(column, row[:, None]))
     moved = []
     for kind in range(2):
-        cell = ((boxes_B4HW[:, 2 * kind:2 * kind + 2] + point) * scale).floor().long()
-        index = cell[:, 1].clamp(0, finer_height - 1) * finer_width + cell[:, 0].clamp(0, finer_width - 1)
+        cell = ((boxes_B4HW[:, 2 * kind : 2 * kind + 2] + point) * scale).floor().long()
+        index = cell[:, 1].clamp(0, finer_height - 1) * finer_width + cell[:, 0].clamp(
+            0, finer_width - 1
+        )
         best = best_of_4[:, kind].flatten(1).gather(1, index.flatten(1))
         best_row, best_column = best // (finer_width + 1), best % (finer_width + 1)
-        offset = offsets_B4HW[:, 2 * kind:2 * kind + 2].flatten(2).gather(
-            2, (best_row * finer_width + best_column)[:, None].expand(-1, 2, -1))
+        offset = (
+            offsets_B4HW[:, 2 * kind : 2 * kind + 2]
+            .flatten(2)
+            .gather(2, (best_row * finer_width + best_column)[:, None].expand(-1, 2, -1))
+        )
         verified = (torch.stack((best_column, best_row), dim=1) + offset) / scale
         moved.append(verified.view(-1, 2, *index.shape[1:]) - point)
     return torch.cat(moved, dim=1)

@@ -1,4 +1,5 @@
 """Layers shared by all families."""
+
 from mmflatten.models.layers.embed import (
     ConvEmbed,
     ConvStack,
@@ -9,7 +10,13 @@ from mmflatten.models.layers.embed import (
     pad_to_multiple,
 )
 from mmflatten.models.layers.feed_forward import ConvFeedForward, FeedForward, SwiGLU
-from mmflatten.models.layers.focal import NeighborBias, PooledBias, WindowGrid, WindowPool, sub_windows
+from mmflatten.models.layers.focal import (
+    NeighborBias,
+    PooledBias,
+    WindowGrid,
+    WindowPool,
+    sub_windows,
+)
 from mmflatten.models.layers.linear import (
     FullRangeLinear,
     Linear,
@@ -17,10 +24,20 @@ from mmflatten.models.layers.linear import (
     LinearWithoutKeyBias,
     call_with_cast_weights,
 )
-from mmflatten.models.layers.position import AgentBias, GridTable, NormalizedRotary, RelativePositionBias
+from mmflatten.models.layers.position import (
+    AgentBias,
+    GridTable,
+    NormalizedRotary,
+    RelativePositionBias,
+)
 from mmflatten.models.layers.progressive_norm import ProgressiveBatchNorm, make_norms_progressive
 from mmflatten.models.layers.residual import Block, DropPath, Residual, pre_norm_block
-from mmflatten.models.layers.token_conv import LocalConcentration, NormalizedConv, TokenConv, check_odd
+from mmflatten.models.layers.token_conv import (
+    LocalConcentration,
+    NormalizedConv,
+    TokenConv,
+    check_odd,
+)
 from mmflatten.models.layers.tokens import (
     join_prefix,
     map_shape,
@@ -32,11 +49,45 @@ from mmflatten.models.layers.tokens import (
 )
 
 __all__ = [
-    'AgentBias', 'Block', 'ConvEmbed', 'ConvFeedForward', 'ConvStack', 'DropPath', 'FeedForward', 'FullRangeLinear',
-    'GridTable', 'Linear', 'LinearGELU', 'LinearWithoutKeyBias', 'LocalConcentration', 'NeighborBias',
-    'NormalizedConv', 'NormalizedRotary', 'NormedDownsample', 'PatchMerging', 'PooledBias', 'ProgressiveBatchNorm',
-    'RelativePositionBias', 'Residual', 'SwiGLU', 'TokenBatchNorm', 'TokenConv', 'WindowGrid', 'WindowPool',
-    'call_with_cast_weights', 'check_odd', 'conv_bn', 'join_prefix', 'make_norms_progressive', 'map_shape',
-    'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'sub_windows',
+    'AgentBias',
+    'Block',
+    'ConvEmbed',
+    'ConvFeedForward',
+    'ConvStack',
+    'DropPath',
+    'FeedForward',
+    'FullRangeLinear',
+    'GridTable',
+    'Linear',
+    'LinearGELU',
+    'LinearWithoutKeyBias',
+    'LocalConcentration',
+    'NeighborBias',
+    'NormalizedConv',
+    'NormalizedRotary',
+    'NormedDownsample',
+    'PatchMerging',
+    'PooledBias',
+    'ProgressiveBatchNorm',
+    'RelativePositionBias',
+    'Residual',
+    'SwiGLU',
+    'TokenBatchNorm',
+    'TokenConv',
+    'WindowGrid',
+    'WindowPool',
+    'call_with_cast_weights',
+    'check_odd',
+    'conv_bn',
+    'join_prefix',
+    'make_norms_progressive',
+    'map_shape',
+    'map_to_tokens',
+    'on_map',
+    'output_map',
+    'pad_to_multiple',
+    'pre_norm_block',
+    'split_prefix',
+    'sub_windows',
     'tokens_to_map',
 ]

@@ -1,4 +1,7 @@
-"""Embedding and downsampling layers. They take a map and return tokens and the shape of their map."""
+"""Embedding and downsampling layers. They take a map and return tokens and the shape of their
+map.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,43 +18,65 @@ from mmflatten.ops.sizes import ceil_div, certain, contiguous, same_size
 
 
 def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
-    """Zero-pad a map at the right and the bottom to a multiple of `(h, w)`. No copy if it already is one."""
+    """Zero-pad a map at the right and the bottom to a multiple of `(h, w)`. No copy if it already
+    is one.
+    """
     H, W = size = map_shape(x_BCHW)
     padded = (ceil_div(H, multiple[0]) * multiple[0], ceil_div(W, multiple[1]) * multiple[1])
-    return x_BCHW if same_size(size, padded) else F.pad(x_BCHW, (0, padded[1] - W, 0, padded[0] - H))
+    return (
+        x_BCHW if same_size(size, padded) else F.pad(x_BCHW, (0, padded[1] - W, 0, padded[0] - H))
+    )
 
 
 class ConvEmbed(BaseModule):
-    """Strided convolution, then a norm: `(B, C_in, H, W) -> (B, H' W', C), (H', W')` with `H' = ceil(H / stride)`.
+    """Strided convolution, then a norm: `(B, C_in, H, W) -> (B, H' W', C), (H', W')` with
+    `H' = ceil(H / stride)`.
 
-    With a class token, it comes before the others, `(B, 1 + H' W', C)`, and the returned shape does not count it.
+    With a class token, it comes before the others, `(B, 1 + H' W', C)`, and the returned shape does
+    not count it.
 
     Args:
         in_channels: channels of the input map.
         embed_dims: channels of the tokens.
         kernel_size: of the convolution.
-        stride: of the convolution. Maps are first zero-padded at the right and the bottom to a multiple of it.
+        stride: of the convolution. Maps are first zero-padded at the right and the bottom to a
+            multiple of it.
         padding: of the convolution, on all sides.
         norm: normalise the tokens.
         bias: use a bias in the convolution.
         class_token: prepend a learned class token.
     """
 
-    def __init__(self, in_channels: int, embed_dims: int, kernel_size: int, stride: int, padding: int = 0,
-                 norm: bool = True, bias: bool = True, class_token: bool = False,
-                 init_cfg: dict | None = None) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        embed_dims: int,
+        kernel_size: int,
+        stride: int,
+        padding: int = 0,
+        norm: bool = True,
+        bias: bool = True,
+        class_token: bool = False,
+        init_cfg: dict | None = None,
+    ) -> None:
         super().__init__(init_cfg)
         self.stride = stride
         self.out_channels = embed_dims
-        self.projection = nn.Conv2d(in_channels, embed_dims, kernel_size, stride, padding, bias=bias)
+        self.projection = nn.Conv2d(
+            in_channels, embed_dims, kernel_size, stride, padding, bias=bias
+        )
         self.norm = nn.LayerNorm(embed_dims) if norm else nn.Identity()
-        self.cls_token = nn.Parameter(
-            nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=.02)) if class_token else None
+        self.cls_token = (
+            nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=0.02))
+            if class_token
+            else None
+        )
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = pad_to_multiple(x_BCHW, (self.stride, self.stride))
         if certain(x_BCHW.numel() < self.projection.weight.numel()):
-            x_BCHW = x_BCHW.contiguous()  # with a channels-last map PyTorch would copy the weights three times
+            # with a channels-last map PyTorch would copy the weights three times
+            x_BCHW = x_BCHW.contiguous()
         x_BCHW = self.projection(x_BCHW)
         tokens = self.norm(map_to_tokens(x_BCHW))
         if self.cls_token is not None:
@@ -73,10 +98,14 @@ class NormedDownsample(ConvEmbed):
         return super().forward(tokens_to_map(tokens, map_shape(x_BCHW)))
 
 
-def conv_bn(in_channels: int, channels: int, kernel_size: int, stride: int = 1, bias: bool = False) -> list[nn.Module]:
+def conv_bn(
+    in_channels: int, channels: int, kernel_size: int, stride: int = 1, bias: bool = False
+) -> list[nn.Module]:
     """A convolution padded by half its kernel, followed by batch normalisation."""
-    return [nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=bias),
-            nn.BatchNorm2d(channels)]
+    return [
+        nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=bias),
+        nn.BatchNorm2d(channels),
+    ]
 
 
 class TokenBatchNorm(nn.BatchNorm1d):
@@ -87,16 +116,20 @@ class TokenBatchNorm(nn.BatchNorm1d):
 
 
 class ConvStack(BaseModule):
-    """Several convolutions, then a norm: `(B, C_in, H, W) -> (B, H' W', C), (H', W')` with `H' = ceil(H / stride)`.
+    """Several convolutions, then a norm: `(B, C_in, H, W) -> (B, H' W', C), (H', W')` with
+    `H' = ceil(H / stride)`.
 
     Args:
         layers: convolutions, norms and activations.
         embed_dims: channels of the tokens.
-        stride: of all layers together. Maps are first zero-padded at the right and the bottom to a multiple of it.
+        stride: of all layers together. Maps are first zero-padded at the right and the bottom to a
+            multiple of it.
         norm: normalise the tokens.
     """
 
-    def __init__(self, layers: Sequence[nn.Module], embed_dims: int, stride: int, norm: bool = False) -> None:
+    def __init__(
+        self, layers: Sequence[nn.Module], embed_dims: int, stride: int, norm: bool = False
+    ) -> None:
         super().__init__()
         self.stride = stride
         self.out_channels = embed_dims
@@ -111,7 +144,8 @@ class ConvStack(BaseModule):
 class PatchMerging(BaseModule):
     """Swin's downsampling by 2: concatenate 2 x 2 neighbours, normalise and project.
 
-    The channels are in the order of Swin's weights. mmcv's `PatchMerging` orders them by `nn.Unfold`.
+    The channels are in the order of Swin's weights. mmcv's `PatchMerging` orders them by
+    `nn.Unfold`.
     """
 
     def __init__(self, in_channels: int, embed_dims: int, init_cfg: dict | None = None) -> None:

@@ -1,4 +1,5 @@
 """Feed-forward networks of a block."""
+
 from __future__ import annotations
 
 import torch.nn.functional as F
@@ -20,16 +21,28 @@ class FeedForward(BaseModule):
             `TokenConv(hidden_dims, 3, gelu=True)`.
 
     Raises:
-        ValueError: `inner` is a `TokenConv` without GELU, so that the network would have no activation.
+        ValueError: `inner` is a `TokenConv` without GELU, so that the network would have no
+            activation.
     """
 
-    def __init__(self, embed_dims: int, hidden_dims: int, inner: TokenConv | NormalizedConv | None = None,
-                 init_cfg: dict | None = None) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        hidden_dims: int,
+        inner: TokenConv | NormalizedConv | None = None,
+        init_cfg: dict | None = None,
+    ) -> None:
         super().__init__(init_cfg)
         if isinstance(inner, TokenConv) and not inner.gelu:
-            raise ValueError('inner: expected a module that contains an activation, got a TokenConv without one. '
-                             'Set gelu=True.')
-        self.fc1 = LinearGELU(embed_dims, hidden_dims) if inner is None else Linear(embed_dims, hidden_dims)
+            raise ValueError(
+                'inner: expected a module that contains an activation, got a TokenConv without one.'
+                ' Set gelu=True.'
+            )
+        self.fc1 = (
+            LinearGELU(embed_dims, hidden_dims)
+            if inner is None
+            else Linear(embed_dims, hidden_dims)
+        )
         self.inner = inner
         self.fc2 = Linear(hidden_dims, embed_dims)
 
@@ -41,7 +54,9 @@ class FeedForward(BaseModule):
 
 
 class SwiGLU(BaseModule):
-    """`fc2(silu(gate) * value)`, where `gated(x)` is gate and value, `hidden_dims` channels each (DINOv2, DINOv3)."""
+    """`fc2(silu(gate) * value)`, where `gated(x)` is gate and value, `hidden_dims` channels each
+    (DINOv2, DINOv3).
+    """
 
     def __init__(self, embed_dims: int, hidden_dims: int, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
@@ -54,7 +69,8 @@ class SwiGLU(BaseModule):
 
 
 class ConvFeedForward(FeedForward):
-    """`fc2(u + conv(u))` with `u = gelu(fc1(x))` and a depthwise 3 x 3 convolution, which skips prefix tokens.
+    """`fc2(u + conv(u))` with `u = gelu(fc1(x))` and a depthwise 3 x 3 convolution, which skips
+    prefix tokens.
 
     Args:
         embed_dims: channels of the tokens.
@@ -63,8 +79,14 @@ class ConvFeedForward(FeedForward):
         residual: False has `conv(u)` alone on the map (EfficientViT).
     """
 
-    def __init__(self, embed_dims: int, hidden_dims: int, act_twice: bool = False, residual: bool = True,
-                 init_cfg: dict | None = None) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        hidden_dims: int,
+        act_twice: bool = False,
+        residual: bool = True,
+        init_cfg: dict | None = None,
+    ) -> None:
         super().__init__(embed_dims, hidden_dims, init_cfg=init_cfg)
         self.conv = TokenConv(hidden_dims, 3)
         self.act_twice, self.residual = act_twice, residual
@@ -75,5 +97,7 @@ class ConvFeedForward(FeedForward):
         if self.residual:
             u_BNC = u_BNC + conv_BNC
         else:
-            u_BNC = join_prefix(split_prefix(u_BNC, hw_shape)[0], split_prefix(conv_BNC, hw_shape)[1])
+            u_BNC = join_prefix(
+                split_prefix(u_BNC, hw_shape)[0], split_prefix(conv_BNC, hw_shape)[1]
+            )
         return self.fc2(F.gelu(u_BNC) if self.act_twice else u_BNC)

@@ -1,4 +1,7 @@
-"""Parts of focal attention: the grid of windows, biases of keys outside the window, and pooling of windows."""
+"""Parts of focal attention: the grid of windows, biases of keys outside the window, and pooling of
+windows.
+"""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -67,8 +70,10 @@ class WindowGrid:
         return rearrange(windows, '(B W) n C -> B (W n) C', W=self.shape[0] * self.shape[1])
 
     def reverse(self, x_BNC: Tensor) -> Tensor:
-        """Tokens in the order of the windows to tokens of the map, row by row and without padding."""
-        windows = rearrange(x_BNC, 'B (W n) C -> (B W) n C', n=self.side ** 2)
+        """Tokens in the order of the windows to tokens of the map, row by row and without
+        padding.
+        """
+        windows = rearrange(x_BNC, 'B (W n) C -> (B W) n C', n=self.side**2)
         x_BHWC = window_reverse(windows, (self.side, self.side), self.padded_hw)
         return rearrange(roll_and_crop(x_BHWC, self.hw, self.distances), 'B H W C -> B (H W) C')
 
@@ -79,24 +84,30 @@ class WindowGrid:
 
 
 class NeighborBias(BaseModule):
-    """Learned bias for every query of a window and every neighbour. Neighbours that are listed twice become one key.
+    """Learned bias for every query of a window and every neighbour. Neighbours that are listed
+    twice become one key.
 
-    Two equal keys with biases `a` and `b` weigh as much as one with `log(exp(a) + exp(b))`. A table for a different
-    window size is resized bilinearly when it is loaded.
+    Two equal keys with biases `a` and `b` weigh as much as one with `log(exp(a) + exp(b))`. A table
+    for a different window size is resized bilinearly when it is loaded.
     """
 
     def __init__(self, num_heads: int, window: int, expand: int) -> None:
         super().__init__()
         self.window, self.expand = window, expand
         listed = neighbor_offsets(window, expand)
-        self.table = nn.Parameter(torch.zeros(1, num_heads, window ** 2, len(listed)))
-        nn.init.trunc_normal_(self.table, std=.02)
-        slots = {offset: [i for i, other in enumerate(listed) if other == offset] for offset in listed}
+        self.table = nn.Parameter(torch.zeros(1, num_heads, window**2, len(listed)))
+        nn.init.trunc_normal_(self.table, std=0.02)
+        slots = {
+            offset: [i for i, other in enumerate(listed) if other == offset] for offset in listed
+        }
         twice = {offset: where for offset, where in slots.items() if len(where) == 2}
         once = {offset: where for offset, where in slots.items() if len(where) == 1}
-        for name, values in (('offsets', [*twice, *once]), ('first', [where[0] for where in twice.values()]),
-                             ('second', [where[1] for where in twice.values()]),
-                             ('single', [where[0] for where in once.values()])):
+        for name, values in (
+            ('offsets', [*twice, *once]),
+            ('first', [where[0] for where in twice.values()]),
+            ('second', [where[1] for where in twice.values()]),
+            ('single', [where[0] for where in once.values()]),
+        ):
             self.register_buffer(name, torch.tensor(values, dtype=torch.long), persistent=False)
 
     def forward(self) -> Tensor:
@@ -109,31 +120,43 @@ class NeighborBias(BaseModule):
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[-2:] != self.table.shape[-2:]:
             window = square_size(table.shape[-2], prefix + 'table')[0]
-            expands = [e for e in range(1, window + 1) if len(neighbor_offsets(window, e)) == table.shape[-1]]
+            expands = [
+                e
+                for e in range(1, window + 1)
+                if len(neighbor_offsets(window, e)) == table.shape[-1]
+            ]
             if not expands:
-                raise ValueError(f'{prefix}table: no expand_size gives a window of {window} this number of neighbours, '
-                                 f'got {table.shape[-1]}. The checkpoint does not belong to this model.')
-            state_dict[prefix + 'table'] = resize_neighbor_bias(table, window, expands[0], self.window, self.expand)
+                raise ValueError(
+                    f'{prefix}table: no expand_size gives a window of {window} this number of'
+                    f' neighbours, got {table.shape[-1]}. The checkpoint does not belong to this'
+                    ' model.'
+                )
+            state_dict[prefix + 'table'] = resize_neighbor_bias(
+                table, window, expands[0], self.window, self.expand
+            )
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class PooledBias(BaseModule):
     """Learned bias for every offset between a query in its window and a pooled token in its region.
 
-    Quirk of the official code: offsets subtract positions in pooled tokens from positions in fine tokens, unscaled. A
-    table for a different region is resized bilinearly when it is loaded.
+    Quirk of the official code: offsets subtract positions in pooled tokens from positions in fine
+    tokens, unscaled. A table for a different region is resized bilinearly when it is loaded.
 
     Args:
-        by_query: False has one bias per pooled token, `window_table`, which is `B^l` of the paper (eq. 3).
+        by_query: False has one bias per pooled token, `window_table`, which is `B^l` of the paper
+            (eq. 3).
     """
 
     def __init__(self, num_heads: int, window: int, region: int, by_query: bool = True) -> None:
         super().__init__()
         self.side = window + region - 1 if by_query else region
         self.name = 'table' if by_query else 'window_table'
-        self.register_parameter(self.name, nn.Parameter(torch.zeros(num_heads, self.side ** 2)))
-        nn.init.trunc_normal_(self.get_parameter(self.name), std=.02)
-        rows = torch.arange(window)[:, None] if by_query else torch.zeros(window, 1, dtype=torch.long)
+        self.register_parameter(self.name, nn.Parameter(torch.zeros(num_heads, self.side**2)))
+        nn.init.trunc_normal_(self.get_parameter(self.name), std=0.02)
+        rows = (
+            torch.arange(window)[:, None] if by_query else torch.zeros(window, 1, dtype=torch.long)
+        )
         offsets = rows - torch.arange(region) + region - 1
         index = offsets[:, None, :, None] * self.side + offsets[None, :, None, :]
         self.register_buffer('index', index.flatten(2).flatten(0, 1), persistent=False)
@@ -144,23 +167,27 @@ class PooledBias(BaseModule):
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         table = state_dict.get(prefix + self.name)
-        if table is not None and table.shape[1] != self.side ** 2:
+        if table is not None and table.shape[1] != self.side**2:
             size = square_size(table.shape[1], prefix + self.name)
-            state_dict[prefix + self.name] = resize_grid(table.t()[None], size, (self.side, self.side))[0].t()
+            state_dict[prefix + self.name] = resize_grid(
+                table.t()[None], size, (self.side, self.side)
+            )[0].t()
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class WindowPool(BaseModule):
-    """Learned weighted sum of the tokens of a window, the same for all channels: `(B, W, n, C) -> (B, W, C)`.
+    """Learned weighted sum of the tokens of a window, the same for all channels:
+    `(B, W, n, C) -> (B, W, C)`.
 
-    Weights for a different window size are resized bilinearly when they are loaded, and approximately keep their sum.
+    Weights for a different window size are resized bilinearly when they are loaded, and
+    approximately keep their sum.
     """
 
     def __init__(self, side: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(1, side ** 2))
+        self.weight = nn.Parameter(torch.empty(1, side**2))
         self.bias = nn.Parameter(torch.zeros(1))
-        nn.init.trunc_normal_(self.weight, std=.02)
+        nn.init.trunc_normal_(self.weight, std=0.02)
 
     def forward(self, x_BWnC: Tensor) -> Tensor:
         return (self.weight @ x_BWnC).squeeze(2) + self.bias
@@ -168,7 +195,9 @@ class WindowPool(BaseModule):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         weight = state_dict.get(prefix + 'weight')
         if weight is not None and weight.shape[1] != self.weight.shape[1]:
-            old, new = (square_size(n, prefix + 'weight') for n in (weight.shape[1], self.weight.shape[1]))
+            old, new = (
+                square_size(n, prefix + 'weight') for n in (weight.shape[1], self.weight.shape[1])
+            )
             resized = resize_grid(weight[..., None], old, new)[..., 0]
             state_dict[prefix + 'weight'] = resized * (weight.numel() / resized.numel())
         super()._load_from_state_dict(state_dict, prefix, *args)
@@ -179,8 +208,8 @@ def sub_windows(x_BHWC: Tensor, grid: tuple[int, int], level: int, side: int) ->
 
     Rows and columns that they do not cover are trimmed evenly from the border.
     """
-    size = [windows * 2 ** level * side for windows in grid]
+    size = [windows * 2**level * side for windows in grid]
     top, left = ((have - need) // 2 for have, need in zip(x_BHWC.shape[1:3], size))
-    x_BHWC = x_BHWC[:, top:top + size[0], left:left + size[1]]
-    number = grid[0] * grid[1] * 4 ** level
+    x_BHWC = x_BHWC[:, top : top + size[0], left : left + size[1]]
+    number = grid[0] * grid[1] * 4**level
     return rearrange(window_partition(x_BHWC, (side, side)), '(B W) n C -> B (W n) C', W=number)

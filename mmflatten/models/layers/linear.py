@@ -1,4 +1,5 @@
 """Linear layers for tokens, computed by oneDNN in CPU inference."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,16 +16,20 @@ from mmflatten.ops.precision import is_autocast_on, no_autocast
 
 
 class Linear(nn.Linear):
-    """`torch.nn.Linear` with oneDNN's product without gradients, in eager float32 on the CPU; otherwise `F.linear`.
+    """`torch.nn.Linear` with oneDNN's product without gradients, in eager float32 on the CPU;
+    otherwise `F.linear`.
 
-    PyTorch passes `F.linear` to MKL, which adds the bias in a second pass over the result; oneDNN adds it in the first.
+    PyTorch passes `F.linear` to MKL, which adds the bias in a second pass over the result; oneDNN
+    adds it in the first.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         return self.project(x, self.weight, self.bias)
 
     def parts(self, widths: Sequence[int]) -> list[tuple[Tensor, Tensor | None]]:
-        """Split weight and bias into parts of these output widths, to `project` a different input with each."""
+        """Split weight and bias into parts of these output widths, to `project` a different input
+        with each.
+        """
         biases = [None] * len(widths) if self.bias is None else self.bias.split(widths)
         return list(zip(self.weight.split(widths), biases))
 
@@ -37,7 +42,9 @@ class Linear(nn.Linear):
 
 
 class LinearWithoutKeyBias(Linear):
-    """Projection of `C` channels to queries, keys, values and others; keys, rows `C` to `2 C`, have no bias."""
+    """Projection of `C` channels to queries, keys, values and others; keys, rows `C` to `2 C`, have
+    no bias.
+    """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__(in_features, out_features, bias=False)
@@ -48,7 +55,7 @@ class LinearWithoutKeyBias(Linear):
         """Bias with zeros for the keys; None without bias."""
         if self.bias is None:
             return None
-        query, others = self.bias[:self.in_features], self.bias[self.in_features:]
+        query, others = self.bias[: self.in_features], self.bias[self.in_features :]
         return torch.cat((query, torch.zeros_like(query), others))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,13 +63,20 @@ class LinearWithoutKeyBias(Linear):
 
     def parts(self, widths: Sequence[int]) -> list[tuple[Tensor, Tensor | None]]:
         bias = self.whole_bias()
-        return list(zip(self.weight.split(widths), [None] * len(widths) if bias is None else bias.split(widths)))
+        return list(
+            zip(
+                self.weight.split(widths),
+                [None] * len(widths) if bias is None else bias.split(widths),
+            )
+        )
 
 
 class LinearGELU(Linear):
-    """`gelu(x weight^T + bias)`, the first layer of a feed-forward network; oneDNN computes both in one pass.
+    """`gelu(x weight^T + bias)`, the first layer of a feed-forward network; oneDNN computes both in
+    one pass.
 
-    Hooks see the activated output. Do not wrap this layer in LoRA, which would add its term after the activation.
+    Hooks see the activated output. Do not wrap this layer in LoRA, which would add its term after
+    the activation.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -72,7 +86,8 @@ class LinearGELU(Linear):
 
 
 class FullRangeLinear(Linear):
-    """`Linear` that computes float32 inputs in float32 even under float16 autocast and in float16 models.
+    """`Linear` that computes float32 inputs in float32 even under float16 autocast and in float16
+    models.
 
     For inputs that are products of activations, which can exceed the range of float16.
     """
@@ -87,25 +102,37 @@ class FullRangeLinear(Linear):
             return self.project(x, self.weight.float(), bias).to(self.weight.dtype)
 
 
-# The parameters of the layers of a module whose weights autocast casts, and whether they keep float32 under float16.
-_cast_layers: WeakKeyDictionary[nn.Module, list[tuple[dict[str, nn.Parameter | None], bool]]] = WeakKeyDictionary()
+# The parameters of the layers of a module whose weights autocast casts, and whether they keep
+# float32 under float16.
+_cast_layers: WeakKeyDictionary[nn.Module, list[tuple[dict[str, nn.Parameter | None], bool]]] = (
+    WeakKeyDictionary()
+)
 
 
 def call_with_cast_weights(module: nn.Module, x: Tensor, *args: Any) -> Tensor:
-    """Call a module that is trained under autocast on a GPU with the weights of its layers cast in one kernel.
+    """Call a module that is trained under autocast on a GPU with the weights of its layers cast in
+    one kernel.
 
-    Autocast casts each weight on its own, and the backward pass each gradient. Compiled modules, parameters that are
-    not plain tensors (FSDP), and layers that replace others after the first call, are left to autocast.
+    Autocast casts each weight on its own, and the backward pass each gradient. Compiled modules,
+    parameters that are not plain tensors (FSDP), and layers that replace others after the first
+    call, are left to autocast.
     """
     if module._compiled_call_impl is not None or not _casts_together(x):
         return module(x, *args)
     dtype = torch.get_autocast_dtype(x.device.type)
     if module not in _cast_layers:
-        _cast_layers[module] = [(part._parameters, isinstance(part, FullRangeLinear)) for part in module.modules()
-                                if isinstance(part, (Linear, nn.Conv2d))]
-    slots = [(parameters, name, weight) for parameters, full_range in _cast_layers[module]
-             if not (full_range and dtype == torch.float16)
-             for name, weight in parameters.items() if type(weight) is nn.Parameter]
+        _cast_layers[module] = [
+            (part._parameters, isinstance(part, FullRangeLinear))
+            for part in module.modules()
+            if isinstance(part, (Linear, nn.Conv2d))
+        ]
+    slots = [
+        (parameters, name, weight)
+        for parameters, full_range in _cast_layers[module]
+        if not (full_range and dtype == torch.float16)
+        for name, weight in parameters.items()
+        if type(weight) is nn.Parameter
+    ]
     if not slots:
         return module(x, *args)
     cast = _CastTogether.apply(dtype, *(weight for *_, weight in slots))
@@ -119,7 +146,12 @@ def call_with_cast_weights(module: nn.Module, x: Tensor, *args: Any) -> Tensor:
 
 
 def _casts_together(x: Tensor) -> bool:
-    return x.is_cuda and torch.is_grad_enabled() and not torch.compiler.is_compiling() and is_autocast_on('cuda')
+    return (
+        x.is_cuda
+        and torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and is_autocast_on('cuda')
+    )
 
 
 class _CastTogether(torch.autograd.Function):
@@ -134,7 +166,9 @@ class _CastTogether(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         found = {index: grad for index, grad in enumerate(grads) if grad is not None}
-        by_index = dict(zip(found, _copies(list(found.values()), [ctx.dtypes[index] for index in found])))
+        by_index = dict(
+            zip(found, _copies(list(found.values()), [ctx.dtypes[index] for index in found]))
+        )
         return None, *(by_index.get(index) for index in range(len(grads)))
 
 
@@ -145,10 +179,11 @@ def _copies(tensors: list[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor
 
 
 def uses_onednn(x: Tensor, *parameters: Tensor | None) -> bool:
-    """Return True without gradients, in eager float32 on the CPU, where oneDNN is available and enabled.
+    """Return True without gradients, in eager float32 on the CPU, where oneDNN is available and
+    enabled.
 
-    A frozen layer has none if its input has none. Gradients include forward-mode derivatives. Compilation, tracing and
-    dispatch modes, such as FLOP counters, are not eager execution.
+    A frozen layer has none if its input has none. Gradients include forward-mode derivatives.
+    Compilation, tracing and dispatch modes, such as FLOP counters, are not eager execution.
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
         return False

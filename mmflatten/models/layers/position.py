@@ -1,4 +1,5 @@
 """Learned position tables that adapt to the size of the map."""
+
 from __future__ import annotations
 
 from math import isqrt
@@ -17,12 +18,14 @@ _AGENT_GRID = 7  # side of the coarse table in the official code of Agent Attent
 
 
 class GridTable(BaseModule):
-    """Learned position embedding for every token of a map, added to the tokens of a map of any size.
+    """Learned position embedding for every token of a map, added to the tokens of a map of any
+    size.
 
-    The parameter keeps its pre-training size, and `forward` resizes it. A checkpoint with a different number of rows is
-    resized when it is loaded, bicubically if `resize` is bilinear. With the same number of rows, the shape is assumed
-    to be the same, because checkpoints do not store it. Prefix tokens have separate rows. If the table has none for a
-    class token, the checkpoint's row for it is dropped, as in PVT's dense tasks.
+    The parameter keeps its pre-training size, and `forward` resizes it. A checkpoint with a
+    different number of rows is resized when it is loaded, bicubically if `resize` is bilinear. With
+    the same number of rows, the shape is assumed to be the same, because checkpoints do not store
+    it. Prefix tokens have separate rows. If the table has none for a class token, the checkpoint's
+    row for it is dropped, as in PVT's dense tasks.
 
     Args:
         embed_dims: channels.
@@ -32,8 +35,15 @@ class GridTable(BaseModule):
         resize: mode of `resize_grid`.
     """
 
-    def __init__(self, embed_dims: int, grid_size: tuple[int, int], num_prefix: int = 0, std: float = 0.,
-                 init_cfg: dict | None = None, resize: str = 'bilinear') -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        grid_size: tuple[int, int],
+        num_prefix: int = 0,
+        std: float = 0.0,
+        init_cfg: dict | None = None,
+        resize: str = 'bilinear',
+    ) -> None:
         super().__init__(init_cfg)
         if resize not in RESIZE_MODES:
             raise ValueError(f'resize: expected one of {RESIZE_MODES}, got {resize!r}.')
@@ -41,7 +51,9 @@ class GridTable(BaseModule):
         self.grid_size = (grid_size[0], grid_size[1])
         self.num_prefix = num_prefix
         self.std = std
-        self.table = nn.Parameter(torch.zeros(1, num_prefix + grid_size[0] * grid_size[1], embed_dims))
+        self.table = nn.Parameter(
+            torch.zeros(1, num_prefix + grid_size[0] * grid_size[1], embed_dims)
+        )
 
     def init_weights(self) -> None:
         super().init_weights()
@@ -53,19 +65,27 @@ class GridTable(BaseModule):
         return self._resized(self.table, self.grid_size, hw_shape, self.resize)
 
     def rows_of(self, tokens: int, hw_shape: tuple[int, int]) -> Tensor:
-        """Rows for this number of tokens, `(1, tokens, C)`. Additional prefix tokens come first and have zeros."""
+        """Rows for this number of tokens, `(1, tokens, C)`. Additional prefix tokens come first and
+        have zeros.
+        """
         table = self.rows(hw_shape)
         missing = tokens - table.shape[1]
-        return torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1) if missing else table
+        return (
+            torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1)
+            if missing
+            else table
+        )
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         return x_BNC + self.rows_of(x_BNC.shape[1], hw_shape).to(x_BNC.dtype)
 
-    def _resized(self, table: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str) -> Tensor:
+    def _resized(
+        self, table: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str
+    ) -> Tensor:
         if same_size(size, new_size):
             return table
-        grid = resize_grid(table[:, self.num_prefix:], size, new_size, mode)
-        return torch.cat((table[:, :self.num_prefix], grid), dim=1) if self.num_prefix else grid
+        grid = resize_grid(table[:, self.num_prefix :], size, new_size, mode)
+        return torch.cat((table[:, : self.num_prefix], grid), dim=1) if self.num_prefix else grid
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         table = state_dict.get(prefix + 'table')
@@ -75,14 +95,17 @@ class GridTable(BaseModule):
                 table = table[:, 1:]
             size = square_size(table.shape[1] - self.num_prefix, prefix + 'table')
             state_dict[prefix + 'table'] = self._resized(
-                table, size, self.grid_size, 'bicubic' if self.resize == 'bilinear' else self.resize)
+                table, size, self.grid_size, 'bicubic' if self.resize == 'bilinear' else self.resize
+            )
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class NormalizedRotary(BaseModule):
-    """Rotation of queries and keys `(B, N, C)` by their place on the map, `rotary_normalized` (DINOv3).
+    """Rotation of queries and keys `(B, N, C)` by their place on the map, `rotary_normalized`
+    (DINOv3).
 
-    The periods are a buffer of the checkpoint, because the authors' files hold them rounded to bfloat16.
+    The periods are a buffer of the checkpoint, because the authors' files hold them rounded to
+    bfloat16.
 
     Args:
         head_dims: channels of a head, a multiple of 4.
@@ -92,7 +115,9 @@ class NormalizedRotary(BaseModule):
     def __init__(self, head_dims: int, base: float) -> None:
         super().__init__()
         if head_dims % 4:
-            raise ValueError(f'head_dims: expected a multiple of 4 for rotary positions, got {head_dims}.')
+            raise ValueError(
+                f'head_dims: expected a multiple of 4 for rotary positions, got {head_dims}.'
+            )
         self.register_buffer('periods', base ** (torch.arange(head_dims // 4) / (head_dims // 4)))
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
@@ -100,7 +125,8 @@ class NormalizedRotary(BaseModule):
 
 
 class RelativePositionBias(BaseModule):
-    """Learned bias for every head and every offset between two tokens of a window (Swin Transformer, sec. 3.2).
+    """Learned bias for every head and every offset between two tokens of a window (Swin
+    Transformer, sec. 3.2).
 
     A table for a different window size is resized bicubically when it is loaded.
 
@@ -110,8 +136,13 @@ class RelativePositionBias(BaseModule):
         std: standard deviation of the initial values; 0 initialises with zeros.
     """
 
-    def __init__(self, window_size: tuple[int, int], num_heads: int, std: float = .02,
-                 init_cfg: dict | None = None) -> None:
+    def __init__(
+        self,
+        window_size: tuple[int, int],
+        num_heads: int,
+        std: float = 0.02,
+        init_cfg: dict | None = None,
+    ) -> None:
         super().__init__(init_cfg)
         self.std = std
         h, w = window_size
@@ -135,15 +166,18 @@ class RelativePositionBias(BaseModule):
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[0] != self.table.shape[0]:
             side = (square_size(table.shape[0], prefix + 'table')[0] + 1) // 2
-            state_dict[prefix + 'table'] = resize_relative_position_bias(table, (side, side), self.window_size)
+            state_dict[prefix + 'table'] = resize_relative_position_bias(
+                table, (side, side), self.window_size
+            )
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class AgentBias(BaseModule):
-    """Learned bias for every head, agent and token: the sum of a coarse map, a row term and a column term.
+    """Learned bias for every head, agent and token: the sum of a coarse map, a row term and a
+    column term.
 
-    The parameters keep their pre-training size, and `forward` resizes them bilinearly. A checkpoint with a different
-    number of agents, rows or columns is resized when it is loaded.
+    The parameters keep their pre-training size, and `forward` resizes them bilinearly. A checkpoint
+    with a different number of agents, rows or columns is resized when it is loaded.
 
     Args:
         num_heads: heads `h`.
@@ -152,13 +186,17 @@ class AgentBias(BaseModule):
         num_prefix: number of prefix tokens with a learned bias; further ones have a bias of zero.
     """
 
-    def __init__(self, num_heads: int, num_agents: int, grid_size: tuple[int, int], num_prefix: int = 0) -> None:
+    def __init__(
+        self, num_heads: int, num_agents: int, grid_size: tuple[int, int], num_prefix: int = 0
+    ) -> None:
         super().__init__()
         H, W = grid_size
         self.grid = nn.Parameter(torch.empty(num_heads, num_agents, _AGENT_GRID, _AGENT_GRID))
         self.rows = nn.Parameter(torch.empty(num_heads, num_agents, H, 1))
         self.cols = nn.Parameter(torch.empty(num_heads, num_agents, 1, W))
-        self.prefix = nn.Parameter(torch.empty(num_heads, num_agents, num_prefix)) if num_prefix else None
+        self.prefix = (
+            nn.Parameter(torch.empty(num_heads, num_agents, num_prefix)) if num_prefix else None
+        )
         self.reset_parameters()
 
     def init_weights(self) -> None:
@@ -168,7 +206,7 @@ class AgentBias(BaseModule):
     def reset_parameters(self) -> None:
         """Draw all parameters from a truncated normal distribution with standard deviation 0.02."""
         for table in self.parameters():
-            nn.init.trunc_normal_(table, std=.02)
+            nn.init.trunc_normal_(table, std=0.02)
 
     def forward(self, hw_shape: tuple[int, int], num_prefix: int = 0) -> Tensor:
         """Biases `(1, h, a, N)` for a map of this shape, prefix tokens first."""
@@ -183,7 +221,11 @@ class AgentBias(BaseModule):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         for name, parameter in self.named_parameters():
             table = state_dict.get(prefix + name)
-            if table is not None and table.dim() == parameter.dim() and table.shape[0] == parameter.shape[0]:
+            if (
+                table is not None
+                and table.dim() == parameter.dim()
+                and table.shape[0] == parameter.shape[0]
+            ):
                 state_dict[prefix + name] = self._fitted(table, parameter, prefix + name)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
@@ -196,21 +238,33 @@ class AgentBias(BaseModule):
             return table
         (side, _), (new_side, _) = (square_size(x.shape[1], name) for x in (table, parameter))
         agents = rearrange(table, 'h (y x) ... -> h (...) y x', y=side, x=side)
-        return _resize(agents, (new_side, new_side)).flatten(2).transpose(1, 2).reshape(parameter.shape)
+        return (
+            _resize(agents, (new_side, new_side))
+            .flatten(2)
+            .transpose(1, 2)
+            .reshape(parameter.shape)
+        )
 
 
 def _resize(x: Tensor, size: tuple[int, int]) -> Tensor:
-    return x if same_size((x.shape[-2], x.shape[-1]), size) else F.interpolate(x, size=size, mode='bilinear')
+    return (
+        x
+        if same_size((x.shape[-2], x.shape[-1]), size)
+        else F.interpolate(x, size=size, mode='bilinear')
+    )
 
 
 def square_size(length: int, name: str) -> tuple[int, int]:
-    """`(side, side)` of a square map with `length` tokens, because checkpoints do not store the shape.
+    """`(side, side)` of a square map with `length` tokens, because checkpoints do not store the
+    shape.
 
     Raises:
         ValueError: `length` is not a square number.
     """
-    side = round(length ** .5)
+    side = round(length**0.5)
     if side * side != length:
-        raise ValueError(f'{name}: only tables of square maps can be resized, got {length} rows in the checkpoint. '
-                         'Build the model with the img_size of the checkpoint.')
+        raise ValueError(
+            f'{name}: only tables of square maps can be resized, got {length} rows in the'
+            ' checkpoint. Build the model with the img_size of the checkpoint.'
+        )
     return side, side

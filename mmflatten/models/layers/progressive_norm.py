@@ -1,4 +1,5 @@
 """Progressive re-parameterised batch normalisation of SLAB."""
+
 from __future__ import annotations
 
 import torch
@@ -6,15 +7,18 @@ from torch import Tensor, nn
 
 
 class ProgressiveBatchNorm(nn.Module):
-    """`w LayerNorm(x) + (1 - w) (BatchNorm(x) + a x)`, where `w` falls from 1 to 0 over the first training steps.
+    """`w LayerNorm(x) + (1 - w) (BatchNorm(x) + a x)`, where `w` falls from 1 to 0 over the first
+    training steps.
 
-    Source: SLAB (Guo et al., ICML 2024), eqs. 4 to 6. Evaluation uses the second term alone at any time, as in the
-    released code: a linear map of each channel, which can be merged into a following projection. Steps are counted by
-    forward passes in training.
+    Source: SLAB (Guo et al., ICML 2024), eqs. 4 to 6. Evaluation uses the second term alone at any
+        time, as in the
+    released code: a linear map of each channel, which can be merged into a following projection.
+    Steps are counted by forward passes in training.
 
     Args:
         channels: `C`.
-        steps: number of steps over which `w` falls. A checkpoint sets it, because the buffer `steps` is loaded.
+        steps: number of steps over which `w` falls. A checkpoint sets it, because the buffer
+            `steps` is loaded.
         eps: of the layer norm.
     """
 
@@ -35,7 +39,8 @@ class ProgressiveBatchNorm(nn.Module):
         normed_BNC = self.batch_norm(x_BNC.flatten(0, -2)).view_as(x_BNC) + self.alpha * x_BNC
         if not self.training:
             return normed_BNC
-        recomputing = self.batch_norm.num_batches_tracked is None  # activation checkpointing repeats the forward pass
+        # activation checkpointing repeats the forward pass
+        recomputing = self.batch_norm.num_batches_tracked is None
         weight = (self.remaining + int(recomputing)).clamp(min=0) / self.steps
         if not recomputing:
             self.remaining -= 1

@@ -1,4 +1,5 @@
 """Depthwise convolutions on the map of the tokens."""
+
 from __future__ import annotations
 
 import torch
@@ -17,7 +18,17 @@ class ConvGELU(nn.Conv2d):
         if not uses_onednn(x_BCHW, self.weight, self.bias):
             return F.gelu(super().forward(x_BCHW))
         return torch.ops.mkldnn._convolution_pointwise(
-            x_BCHW, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups, 'gelu', [], 'none')
+            x_BCHW,
+            self.weight,
+            self.bias,
+            self.padding,
+            self.stride,
+            self.dilation,
+            self.groups,
+            'gelu',
+            [],
+            'none',
+        )
 
 
 def check_odd(kernel_size: int) -> None:
@@ -27,28 +38,40 @@ def check_odd(kernel_size: int) -> None:
 
 
 def depthwise(channels: int, kernel_size: int, gelu: bool = False) -> nn.Conv2d:
-    """A depthwise convolution with an odd kernel, which keeps the size of the map, optionally followed by GELU."""
+    """A depthwise convolution with an odd kernel, which keeps the size of the map, optionally
+    followed by GELU.
+    """
     check_odd(kernel_size)
     conv = ConvGELU if gelu else nn.Conv2d
     return conv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
 
 
 class TokenConv(BaseModule):
-    """Depthwise convolution on the map of the tokens; the output for prefix tokens (a class token) is zero.
+    """Depthwise convolution on the map of the tokens; the output for prefix tokens (a class token)
+    is zero.
 
     Args:
         embed_dims: channels `C`.
         kernel_size: odd.
-        num_groups: number of groups of `C / num_groups` consecutive channels that share the same weights. FLatten's
-            heads do: `num_groups=num_heads`.
+        num_groups: number of groups of `C / num_groups` consecutive channels that share the same
+            weights. FLatten's heads do: `num_groups=num_heads`.
         gelu: apply GELU to the output. Requires `num_groups=1`.
     """
 
-    def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None, *,
-                 gelu: bool = False) -> None:
+    def __init__(
+        self,
+        embed_dims: int,
+        kernel_size: int,
+        num_groups: int = 1,
+        init_cfg: dict | None = None,
+        *,
+        gelu: bool = False,
+    ) -> None:
         super().__init__(init_cfg)
         if embed_dims % num_groups:
-            raise ValueError(f'num_groups: expected a divisor of embed_dims ({embed_dims}), got {num_groups}.')
+            raise ValueError(
+                f'num_groups: expected a divisor of embed_dims ({embed_dims}), got {num_groups}.'
+            )
         if gelu and num_groups > 1:
             raise ValueError(f'num_groups: expected 1 with gelu=True, got {num_groups}.')
         self.num_groups = num_groups
@@ -61,14 +84,18 @@ class TokenConv(BaseModule):
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
         if self.num_groups == 1:
             return self.conv(x_BCHW)
-        weight, bias = (p.repeat(self.num_groups, *[1] * (p.dim() - 1)) for p in self.conv.parameters())
+        weight, bias = (
+            p.repeat(self.num_groups, *[1] * (p.dim() - 1)) for p in self.conv.parameters()
+        )
         return F.conv2d(x_BCHW, weight, bias, padding=self.conv.padding, groups=x_BCHW.shape[1])
 
 
 class LocalConcentration(BaseModule):
-    """Local concentration module: `conv2(norm(gelu(conv1(x))))` with two depthwise convolutions and a batch norm.
+    """Local concentration module: `conv2(norm(gelu(conv1(x))))` with two depthwise convolutions and
+    a batch norm.
 
-    Source: L2ViT, eqs. 6 and 7 and Figure 5. The official detectors use plain batch norm, even for two images per GPU.
+    Source: L2ViT, eqs. 6 and 7 and Figure 5. The official detectors use plain batch norm, even for
+        two images per GPU.
 
     Args:
         embed_dims: channels of the tokens.
@@ -86,9 +113,11 @@ class LocalConcentration(BaseModule):
 
 
 class NormalizedConv(BaseModule):
-    """`gelu(norm2(conv(gelu(norm1(x)))))`, the layers between the two projections of L2ViT's locally improved MLP.
+    """`gelu(norm2(conv(gelu(norm1(x)))))`, the layers between the two projections of L2ViT's
+    locally improved MLP.
 
-    Source: L2ViT, Table 12. Figure 4 shows norms and activations on both sides of the depthwise convolution. The text
+    Source: L2ViT, Table 12. Figure 4 shows norms and activations on both sides of the depthwise
+        convolution. The text
     does not specify them; this module uses those of the local concentration module.
 
     Args:
@@ -103,4 +132,8 @@ class NormalizedConv(BaseModule):
         self.norm2 = nn.BatchNorm2d(embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        return F.gelu(on_map(lambda x_BCHW: self.norm2(self.conv(F.gelu(self.norm1(x_BCHW)))), x_BNC, hw_shape))
+        return F.gelu(
+            on_map(
+                lambda x_BCHW: self.norm2(self.conv(F.gelu(self.norm1(x_BCHW)))), x_BNC, hw_shape
+            )
+        )

@@ -1,4 +1,5 @@
 """Conversions between token tensors and maps."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,8 +22,8 @@ def tokens_to_map(x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
 def output_map(x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
     """`(B, H * W, C) -> (B, C, H, W)` contiguous in memory, as a backbone returns it.
 
-    The copy is necessary because convolutions keep a channels-last layout, and mmcv's RoIAlign assumes contiguous
-    tensors and would read wrong values.
+    The copy is necessary because convolutions keep a channels-last layout, and mmcv's RoIAlign
+    assumes contiguous tensors and would read wrong values.
     """
     return tokens_to_map(x_BNC, hw_shape).contiguous()
 
@@ -33,7 +34,9 @@ def map_to_tokens(x_BCHW: Tensor) -> Tensor:
 
 
 def split_prefix(x_BNC: Tensor, hw_shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Split into prefix tokens (a class token) and tokens of the map, `(B, N - H * W, C)` and `(B, H * W, C)`."""
+    """Split into prefix tokens (a class token) and tokens of the map, `(B, N - H * W, C)` and
+    `(B, H * W, C)`.
+    """
     prefix = x_BNC.shape[1] - hw_shape[0] * hw_shape[1]
     return x_BNC[:, :prefix], x_BNC[:, prefix:]
 
@@ -43,8 +46,12 @@ def join_prefix(prefix_BPC: Tensor, tokens_BNC: Tensor) -> Tensor:
     return torch.cat((prefix_BPC, tokens_BNC), dim=1) if prefix_BPC.shape[1] else tokens_BNC
 
 
-def on_map(function: Callable[[Tensor], Tensor], x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-    """Apply a function `(B, C, H, W) -> (B, C, H, W)` to the map of tokens; prefix tokens become zero."""
+def on_map(
+    function: Callable[[Tensor], Tensor], x_BNC: Tensor, hw_shape: tuple[int, int]
+) -> Tensor:
+    """Apply a function `(B, C, H, W) -> (B, C, H, W)` to the map of tokens; prefix tokens become
+    zero.
+    """
     prefix, tokens = split_prefix(x_BNC, hw_shape)
     y_BNC = map_to_tokens(function(tokens_to_map(tokens, hw_shape)))
     return join_prefix(torch.zeros_like(prefix), y_BNC) if prefix.shape[1] else y_BNC

@@ -1,4 +1,5 @@
 """The two 3-D networks of PSMNet, which compute disparity scores from a cost volume."""
+
 from __future__ import annotations
 
 from functools import partial
@@ -21,7 +22,9 @@ class UpConv3d(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.conv = nn.ConvTranspose3d(in_channels, out_channels, 3, stride=2, padding=1, bias=False)
+        self.conv = nn.ConvTranspose3d(
+            in_channels, out_channels, 3, stride=2, padding=1, bias=False
+        )
         self.bn = nn.BatchNorm3d(out_channels)
 
     def forward(self, x: Tensor, like: Tensor) -> Tensor:
@@ -30,7 +33,9 @@ class UpConv3d(nn.Module):
 
 
 class Hourglass(nn.Module):
-    """3-D encoder-decoder down to a quarter of the sides, with shortcuts within and between hourglasses."""
+    """3-D encoder-decoder down to a quarter of the sides, with shortcuts within and between
+    hourglasses.
+    """
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -42,8 +47,9 @@ class Hourglass(nn.Module):
         self.up1 = UpConv3d(wide, wide)
         self.up2 = UpConv3d(wide, channels)
 
-    def forward(self, x: Tensor, before: Tensor | None = None,
-                after: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, before: Tensor | None = None, after: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Process a volume `(B, C, D, H, W)`.
 
         Args:
@@ -52,8 +58,8 @@ class Hourglass(nn.Module):
             after: decoder output of an earlier hourglass at half the sides.
 
         Returns:
-            The output volume, without a shortcut around the hourglass, and the encoder and decoder outputs at half the
-            sides, `(B, 2 C, ...)`.
+            The output volume, without a shortcut around the hourglass, and the encoder and decoder
+            outputs at half the sides, `(B, 2 C, ...)`.
         """
         down = self.conv1(self.down1(x))
         down = F.relu(down if after is None else down + after)
@@ -66,8 +72,9 @@ class ScoreHead(nn.Sequential):
     """`(B, C, D, H, W) -> (B, 1, D, H, W)`."""
 
     def __init__(self, channels: int) -> None:
-        super().__init__(conv3d(channels, channels),
-                         ConvNorm(3, channels, 1, 3, norm=False, relu=False))
+        super().__init__(
+            conv3d(channels, channels), ConvNorm(3, channels, 1, 3, norm=False, relu=False)
+        )
 
 
 class ResidualConvs(nn.Sequential):
@@ -81,9 +88,11 @@ class ResidualConvs(nn.Sequential):
 
 
 class BasicAggregation(nn.Module):
-    """Residual blocks at one resolution with one estimate of the scores; `basic` in the official code."""
+    """Residual blocks at one resolution with one estimate of the scores; `basic` in the official
+    code.
+    """
 
-    loss_weights = (1.,)
+    loss_weights = (1.0,)
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -97,9 +106,11 @@ class BasicAggregation(nn.Module):
 
 
 class StackedHourglass(nn.Module):
-    """Three hourglasses, each adding its scores to the previous ones; `stackhourglass` in the official code."""
+    """Three hourglasses, each adding its scores to the previous ones; `stackhourglass` in the
+    official code.
+    """
 
-    loss_weights = (.5, .7, 1.)
+    loss_weights = (0.5, 0.7, 1.0)
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -116,10 +127,13 @@ class StackedHourglass(nn.Module):
         for hourglass, head in zip(self.hourglasses, self.heads):
             out, down, after = hourglass(out, before, after)
             out = out + start
-            before = down if before is None else before  # that of the first hourglass, as in the official code
+            # that of the first hourglass, as in the official code
+            before = down if before is None else before
             scores.append(head(out) if not scores else head(out) + scores[-1])
         return scores
 
 
 AGGREGATIONS: dict[str, type[BasicAggregation] | type[StackedHourglass]] = {
-    'basic': BasicAggregation, 'stackhourglass': StackedHourglass}
+    'basic': BasicAggregation,
+    'stackhourglass': StackedHourglass,
+}

@@ -1,4 +1,5 @@
 """Data preprocessor that normalises, pads and batches stereo pairs."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -18,22 +19,24 @@ SIDES = ('left', 'right')
 
 
 def pad_top_right(x: Tensor, size: tuple[int, int]) -> Tensor:
-    """Zero-pad `(..., h, w)` at the top and on the right to `size` = (H, W). Disparities begin at the left edge."""
+    """Zero-pad `(..., h, w)` at the top and on the right to `size` = (H, W). Disparities begin at
+    the left edge.
+    """
     return F.pad(x, (0, size[1] - x.shape[-1], size[0] - x.shape[-2], 0))
 
 
 def crop_top_right(x: Tensor, size: tuple[int, int]) -> Tensor:
     """Crop `(..., H, W)` to `size` at the top and on the right, the inverse of `pad_top_right`."""
-    return x[..., x.shape[-2] - size[0]:, :size[1]]
+    return x[..., x.shape[-2] - size[0] :, : size[1]]
 
 
 @MODELS.register_module()
 class StereoDataPreProcessor(BaseDataPreprocessor):
     """Normalise the images of stereo pairs and stack them into batches.
 
-    Normalised images are zero-padded at the top and on the right until the height and width of the batch are multiples
-    of `pad_divisor`. The ground truth is not padded: the model crops predictions or pads the ground truth according to
-    `img_shape`.
+    Normalised images are zero-padded at the top and on the right until the height and width of the
+    batch are multiples of `pad_divisor`. The ground truth is not padded: the model crops
+    predictions or pads the ground truth according to `img_shape`.
 
     Args:
         mean: mean of the channels R, G, B, in the range 0 to 255.
@@ -43,11 +46,19 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
         non_blocking: as in MMEngine.
     """
 
-    def __init__(self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD,
-                 pad_divisor: int = 16, bgr_to_rgb: bool = True, non_blocking: bool = False) -> None:
+    def __init__(
+        self,
+        mean: Sequence[float] = IMAGENET_MEAN,
+        std: Sequence[float] = IMAGENET_STD,
+        pad_divisor: int = 16,
+        bgr_to_rgb: bool = True,
+        non_blocking: bool = False,
+    ) -> None:
         super().__init__(non_blocking)
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-            raise ValueError(f'mean, std: expected three numbers each and positive std, got {mean}, {std}.')
+            raise ValueError(
+                f'mean, std: expected three numbers each and positive std, got {mean}, {std}.'
+            )
         if pad_divisor < 1:
             raise ValueError(f'pad_divisor: expected a positive integer, got {pad_divisor}.')
         self.pad_divisor, self.bgr_to_rgb = pad_divisor, bgr_to_rgb
@@ -58,54 +69,74 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
         """Prepare a batch.
 
         Args:
-            data: `inputs` = dict(left=..., right=...), each a list or stacked tensor of images (3, H, W) with values
-                from 0 to 255; `data_samples` = list of `StereoDataSample` or None.
+            data: `inputs` = dict(left=..., right=...), each a list or stacked tensor of images (3,
+                H, W) with values from 0 to 255; `data_samples` = list of `StereoDataSample` or
+                None.
 
         Returns:
-            `inputs` = dict(left=(B, 3, H, W), right=(B, 3, H, W)), and `data_samples` with `img_shape` and
-            `batch_input_shape`.
+            `inputs` = dict(left=(B, 3, H, W), right=(B, 3, H, W)), and `data_samples` with
+            `img_shape` and `batch_input_shape`.
 
         Raises:
-            ValueError: the left or right images are missing, or the images of a pair differ in size.
+            ValueError: the left or right images are missing, or the images of a pair differ in
+                size.
         """
         data = self.cast_data(data)
         samples = data.get('data_samples')
         images = _sides(data['inputs'])
         sizes = _sizes(images, samples)
-        shape = tuple(-(-max(lengths) // self.pad_divisor) * self.pad_divisor for lengths in zip(*sizes))
+        shape = tuple(
+            -(-max(lengths) // self.pad_divisor) * self.pad_divisor for lengths in zip(*sizes)
+        )
         for sample, size in zip(samples or (), sizes):
             sample.set_metainfo(dict(img_shape=size, batch_input_shape=shape))
         batch = {}
         for side in SIDES:
             rgb = [image.flip(0) if self.bgr_to_rgb else image for image in images[side]]
-            batch[side] = torch.stack([pad_top_right((x.float() - self.mean) / self.std, shape) for x in rgb])
+            batch[side] = torch.stack(
+                [pad_top_right((x.float() - self.mean) / self.std, shape) for x in rgb]
+            )
         return dict(inputs=batch, data_samples=samples)
 
 
 def _sides(inputs: Any) -> dict[str, Sequence[Tensor]]:
-    missing = [side for side in SIDES if not isinstance(inputs, Mapping) or inputs.get(side) is None]
+    missing = [
+        side for side in SIDES if not isinstance(inputs, Mapping) or inputs.get(side) is None
+    ]
     if missing:
         received = list(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
-        raise ValueError(f'inputs: expected dict(left=[...], right=[...]), got {received} without '
-                         f'{" and ".join(map(repr, missing))}.')
+        raise ValueError(
+            f'inputs: expected dict(left=[...], right=[...]), got {received} without '
+            f'{" and ".join(map(repr, missing))}.'
+        )
     if len(inputs['left']) != len(inputs['right']) or not len(inputs['left']):
-        raise ValueError(f'inputs: expected as many left as right images and at least one, got {len(inputs["left"])} '
-                         f'left and {len(inputs["right"])} right.')
+        raise ValueError(
+            'inputs: expected as many left as right images and at least one, got'
+            f' {len(inputs["left"])} left and {len(inputs["right"])} right.'
+        )
     return {side: inputs[side] for side in SIDES}
 
 
-def _sizes(images: dict[str, Sequence[Tensor]], samples: list[StereoDataSample] | None) -> list[tuple[int, int]]:
+def _sizes(
+    images: dict[str, Sequence[Tensor]], samples: list[StereoDataSample] | None
+) -> list[tuple[int, int]]:
     """Return (H, W) of each pair."""
     sizes = []
     for index, pair in enumerate(zip(images['left'], images['right'])):
         shapes = [tuple(image.shape) for image in pair]
         if shapes[0] != shapes[1] or len(shapes[0]) != 3 or shapes[0][0] != 3:
-            raise ValueError(f'images {_names(index, samples)}: expected the same shape (3, H, W), got {shapes[0]} and '
-                             f'{shapes[1]}.')
+            raise ValueError(
+                f'images {_names(index, samples)}: expected the same shape (3, H, W), got'
+                f' {shapes[0]} and {shapes[1]}.'
+            )
         sizes.append(shapes[0][1:])
     return sizes
 
 
 def _names(index: int, samples: list[StereoDataSample] | None) -> str:
     paths = [samples[index].get(f'{side}_path') for side in SIDES] if samples else []
-    return ' and '.join(map(str, paths)) if all(paths) and paths else f'left and right of pair {index} in the batch'
+    return (
+        ' and '.join(map(str, paths))
+        if all(paths) and paths
+        else f'left and right of pair {index} in the batch'
+    )

@@ -1,4 +1,7 @@
-"""Feature extractor of PSMNet: a dilated residual network with pyramid pooling, shared by both images."""
+"""Feature extractor of PSMNet: a dilated residual network with pyramid pooling, shared by both
+images.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,25 +22,32 @@ conv2d = partial(ConvNorm, 2)
 class ResidualBlock(nn.Module):
     """Two 3 x 3 convolutions with a shortcut. There is no ReLU after the sum."""
 
-    def __init__(self, in_channels: int, out_channels: int, stride: int = 1, dilation: int = 1) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, stride: int = 1, dilation: int = 1
+    ) -> None:
         super().__init__()
         self.conv1 = conv2d(in_channels, out_channels, 3, stride, dilation)
         self.conv2 = conv2d(out_channels, out_channels, 3, 1, dilation, relu=False)
         changes = stride != 1 or in_channels != out_channels
-        self.downsample = conv2d(in_channels, out_channels, 1, stride, relu=False) if changes else nn.Identity()
+        self.downsample = (
+            conv2d(in_channels, out_channels, 1, stride, relu=False) if changes else nn.Identity()
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.downsample(x) + self.conv2(self.conv1(x))
 
 
 class PyramidPooling(nn.Module):
-    """Average pooling at several window sizes, each followed by a 1 x 1 convolution and resizing to the input size.
+    """Average pooling at several window sizes, each followed by a 1 x 1 convolution and resizing to
+    the input size.
 
     Args:
         pool_sizes: window sizes and strides in positions of the map, which are `STRIDE` pixels.
     """
 
-    def __init__(self, in_channels: int, channels: int, pool_sizes: Sequence[int], align_corners: bool) -> None:
+    def __init__(
+        self, in_channels: int, channels: int, pool_sizes: Sequence[int], align_corners: bool
+    ) -> None:
         super().__init__()
         self.pool_sizes, self.align_corners = tuple(pool_sizes), align_corners
         self.convs = nn.ModuleList(conv2d(in_channels, channels, 1) for _ in self.pool_sizes)
@@ -45,30 +55,47 @@ class PyramidPooling(nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         """Compute one map of `channels` and the size of `x` for each of `pool_sizes`."""
         pooled = (conv(F.avg_pool2d(x, size)) for size, conv in zip(self.pool_sizes, self.convs))
-        return [F.interpolate(y, x.shape[-2:], mode='bilinear', align_corners=self.align_corners) for y in pooled]
+        return [
+            F.interpolate(y, x.shape[-2:], mode='bilinear', align_corners=self.align_corners)
+            for y in pooled
+        ]
 
 
 class StereoFeatures(BaseModule):
     """`(B, 3, H, W) -> (B, base_channels, ceil(H / 4), ceil(W / 4))`.
 
     Args:
-        base_channels: channels of the stem and the features. The stages have 1, 2, 4 and 4 times as many.
+        base_channels: channels of the stem and the features. The stages have 1, 2, 4 and 4 times as
+            many.
         depths: number of residual blocks in each of the four stages.
         pool_sizes: see `PyramidPooling`.
-        attention: config of an attention after the last stage, whose `in_channels` is set automatically; None for
-            none.
+        attention: config of an attention after the last stage, whose `in_channels` is set
+            automatically; None for none.
         align_corners: `align_corners` of all resizing.
     """
 
-    def __init__(self, base_channels: int = 32, depths: Sequence[int] = (3, 16, 3, 3),
-                 pool_sizes: Sequence[int] = (64, 32, 16, 8), attention: dict | None = None,
-                 align_corners: bool = False, init_cfg: dict | list | None = None) -> None:
+    def __init__(
+        self,
+        base_channels: int = 32,
+        depths: Sequence[int] = (3, 16, 3, 3),
+        pool_sizes: Sequence[int] = (64, 32, 16, 8),
+        attention: dict | None = None,
+        align_corners: bool = False,
+        init_cfg: dict | list | None = None,
+    ) -> None:
         super().__init__(init_cfg)
         base, wide = base_channels, 4 * base_channels
-        self.stem = nn.Sequential(conv2d(3, base, 3, 2), conv2d(base, base, 3), conv2d(base, base, 3))
-        self.stages = nn.ModuleList((
-            _stage(base, base, depths[0]), _stage(base, 2 * base, depths[1], stride=2),
-            _stage(2 * base, wide, depths[2]), _stage(wide, wide, depths[3], dilation=2)))
+        self.stem = nn.Sequential(
+            conv2d(3, base, 3, 2), conv2d(base, base, 3), conv2d(base, base, 3)
+        )
+        self.stages = nn.ModuleList(
+            (
+                _stage(base, base, depths[0]),
+                _stage(base, 2 * base, depths[1], stride=2),
+                _stage(2 * base, wide, depths[2]),
+                _stage(wide, wide, depths[3], dilation=2),
+            )
+        )
         self.attention = None if attention is None else build_attention(attention, wide)
         self.pyramid = PyramidPooling(wide, base, pool_sizes, align_corners)
         self.fusion = conv2d(6 * base + len(self.pyramid.pool_sizes) * base, wide, 3)
@@ -86,9 +113,11 @@ class StereoFeatures(BaseModule):
         largest = max(self.pyramid.pool_sizes)
         if min(-(-height // STRIDE), -(-width // STRIDE)) < largest:
             least = STRIDE * largest
-            raise ValueError(f'images: expected at least {least}x{least} pixels for pool_sizes '
-                             f'{self.pyramid.pool_sizes}, got {height}x{width} including padding. Use larger images or '
-                             'crops, or smaller pool_sizes.')
+            raise ValueError(
+                f'images: expected at least {least}x{least} pixels for pool_sizes'
+                f' {self.pyramid.pool_sizes}, got {height}x{width} including padding. Use larger'
+                ' images or crops, or smaller pool_sizes.'
+            )
         fine = self.stages[1](self.stages[0](self.stem(image_B3HW)))
         coarse = self.stages[3](self.stages[2](fine))
         if self.attention is not None:
@@ -97,7 +126,13 @@ class StereoFeatures(BaseModule):
         return self.projection(self.fusion(torch.cat((fine, coarse, *reversed(pooled)), dim=1)))
 
 
-def _stage(in_channels: int, out_channels: int, depth: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
+def _stage(
+    in_channels: int, out_channels: int, depth: int, stride: int = 1, dilation: int = 1
+) -> nn.Sequential:
     widths = (in_channels, *[out_channels] * (depth - 1))
-    return nn.Sequential(*(ResidualBlock(width, out_channels, stride if block == 0 else 1, dilation)
-                           for block, width in enumerate(widths)))
+    return nn.Sequential(
+        *(
+            ResidualBlock(width, out_channels, stride if block == 0 else 1, dilation)
+            for block, width in enumerate(widths)
+        )
+    )

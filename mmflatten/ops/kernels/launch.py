@@ -1,4 +1,5 @@
 """Helpers of the launchers: the layouts that the kernels expect, and the chunks of their loops."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -16,7 +17,9 @@ def run(kernel: triton.JITFunction, grid: tuple[int, ...], **arguments: Any) -> 
 
 
 def readable(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return tensors `(B, h, N, d)` with contiguous tokens and one layout for keys and values, copied if necessary."""
+    """Return tensors `(B, h, N, d)` with contiguous tokens and one layout for keys and values,
+    copied if necessary.
+    """
     q = q if is_readable(q) else as_tokens(q)
     if k.stride() != v.stride() or not is_readable(k):
         k, v = as_tokens(k), as_tokens(v)

@@ -1,4 +1,5 @@
 """Feature maps of fused linear attention, and the options of its kernels."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

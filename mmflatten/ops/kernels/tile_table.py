@@ -1,14 +1,17 @@
 """Tile sizes of the kernels of linear attention, and the shapes that they are worth."""
+
 from __future__ import annotations
 
 from typing import NamedTuple
 
 BLOCK = 64
-# Most warp instructions per channel of a token in a training step (compute capability 9.0; 3 to 24 heads of 32, 1 to 8
-# of 64, 49 to 3,136 tokens), and the least bytes that eager code in half precision moves.
+# Most warp instructions per channel of a token in a training step (compute capability 9.0; 3 to 24
+# heads of 32, 1 to 8 of 64, 49 to 3,136 tokens), and the least bytes that eager code in half
+# precision moves.
 INSTRUCTIONS = {'focused': 10.2, 'relu': 5.4}
 EAGER_BYTES = {'focused': 524, 'relu': 209}
-BYTES_PER_INSTRUCTION = 3.6  # an H100 issues 9.3e11 warp instructions and moves 3.35e12 bytes per second
+# an H100 issues 9.3e11 warp instructions and moves 3.35e12 bytes per second
+BYTES_PER_INSTRUCTION = 3.6
 
 
 class Tile(NamedTuple):
@@ -42,9 +45,11 @@ def tile_of(kernel: str, width: int) -> Tile:
 
 
 def is_cheaper(tokens: int, width: int, feature_map: str) -> bool:
-    """Return True if the counted instructions of a training step take less time than the bytes of eager code.
+    """Return True if the counted instructions of a training step take less time than the bytes of
+    eager code.
 
-    The number of heads hardly matters, because a program computes one head. Padding of tokens and channels counts.
+    The number of heads hardly matters, because a program computes one head. Padding of tokens and
+    channels counts.
     """
     tile = tile_of('state', width)
     padding = -(-tokens // tile.BLOCK) * tile.BLOCK * tile.DP / (tokens * width)

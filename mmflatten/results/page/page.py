@@ -1,4 +1,5 @@
 """Rendering of the page: one HTML file with all styles, scripts, data and images inside."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,12 +24,17 @@ from mmflatten.version import __version__
 
 # Name of a section -> its title, and the parts of a run that it needs.
 SECTIONS = dict(
-    summary=('Summary', ['config', 'checkpoint', 'FLOPs']), curves=('Training', ['log']),
-    metrics=('Metrics and errors', ['predictions', 'metrics']), samples=('Samples', ['sample images']),
-    config=('Config', ['config']))
+    summary=('Summary', ['config', 'checkpoint', 'FLOPs']),
+    curves=('Training', ['log']),
+    metrics=('Metrics and errors', ['predictions', 'metrics']),
+    samples=('Samples', ['sample images']),
+    config=('Config', ['config']),
+)
 
 
-def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int = 24, score: float = 0.3) -> None:
+def write_report(
+    work_dirs: Sequence[str | Path], out: str | Path, images: int = 24, score: float = 0.3
+) -> None:
     """Write the page.
 
     Args:
@@ -44,18 +50,35 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         gallery = read_gallery(runs, images, score)
     main, others = comparison.curves(runs)
     page = render(
-        runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, sections=SECTIONS,
-        facts=comparison.summary_table(runs), charts=main, more_charts=others,
-        plots=comparison.analysis_charts(runs), gallery=gallery, difference=comparison.config_difference(runs),
-        configs=[(run, read_text(run.config.filename)) for run in runs if run.config])
+        runs=runs,
+        made=f'{datetime.now():%Y-%m-%d %H:%M}',
+        version=__version__,
+        sections=SECTIONS,
+        facts=comparison.summary_table(runs),
+        charts=main,
+        more_charts=others,
+        plots=comparison.analysis_charts(runs),
+        gallery=gallery,
+        difference=comparison.config_difference(runs),
+        configs=[(run, read_text(run.config.filename)) for run in runs if run.config],
+    )
     with atomic_write(out) as aside:
         # Names of files and classes may hold escape sequences, and bytes that are not UTF-8.
-        aside.write_text('\n'.join(printable(line, keep='\t') for line in page.split('\n')), encoding='utf-8')
+        aside.write_text(
+            '\n'.join(printable(line, keep='\t') for line in page.split('\n')), encoding='utf-8'
+        )
 
 
 def render(**context: Any) -> str:
     """Render the page, which has no scripts."""
-    environment = Environment(loader=PackageLoader('mmflatten.results.page'), autoescape=True,
-                              undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(cell=partial(cell, missing='–', integers=',d'), svg=lambda plot: Markup(svg(plot)))
+    environment = Environment(
+        loader=PackageLoader('mmflatten.results.page'),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        cell=partial(cell, missing='–', integers=',d'), svg=lambda plot: Markup(svg(plot))
+    )
     return environment.get_template('report.html').render(**context)

@@ -1,4 +1,5 @@
 """Build every backbone and run it forward and backward. Requires torch, einops and mmengine."""
+
 import torch
 
 from mmflatten.models import backbones

@@ -1,4 +1,7 @@
-"""Cuts the network of a Python process and its children: names and addresses outside this machine fail, in a log."""
+"""Cuts the network of a Python process and its children: names and addresses outside this machine
+fail, in a log.
+"""
+
 import os
 import socket
 import sys
@@ -11,7 +14,8 @@ def cut(event: str, arguments: tuple) -> None:
         host = arguments[0]
     elif event in ('socket.connect', 'socket.sendto'):
         connection, address = arguments
-        silent = event == 'socket.connect' and connection.type == socket.SOCK_DGRAM  # asks the kernel for a route
+        # asks the kernel for a route
+        silent = event == 'socket.connect' and connection.type == socket.SOCK_DGRAM
         host = address[0] if isinstance(address, tuple) and not silent else None
     else:
         return

@@ -1,4 +1,7 @@
-"""Build a model of timm and run it; as a script where there are torch, einops, mmengine and timm."""
+"""Build a model of timm and run it; as a script where there are torch, einops, mmengine and
+timm.
+"""
+
 import timm
 import torch
 

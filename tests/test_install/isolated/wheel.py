@@ -1,4 +1,7 @@
-"""Use an installed mmflatten in an empty folder, from the first prediction to the app, and write results.json."""
+"""Use an installed mmflatten in an empty folder, from the first prediction to the app, and write
+results.json.
+"""
+
 import contextlib
 import io
 import json
@@ -10,7 +13,11 @@ from mmflatten.apis import get_model, list_models
 from mmflatten.cli.main import main
 
 NAME, OTHER = 'flatten-swin-nano_digits', 'l2vit-nano_digits'
-IMAGES, ANNOTATIONS, CROPS = 'data/digits/images', 'data/digits/annotations', 'data/digits/crops/val/*/*.png'
+IMAGES, ANNOTATIONS, CROPS = (
+    'data/digits/images',
+    'data/digits/annotations',
+    'data/digits/crops/val/*/*.png',
+)
 
 
 def run(*arguments: str) -> str:
@@ -21,13 +28,19 @@ def run(*arguments: str) -> str:
 
 def loaders(*splits: str) -> list[str]:
     """Return options that load the images of these splits without worker processes."""
-    return [f'{split}_dataloader.{option}' for split in splits
-            for option in ('num_workers=0', 'persistent_workers=False')]
+    return [
+        f'{split}_dataloader.{option}'
+        for split in splits
+        for option in ('num_workers=0', 'persistent_workers=False')
+    ]
 
 
-results = dict(file=mmflatten.__file__, models=list_models('*nano_digits', task='classification'),
-               kind=type(get_model(NAME, **{'backbone.drop_path_rate': 0.})).__name__,
-               flops=run('flops', NAME, f'configs/digits/{OTHER}.py'))
+results = dict(
+    file=mmflatten.__file__,
+    models=list_models('*nano_digits', task='classification'),
+    kind=type(get_model(NAME, **{'backbone.drop_path_rate': 0.0})).__name__,
+    flops=run('flops', NAME, f'configs/digits/{OTHER}.py'),
+)
 run('data', 'digits', '--train', '4', '--val', '2', '--size', '96')
 run('predict', 'garment-classifier', CROPS, '--out', 'first')
 run('train', NAME, '--cfg-options', 'train_cfg.max_epochs=1', *loaders('train', 'val'))
@@ -35,10 +48,23 @@ checkpoint = Path(f'work_dirs/{NAME}/last_checkpoint').read_text()
 run('test', NAME, checkpoint, '--out', 'tested.pkl', '--cfg-options', *loaders('test'))
 run('predict', NAME, checkpoint, CROPS, '--out', 'found')
 run('export', NAME, checkpoint, '--out', 'model.onnx')
-run('init', '--task', 'det', '--base', 'retinanet_flatten-swin-nano_fpn_digits', '--out', 'mine.py',
-    '--images', f'{IMAGES}/training', f'{IMAGES}/validation',
-    '--ann', f'{ANNOTATIONS}/instances_train.json', f'{ANNOTATIONS}/instances_val.json',
-    '--classes', *'012346789')  # no training scene has a 5
+run(
+    'init',
+    '--task',
+    'det',
+    '--base',
+    'retinanet_flatten-swin-nano_fpn_digits',
+    '--out',
+    'mine.py',
+    '--images',
+    f'{IMAGES}/training',
+    f'{IMAGES}/validation',
+    '--ann',
+    f'{ANNOTATIONS}/instances_train.json',
+    f'{ANNOTATIONS}/instances_val.json',
+    '--classes',
+    *'012346789',
+)  # no training scene has a 5
 
 import gradio.analytics  # noqa: E402
 import huggingface_hub.constants  # noqa: E402
@@ -48,6 +74,8 @@ from mmflatten_lab.app.trial import TriedModel  # noqa: E402
 
 with serve([TriedModel(NAME, checkpoint, 'cpu')]) as page:
     results['page'] = urllib.request.urlopen(page.local_url).status
-results['reports_use'] = dict(gradio=gradio.analytics.analytics_enabled(),
-                              hub=not huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY)
+results['reports_use'] = dict(
+    gradio=gradio.analytics.analytics_enabled(),
+    hub=not huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY,
+)
 Path('results.json').write_text(json.dumps(results))

@@ -1,4 +1,5 @@
 """Compiled graphs keep the fused operator, and exported graphs do not have it."""
+
 import operator
 
 import pytest
@@ -10,14 +11,26 @@ from tests.test_ops.test_kernels import closed_form
 
 closed_form.register()
 
-LETTERS = dict(arch=dict(embed_dims=16, depths=(1, 1), num_heads=(1, 2)), img_size=64, attn_types='LL',
-               out_indices=(1,))
-PYRAMID = dict(LETTERS, arch=dict(LETTERS['arch'], embed_dims=(16, 32), mlp_ratios=(2, 2)), linear_sr_ratios=(1, 1),
-               sr_ratios=(1, 1))
+LETTERS = dict(
+    arch=dict(embed_dims=16, depths=(1, 1), num_heads=(1, 2)),
+    img_size=64,
+    attn_types='LL',
+    out_indices=(1,),
+)
+PYRAMID = dict(
+    LETTERS,
+    arch=dict(LETTERS['arch'], embed_dims=(16, 32), mlp_ratios=(2, 2)),
+    linear_sr_ratios=(1, 1),
+    sr_ratios=(1, 1),
+)
 LINEAR = {
-    'FLattenSwin': LETTERS, 'FLattenPVT': PYRAMID, 'FLattenPVTv2': PYRAMID,
+    'FLattenSwin': LETTERS,
+    'FLattenPVT': PYRAMID,
+    'FLattenPVTv2': PYRAMID,
     'FLattenCSwin': dict(LETTERS, softmax_split=(2, 2)),
-    'FLattenDeiT': dict(arch=dict(embed_dims=16, depth=2, num_heads=2), img_size=64, attn_types='L'),
+    'FLattenDeiT': dict(
+        arch=dict(embed_dims=16, depth=2, num_heads=2), img_size=64, attn_types='L'
+    ),
     'L2ViT': dict(arch=dict(LETTERS['arch'], depths=(2, 2)), img_size=64, out_indices=(1,)),
 }
 PRODUCTS = (torch.matmul, torch.bmm, operator.matmul, torch.baddbmm)
@@ -35,14 +48,18 @@ def test_only_exports_are_exports():
     assert torch.export.export(Asks(), (x,), strict=True).module()(x) == 1
 
 
-
 @pytest.mark.parametrize('name', LINEAR)
 def test_compiled_backbones_call_the_fused_operator(name, monkeypatch):
-    monkeypatch.setattr('mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: not is_exporting())
+    monkeypatch.setattr(
+        'mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: not is_exporting()
+    )
     torch.compiler.reset()
     torch.manual_seed(0)
     model = getattr(backbones, name)(**LINEAR[name]).train()
-    attentions = sum(hasattr(module, 'attend') and 'Linear' in type(module).__name__ for module in model.modules())
+    attentions = sum(
+        hasattr(module, 'attend') and 'Linear' in type(module).__name__
+        for module in model.modules()
+    )
     graphs = []
 
     def keep(graph, inputs):

@@ -1,4 +1,7 @@
-"""Launches of the kernels, recorded on the meta device: memory traffic, devices and types of sums."""
+"""Launches of the kernels, recorded on the meta device: memory traffic, devices and types of
+sums.
+"""
+
 from contextlib import contextmanager
 
 import pytest
@@ -9,7 +12,10 @@ from torch.utils._pytree import tree_leaves
 from mmflatten.ops.kernels import has_triton
 
 if not has_triton():
-    pytest.skip('Triton 3.6 or newer is not installed, which has no wheels outside Linux', allow_module_level=True)
+    pytest.skip(
+        'Triton 3.6 or newer is not installed, which has no wheels outside Linux',
+        allow_module_level=True,
+    )
 
 from gpu_sheet.compiled import attention_launches
 
@@ -20,16 +26,27 @@ from mmflatten.ops.kernels.tile_table import EAGER_BYTES
 from tests.test_ops.test_kernels.launches import FUSED, Launches
 
 FORWARD = ['norms_kernel', 'norms_kernel', 'state_kernel', 'output_kernel']
-BACKWARD = ['state_backward_kernel', 'query_backward_kernel', 'value_backward_kernel', 'key_backward_kernel']
+BACKWARD = [
+    'state_backward_kernel',
+    'query_backward_kernel',
+    'value_backward_kernel',
+    'key_backward_kernel',
+]
 
 
 def bytes_of(tensors):
-    sizes = {id(x): x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, torch.Tensor)}
+    sizes = {
+        id(x): x.numel() * x.element_size()
+        for x in tree_leaves(tensors)
+        if isinstance(x, torch.Tensor)
+    }
     return sum(sizes.values())
 
 
-@pytest.mark.parametrize('feature_map, heads, tokens, forward, backward', [
-    ('focused', 3, 3136, 14, 22), ('focused', 12, 784, 14, 22), ('relu', 6, 3136, 8, 20)])
+@pytest.mark.parametrize(
+    'feature_map, heads, tokens, forward, backward',
+    [('focused', 3, 3136, 14, 22), ('focused', 12, 784, 14, 22), ('relu', 6, 3136, 8, 20)],
+)
 def test_kernels_move_documented_bytes(feature_map, heads, tokens, forward, backward):
     parts = attention_launches(feature_map, heads, 32, tokens=tokens)
     norms = FORWARD[:2] if feature_map == 'focused' else []
@@ -53,8 +70,12 @@ class Traffic(TorchDispatchMode):
 
 @pytest.mark.parametrize('feature_map', EAGER_BYTES)
 def test_eager_attention_moves_the_bytes_that_the_choice_assumes(feature_map):
-    q, k, v = (torch.empty(8, 784, 6, 32, dtype=torch.bfloat16, device='meta').transpose(1, 2).requires_grad_()
-               for _ in range(3))
+    q, k, v = (
+        torch.empty(8, 784, 6, 32, dtype=torch.bfloat16, device='meta')
+        .transpose(1, 2)
+        .requires_grad_()
+        for _ in range(3)
+    )
     rescale = torch.empty(6, 32, device='meta') if feature_map == 'focused' else None
     with Traffic() as traffic:
         y = fused_linear_attention(q, k, v, feature_map=feature_map, rescale_hd=rescale)
@@ -72,15 +93,20 @@ def test_kernels_are_launched_on_the_device_of_their_tensors(monkeypatch):
         active.clear()
 
     monkeypatch.setattr(torch.cuda, 'device_of', device_of)
-    monkeypatch.setattr(launch, 'run', lambda kernel, grid, **arguments: launched.append(list(active)))
+    monkeypatch.setattr(
+        launch, 'run', lambda kernel, grid, **arguments: launched.append(list(active))
+    )
     q, k, v = torch.randn(3, 1, 1, 4, 16).unbind()
-    options = ('relu', 1, 1e-6, 0.)
+    options = ('relu', 1, 1e-6, 0.0)
     _, *saved = attention._forward._init_fn(q, k, v, *[None] * 5, *options)
     attention._backward._init_fn(torch.randn(1, 4, 1, 16), q, k, v, *[None] * 4, *saved, *options)
-    assert len(launched) == 2 + 4 and all(len(x) == 1 and x[0] is q for x in launched) and not active
+    assert (
+        len(launched) == 2 + 4 and all(len(x) == 1 and x[0] is q for x in launched) and not active
+    )
 
 
-@pytest.mark.parametrize('images, saved', [(2, 0), (128, 2)])  # one chunk per head needs no sum of its state
+# one chunk per head needs no sum of its state
+@pytest.mark.parametrize('images, saved', [(2, 0), (128, 2)])
 def test_launchers_need_the_launches_that_are_counted_for_a_model(images, saved):
     with Launches() as launches:
         parts = attention_launches('focused', 3, 32, images=images)
@@ -90,7 +116,12 @@ def test_launchers_need_the_launches_that_are_counted_for_a_model(images, saved)
 
 def test_partial_sums_are_float32():
     backward = attention_launches('focused', 3, 32, torch.float16, tokens=784, images=2)[1]
-    partial = [tensor for call in backward for name, tensor in call.arguments.items() if name.startswith('partial')]
+    partial = [
+        tensor
+        for call in backward
+        for name, tensor in call.arguments.items()
+        if name.startswith('partial')
+    ]
     assert len(partial) == 3 and all(tensor.dtype == torch.float32 for tensor in partial)
 
 
@@ -99,12 +130,16 @@ def test_loops_with_products_have_one_stage():
     assert {call.arguments['num_stages'] for call in calls} == {1}
 
 
-@pytest.mark.parametrize('feature_map, N, M', [('focused', 49, 49), ('focused', 196, 49), ('relu', 49, 49)])
+@pytest.mark.parametrize(
+    'feature_map, N, M', [('focused', 49, 49), ('focused', 196, 49), ('relu', 49, 49)]
+)
 def test_kernels_return_the_shapes_of_the_operator(feature_map, N, M, monkeypatch):
     monkeypatch.setattr(launch, 'run', lambda *args, **kwargs: None)
-    q, k, v = (torch.empty(2, 3, tokens, 32, dtype=torch.bfloat16, device='meta') for tokens in (N, M, M))
+    q, k, v = (
+        torch.empty(2, 3, tokens, 32, dtype=torch.bfloat16, device='meta') for tokens in (N, M, M)
+    )
     rescale = torch.empty(3, 32, device='meta') if feature_map == 'focused' else None
-    inputs, options = (q, k, v, None, rescale, None, None), (feature_map, 3, 1e-6, 0.)
+    inputs, options = (q, k, v, None, rescale, None, None), (feature_map, 3, 1e-6, 0.0)
     y, *saved = launch_attention.forward(*inputs, None, Options(*options))
     expected = attention._forward_shapes(*inputs, None, *options)
     assert [(x.shape, x.dtype) for x in (y, *saved)] == [(x.shape, x.dtype) for x in expected]

@@ -1,42 +1,66 @@
-"""Every kernel compiles for the supported GPUs, which needs no GPU; its instructions and registers are counted."""
+"""Every kernel compiles for the supported GPUs, which needs no GPU; its instructions and registers
+are counted.
+"""
+
 import pytest
 import torch
 
 from mmflatten.ops.kernels import has_triton
 
 if not has_triton():
-    pytest.skip('Triton 3.6 or newer is not installed, which has no wheels outside Linux', allow_module_level=True)
+    pytest.skip(
+        'Triton 3.6 or newer is not installed, which has no wheels outside Linux',
+        allow_module_level=True,
+    )
 
 from gpu_sheet.compiled import attention_launches, compile_launch, counts, per_element
 
 from mmflatten.ops.kernels.tile_table import INSTRUCTIONS, is_cheaper
 
 SHARED = 99 * 1024  # bytes per program on compute capability 8.6 and 8.9, which have the least
-FORWARD, BACKWARD = 3.5, 8.  # warp instructions per channel of a token
-BARRIERS = {'state_kernel': 2, 'state_backward_kernel': 2}  # per iteration of a loop; 1 in the others
-CASES = [(feature_map, heads, width) for feature_map in INSTRUCTIONS
-         for width, numbers in ((32, (3, 6, 12, 24)), (64, (1, 2, 4, 8))) for heads in numbers]
+FORWARD, BACKWARD = 3.5, 8.0  # warp instructions per channel of a token
+# per iteration of a loop; 1 in the others
+BARRIERS = {'state_kernel': 2, 'state_backward_kernel': 2}
+CASES = [
+    (feature_map, heads, width)
+    for feature_map in INSTRUCTIONS
+    for width, numbers in ((32, (3, 6, 12, 24)), (64, (1, 2, 4, 8)))
+    for heads in numbers
+]
 
 
 def counted(launches, capability=90):
-    """Compile launches; return the sum of the instructions per channel, and the counts of each kernel."""
+    """Compile launches; return the sum of the instructions per channel, and the counts of each
+    kernel.
+    """
     kernels = [(call, counts(compile_launch(call, capability))) for call in launches]
-    return sum(per_element(*kernel) for kernel in kernels), {call.name: count for call, count in kernels}
+    return sum(per_element(*kernel) for kernel in kernels), {
+        call.name: count for call, count in kernels
+    }
 
 
 def check_fits(kernels):
     for name, count in kernels.items():
-        assert count.spilled == 0 and count.registers <= 255 and count.shared <= SHARED, (name, count)
+        assert count.spilled == 0 and count.registers <= 255 and count.shared <= SHARED, (
+            name,
+            count,
+        )
 
 
-@pytest.mark.parametrize('feature_map, heads, width', [
-    case if case == ('focused', 6, 32) else pytest.param(*case, marks=pytest.mark.full) for case in CASES])
+@pytest.mark.parametrize(
+    'feature_map, heads, width',
+    [
+        case if case == ('focused', 6, 32) else pytest.param(*case, marks=pytest.mark.full)
+        for case in CASES
+    ],
+)
 def test_attention_kernels_stay_below_limits(feature_map, heads, width):
     forward, backward = attention_launches(feature_map, heads, width)
     (ours, kernels), (gradients, more) = counted(forward), counted(backward)
     check_fits(kernels | more)
     assert ours <= FORWARD and gradients <= BACKWARD
-    few = attention_launches(feature_map, heads, width, tokens=49)  # the same code, with more of it outside the loops
+    # the same code, with more of it outside the loops
+    few = attention_launches(feature_map, heads, width, tokens=49)
     assert sum(counted(part)[0] for part in few) <= INSTRUCTIONS[feature_map]
     assert all(count.barriers <= BARRIERS.get(name, 1) for name, count in (kernels | more).items())
 
@@ -51,6 +75,8 @@ def test_attention_kernels_fit_the_registers(feature_map, width, dtype, capabili
     check_fits(counted(forward + backward, capability)[1])
 
 
-@pytest.mark.parametrize('tokens, width, cheaper', [(3136, 32, True), (49, 32, True), (196, 24, True), (2, 32, False)])
+@pytest.mark.parametrize(
+    'tokens, width, cheaper', [(3136, 32, True), (49, 32, True), (196, 24, True), (2, 32, False)]
+)
 def test_kernels_are_chosen_where_counted_instructions_beat_bytes_of_eager(tokens, width, cheaper):
     assert is_cheaper(tokens, width, 'focused') == cheaper

@@ -1,4 +1,7 @@
-"""The Triton kernels without a GPU: in Triton's interpreter, in a separate process, against float64."""
+"""The Triton kernels without a GPU: in Triton's interpreter, in a separate process, against
+float64.
+"""
+
 import json
 import os
 import subprocess
@@ -29,7 +32,9 @@ def failures(cases):
     failed = []
     for case, (intact, errors) in cases.items():
         tolerance = next((limit for dtype, limit in TOLERANCES.items() if dtype in case), 5e-6)
-        failed += [f'{case}: {name} {error:.1e}' for name, error in errors.items() if not error < tolerance]
+        failed += [
+            f'{case}: {name} {error:.1e}' for name, error in errors.items() if not error < tolerance
+        ]
         if not intact:
             failed.append(f'{case}: out of bounds')
     return failed

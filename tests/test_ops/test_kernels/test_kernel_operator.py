@@ -1,4 +1,7 @@
-"""Fused linear attention as a PyTorch operator, on the CPU with an explicit reference in place of the kernels."""
+"""Fused linear attention as a PyTorch operator, on the CPU with an explicit reference in place of
+the kernels.
+"""
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -8,7 +11,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmflatten.measure.flops import count_operations
 from mmflatten.models.attention import build_mixer
 from mmflatten.ops import linear_attention
-from mmflatten.ops.kernels import fused_linear_attention, kernels_enabled, pick, pick_kernel, set_kernels_enabled
+from mmflatten.ops.kernels import (
+    fused_linear_attention,
+    kernels_enabled,
+    pick,
+    pick_kernel,
+    set_kernels_enabled,
+)
 from mmflatten.ops.kernels.attention import _backward, _forward
 from tests.test_ops.test_kernels import closed_form
 
@@ -22,8 +31,8 @@ MIXERS = {
     'slab': dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
     'relu': dict(type='LinearAttention'),
     'elu': dict(type='LinearAttention', feature_map='elu'),
-    'leaky_relu': dict(type='LinearAttention', feature_map='leaky_relu', min_denominator=3.),
-    'clamped': dict(type='ClampedLinearAttention', min_denominator=9.),
+    'leaky_relu': dict(type='LinearAttention', feature_map='leaky_relu', min_denominator=3.0),
+    'clamped': dict(type='ClampedLinearAttention', min_denominator=9.0),
     'clamped, no temperature': dict(type='ClampedLinearAttention', temperature=False),
 }
 
@@ -31,9 +40,11 @@ MIXERS = {
 def mixer_of(name, **kwargs):
     """Build a mixer in float64 with random parameters."""
     torch.manual_seed(0)
-    mixer = build_mixer(MIXERS[name], embed_dims=24, num_heads=3, grid_size=(4, 4), **kwargs).double()
+    mixer = build_mixer(
+        MIXERS[name], embed_dims=24, num_heads=3, grid_size=(4, 4), **kwargs
+    ).double()
     for parameter in mixer.parameters():
-        parameter.data.add_(.3 * torch.randn_like(parameter))
+        parameter.data.add_(0.3 * torch.randn_like(parameter))
     return mixer
 
 
@@ -46,7 +57,9 @@ def values_and_gradients(mixer, x, mask=None):
 @pytest.fixture
 def fuse(monkeypatch):
     """Function that turns the fused operator on, as on a GPU."""
-    return lambda: monkeypatch.setattr('mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: True)
+    return lambda: monkeypatch.setattr(
+        'mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: True
+    )
 
 
 @pytest.mark.parametrize('name', MIXERS)
@@ -56,7 +69,9 @@ def test_mixer_fused_equals_eager(name, prefix, masked, fuse):
     x = torch.randn(4, 35 + prefix, 24, dtype=torch.float64)
     x[1, :9] -= 3  # tokens that ReLU sets almost to zero
     x.requires_grad_()
-    mask = torch.arange(35).expand(2, 1, 35) < torch.tensor([35, 20]).view(2, 1, 1) if masked else None
+    mask = (
+        torch.arange(35).expand(2, 1, 35) < torch.tensor([35, 20]).view(2, 1, 1) if masked else None
+    )
     expected = values_and_gradients(mixer, x, mask)
     fuse()
     tolerance = 1e-5 if masked else 1e-9  # weights of keys are float32
@@ -76,23 +91,30 @@ def arguments(dtype=torch.float32, B=2, h=3, N=12, M=9, d=8, feature_map='focuse
     torch.manual_seed(0)
     q, kv = torch.randn(B, N, h * d, dtype=dtype), torch.randn(B, M, 2 * h * d, dtype=dtype)
     q, k, v = (x.unflatten(2, (h, d)).transpose(1, 2) for x in (q, *kv.chunk(2, dim=-1)))
-    others = dict(position=torch.randn(h, M, d, dtype=dtype), rescale=torch.rand(h, d, dtype=dtype) + .5,
-                  weight=torch.rand(2, M, dtype=dtype), temperature=torch.rand(h, dtype=dtype) + .5,
-                  local=torch.randn(B, h, N, d, dtype=dtype))
+    others = dict(
+        position=torch.randn(h, M, d, dtype=dtype),
+        rescale=torch.rand(h, d, dtype=dtype) + 0.5,
+        weight=torch.rand(2, M, dtype=dtype),
+        temperature=torch.rand(h, dtype=dtype) + 0.5,
+        local=torch.randn(B, h, N, d, dtype=dtype),
+    )
     tensors = [q, k, v, *others.values()]
     for tensor in tensors[:5] + tensors[6:]:
         tensor.requires_grad_()
     tensors[4] = tensors[4] if feature_map == 'focused' else None
-    return tensors, [feature_map, 3, 1e-6, 0.]
+    return tensors, [feature_map, 3, 1e-6, 0.0]
 
 
 @pytest.mark.parametrize('M', [9, 12])
 def test_fused_linear_attention_passes_opcheck(M):
-    tensors, options = arguments(M=M, feature_map='focused' if M == 9 else 'elu')  # the norms of which are empty
+    # the norms of which are empty
+    tensors, options = arguments(M=M, feature_map='focused' if M == 9 else 'elu')
     torch.library.opcheck(_forward, (*tensors, *options), atol=1e-5, rtol=1e-4)
     _, *saved = _forward(*tensors, *options)
     detached = [x if x is None else x.detach() for x in tensors]
-    torch.library.opcheck(_backward, (torch.randn(2, 12, 3, 8), *detached[:7], *(x.detach() for x in saved), *options))
+    torch.library.opcheck(
+        _backward, (torch.randn(2, 12, 3, 8), *detached[:7], *(x.detach() for x in saved), *options)
+    )
 
 
 @pytest.mark.parametrize('feature_map, M', [('focused', 3), ('elu', 4)])
@@ -124,9 +146,16 @@ def test_fused_linear_attention_compiles_checkpoints_and_exports(fuse):
     assert_close(program.module()(*inputs), expected)
 
 
-@pytest.mark.parametrize('N, feature_map, dtype, state', [
-    (12, 'focused', torch.float32, [(2, 3, 9, 8), (2, 12, 2), (2, 9, 2)]), (9, 'relu', torch.bfloat16, [(2, 3, 9, 8)])])
-def test_fused_linear_attention_saves_only_inputs_state_and_norms(N, feature_map, dtype, state, fuse):
+@pytest.mark.parametrize(
+    'N, feature_map, dtype, state',
+    [
+        (12, 'focused', torch.float32, [(2, 3, 9, 8), (2, 12, 2), (2, 9, 2)]),
+        (9, 'relu', torch.bfloat16, [(2, 3, 9, 8)]),
+    ],
+)
+def test_fused_linear_attention_saves_only_inputs_state_and_norms(
+    N, feature_map, dtype, state, fuse
+):
     fuse()
     (q, k, v, _, rescale, *_), _ = arguments(dtype, N=N)
     rescale = rescale if feature_map == 'focused' else None
@@ -146,7 +175,9 @@ def test_fused_linear_attention_computes_half_precision_in_float32(dtype, fused,
     q, k, v = (x.mul(100).to(dtype) for x in (q, k, v))
     with torch.autocast('cpu', dtype=dtype):
         y = fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale)
-    expected = fused_linear_attention(q.float(), k.float(), v.float(), feature_map='focused', rescale_hd=rescale)
+    expected = fused_linear_attention(
+        q.float(), k.float(), v.float(), feature_map='focused', rescale_hd=rescale
+    )
     assert y.dtype == dtype
     assert_close(y, expected.to(dtype))
 
@@ -163,15 +194,23 @@ def test_fused_linear_attention_counts_macs_of_linear_attention(tokens, fuse):
     assert counter.get_total_flops() == 2 * macs
 
 
-@pytest.mark.parametrize('wrong, message', [
-    (dict(feature_map='gelu'), "feature_map: .*'gelu'"), (dict(feature_map='focused'), 'rescale_hd: .*None'),
-    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), min_denominator=2.), 'min_denominator: .*2.0'),
-    (dict(feature_map='relu', rescale_hd=torch.ones(3, 8)), r'rescale_hd: .*\(3, 8\)'),
-    (dict(feature_map='focused', rescale_hd=torch.ones(1, 8)), r'rescale_hd: .*\(1, 8\)'),
-    (dict(position_hMd=torch.ones(3, 1, 8)), r'position_hMd: .*\(3, 1, 8\)'),
-    (dict(temperature_h=torch.ones(1)), r'temperature_h: .*\(1,\)'),
-    (dict(weight_WM=torch.ones(2, 1)), r'weight_WM: .*\(2, 1\)'),
-    (dict(local_BhNd=torch.ones(3, 8)), r'local_BhNd: .*\(3, 8\)')])
+@pytest.mark.parametrize(
+    'wrong, message',
+    [
+        (dict(feature_map='gelu'), "feature_map: .*'gelu'"),
+        (dict(feature_map='focused'), 'rescale_hd: .*None'),
+        (
+            dict(feature_map='focused', rescale_hd=torch.ones(3, 8), min_denominator=2.0),
+            'min_denominator: .*2.0',
+        ),
+        (dict(feature_map='relu', rescale_hd=torch.ones(3, 8)), r'rescale_hd: .*\(3, 8\)'),
+        (dict(feature_map='focused', rescale_hd=torch.ones(1, 8)), r'rescale_hd: .*\(1, 8\)'),
+        (dict(position_hMd=torch.ones(3, 1, 8)), r'position_hMd: .*\(3, 1, 8\)'),
+        (dict(temperature_h=torch.ones(1)), r'temperature_h: .*\(1,\)'),
+        (dict(weight_WM=torch.ones(2, 1)), r'weight_WM: .*\(2, 1\)'),
+        (dict(local_BhNd=torch.ones(3, 8)), r'local_BhNd: .*\(3, 8\)'),
+    ],
+)
 def test_fused_linear_attention_rejects_wrong_arguments(wrong, message):
     (q, k, v, *_), _ = arguments()
     with pytest.raises(ValueError, match=message):
@@ -202,7 +241,10 @@ def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, on_gpu, monkeypatch
 
 
 def test_set_kernels_enabled_turns_kernels_off_and_on(gpu, on_gpu):
-    x, relu = on_gpu(torch.ones(1, 196, 96, dtype=torch.float16)), dict(width=32, feature_map='relu')
+    x, relu = (
+        on_gpu(torch.ones(1, 196, 96, dtype=torch.float16)),
+        dict(width=32, feature_map='relu'),
+    )
     assert kernels_enabled() and pick_kernel(x, **relu)
     with pytest.raises(KeyError), set_kernels_enabled(False):
         assert not kernels_enabled() and not pick_kernel(x, **relu)
@@ -213,7 +255,9 @@ def test_set_kernels_enabled_turns_kernels_off_and_on(gpu, on_gpu):
 
 
 def test_compiled_graph_follows_the_setting(gpu):
-    compiled = torch.compile(lambda x: x + (kernels_enabled() and pick._available(0)), fullgraph=True, backend='eager')
+    compiled = torch.compile(
+        lambda x: x + (kernels_enabled() and pick._available(0)), fullgraph=True, backend='eager'
+    )
     assert compiled(torch.zeros(1)) == float(pick.has_triton())
     with set_kernels_enabled(False):
         assert compiled(torch.zeros(1)) == 0

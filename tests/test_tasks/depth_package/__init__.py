@@ -1,7 +1,10 @@
-"""Monocular depth, a task of another package. `tests/test_tasks/test_new_task.py` copies it out of the tree.
+"""Monocular depth, a task of another package. `tests/test_tasks/test_new_task.py` copies it out of
+the tree.
 
-Images are grey ramps, and the depth of a pixel is its brightness. A linear head on one map of a backbone predicts it.
+Images are grey ramps, and the depth of a pixel is its brightness. A linear head on one map of a
+backbone predicts it.
 """
+
 from pathlib import Path
 
 import mmcv
@@ -44,11 +47,16 @@ class LinearDepth(BaseModel):
     """A backbone with one linear layer on its last map."""
 
     def __init__(self, backbone, channels, data_preprocessor=None):
-        super().__init__(data_preprocessor or dict(type='mmengine.ImgDataPreprocessor', mean=[128] * 3, std=[64] * 3))
+        super().__init__(
+            data_preprocessor
+            or dict(type='mmengine.ImgDataPreprocessor', mean=[128] * 3, std=[64] * 3)
+        )
         self.backbone, self.head = MODELS.build(backbone), nn.Conv2d(channels, 1, 1)
 
     def forward(self, inputs, data_samples=None, mode='tensor'):
-        depth = F.interpolate(self.head(self.backbone(inputs)[-1]), inputs.shape[-2:], mode='bilinear')
+        depth = F.interpolate(
+            self.head(self.backbone(inputs)[-1]), inputs.shape[-2:], mode='bilinear'
+        )
         if mode == 'loss':
             truth = torch.stack([sample.gt_depth.data for sample in data_samples])
             return dict(loss=F.l1_loss(depth, truth.to(depth)))
@@ -61,10 +69,13 @@ class LinearDepth(BaseModel):
 
 @METRICS.register_module()
 class DepthError(BaseMetric):
-
     def process(self, data_batch, data_samples):
-        self.results += [float((sample['pred_depth']['data'].cpu() - sample['gt_depth']['data'].cpu()).abs().mean())
-                         for sample in data_samples]
+        self.results += [
+            float(
+                (sample['pred_depth']['data'].cpu() - sample['gt_depth']['data'].cpu()).abs().mean()
+            )
+            for sample in data_samples
+        ]
 
     def compute_metrics(self, results):
         return dict(abs_error=float(np.mean(results)))
@@ -72,8 +83,9 @@ class DepthError(BaseMetric):
 
 @VISUALIZERS.register_module()
 class DepthVisualizer(Visualizer):
-
-    def add_datasample(self, name, image, data_sample, draw_gt=True, out_file=None, step=0, **kwargs):
+    def add_datasample(
+        self, name, image, data_sample, draw_gt=True, out_file=None, step=0, **kwargs
+    ):
         depth = data_sample.pred_depth.data[0].clamp(0, 1).mul(255).byte().numpy(force=True)
         mmcv.imwrite(np.hstack([image, np.repeat(depth[..., None], 3, 2)]), out_file)
 

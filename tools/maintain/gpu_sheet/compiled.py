@@ -1,4 +1,7 @@
-"""Machine code of the fused kernels: compiled without a GPU, with its instructions, registers and barriers counted."""
+"""Machine code of the fused kernels: compiled without a GPU, with its instructions, registers and
+barriers counted.
+"""
+
 from __future__ import annotations
 
 import re
@@ -47,31 +50,52 @@ class Counts(NamedTuple):
     shared: int
 
 
-def attention_launches(feature_map: str, heads: int, width: int, dtype: torch.dtype = torch.bfloat16,
-                       tokens: int = 3136, images: int = 128,
-                       masked: bool = False) -> tuple[list[Launch], list[Launch]]:
-    """Return the launches of one forward and one backward pass, with the optional tensors that models use.
+def attention_launches(
+    feature_map: str,
+    heads: int,
+    width: int,
+    dtype: torch.dtype = torch.bfloat16,
+    tokens: int = 3136,
+    images: int = 128,
+    masked: bool = False,
+) -> tuple[list[Launch], list[Launch]]:
+    """Return the launches of one forward and one backward pass, with the optional tensors that
+    models use.
 
     Nothing is launched, and tensors are on the meta device.
     """
+
     def empty(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.empty(*shape, dtype=dtype, device='meta')
 
     focused = feature_map == 'focused'
-    q, k, v = (x.transpose(1, 2) for x in empty(images, tokens, 3, heads, width, dtype=dtype).unbind(2))
-    inputs = (q, k, v, empty(heads, tokens, width) if focused else None, empty(heads, width) if focused else None,
-              empty(4, tokens) if masked else None, None if focused else empty(heads))
-    options = Options(feature_map, 3, 1e-6, 0. if focused else 100.)
+    q, k, v = (
+        x.transpose(1, 2) for x in empty(images, tokens, 3, heads, width, dtype=dtype).unbind(2)
+    )
+    inputs = (
+        q,
+        k,
+        v,
+        empty(heads, tokens, width) if focused else None,
+        empty(heads, width) if focused else None,
+        empty(4, tokens) if masked else None,
+        None if focused else empty(heads),
+    )
+    options = Options(feature_map, 3, 1e-6, 0.0 if focused else 100.0)
     with mock.patch.object(launch, 'run') as forward:
         y, *saved = launch_attention.forward(*inputs, q if focused else None, options)
     with mock.patch.object(launch, 'run') as backward:
         launch_attention.backward(y, *inputs, *saved, options)
-    return tuple([Launch(call.args[0].__name__, call.args[0], call.kwargs) for call in run.call_args_list]
-                 for run in (forward, backward))
+    return tuple(
+        [Launch(call.args[0].__name__, call.args[0], call.kwargs) for call in run.call_args_list]
+        for run in (forward, backward)
+    )
 
 
 def compile_launch(call: Launch, capability: int = 90) -> CompiledKernel:
-    """Compile the kernel of a launch for a compute capability (90 is 9.0) as Triton does when it is launched."""
+    """Compile the kernel of a launch for a compute capability (90 is 9.0) as Triton does when it is
+    launched.
+    """
     types, fixed, attributes = {}, {}, {}
     for index, parameter in enumerate(call.kernel.params):
         name, value = parameter.name, call.arguments[parameter.name]
@@ -80,12 +104,17 @@ def compile_launch(call: Launch, capability: int = 90) -> CompiledKernel:
             types[name], fixed[name] = 'constexpr', value
             continue
         is_tensor = isinstance(value, Tensor)
-        types[name] = TYPES[value.dtype] if is_tensor else 'fp32' if isinstance(value, float) else 'i32'
+        types[name] = (
+            TYPES[value.dtype] if is_tensor else 'fp32' if isinstance(value, float) else 'i32'
+        )
         if is_tensor or (specialized and value % 16 == 0):
             attributes[index,] = [['tt.divisibility', 16]]
     options = {name: call.arguments[name] for name in ('num_warps', 'num_stages')}
-    return triton.compile(ASTSource(call.kernel, types, fixed, attributes),
-                          target=GPUTarget('cuda', capability, 32), options=options)
+    return triton.compile(
+        ASTSource(call.kernel, types, fixed, attributes),
+        target=GPUTarget('cuda', capability, 32),
+        options=options,
+    )
 
 
 def counts(program: CompiledKernel) -> Counts:
@@ -94,21 +123,39 @@ def counts(program: CompiledKernel) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / 'kernel.cubin'
         binary.write_bytes(program.asm['cubin'])
-        text = subprocess.run([tool, '-sass', '-res-usage', binary], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            [tool, '-sass', '-res-usage', binary], capture_output=True, text=True, check=True
+        ).stdout
     used = {name: int(number) for name, number in re.findall(r'(REG|STACK|LOCAL):(\d+)', text)}
-    code = [(int(address, 16), line) for address, line in re.findall(r'/\*([0-9a-f]{4,5})\*/\s+(.*?);', text)
-            if 'NOP' not in line]
-    jumps = [(int(found[1], 16), address) for address, line in code
-             if (found := re.search(r'BRA.*?(0x[0-9a-f]+)', line))]
+    code = [
+        (int(address, 16), line)
+        for address, line in re.findall(r'/\*([0-9a-f]{4,5})\*/\s+(.*?);', text)
+        if 'NOP' not in line
+    ]
+    jumps = [
+        (int(found[1], 16), address)
+        for address, line in code
+        if (found := re.search(r'BRA.*?(0x[0-9a-f]+)', line))
+    ]
     loops = [(first, last) for first, last in jumps if first < last]
-    loop = [line for address, line in code if any(first <= address <= last for first, last in loops)]
-    return Counts(len(code) - len(loop), len(loop), sum('BAR.SYNC' in line for line in loop), used['REG'],
-                  used['STACK'] + used['LOCAL'], program.metadata.shared)
+    loop = [
+        line for address, line in code if any(first <= address <= last for first, last in loops)
+    ]
+    return Counts(
+        len(code) - len(loop),
+        len(loop),
+        sum('BAR.SYNC' in line for line in loop),
+        used['REG'],
+        used['STACK'] + used['LOCAL'],
+        program.metadata.shared,
+    )
 
 
 def per_element(call: Launch, counted: Counts) -> float:
     """Return the warp instructions of a launch per channel of a token."""
     arguments = call.arguments
     tokens = arguments.get('chunk', arguments['BLOCK'])
-    instructions = (counted.outside + triton.cdiv(tokens, arguments['BLOCK']) * counted.loop) * arguments['num_warps']
+    instructions = (
+        counted.outside + triton.cdiv(tokens, arguments['BLOCK']) * counted.loop
+    ) * arguments['num_warps']
     return instructions / (tokens * arguments['WIDTH'])

@@ -1,4 +1,7 @@
-"""Errors of the fused operator relative to float64, and of every model family under autocast relative to float32."""
+"""Errors of the fused operator relative to float64, and of every model family under autocast
+relative to float32.
+"""
+
 from __future__ import annotations
 
 from math import nan
@@ -12,35 +15,52 @@ from mmflatten.ops.kernels.attention import _forward
 from mmflatten.ops.kernels.options import Options
 from mmflatten.ops.kernels.pick import TYPES
 
-# Largest allowed error relative to the largest value, by input type. TF32, in which the state is multiplied, rounds to
-# 5e-4, as float16 does.
+# Largest allowed error relative to the largest value, by input type. TF32, in which the state is
+# multiplied, rounds to 5e-4, as float16 does.
 TOLERANCES = {'fp16': 3e-3, 'bf16': 1.2e-2}
 # Images, heads, tokens, channels of a head.
-SIZES = [(4, 3, 49, 32), (2, 3, 3137, 32), (2, 1, 784, 64), (2, 5, 784, 64), (2, 12, 196, 24), (2, 24, 49, 32),
-         (1, 4, 5000, 16)]
+SIZES = [
+    (4, 3, 49, 32),
+    (2, 3, 3137, 32),
+    (2, 1, 784, 64),
+    (2, 5, 784, 64),
+    (2, 12, 196, 24),
+    (2, 24, 49, 32),
+    (1, 4, 5000, 16),
+]
 FAMILIES = {
-    'FLatten-Swin': 'FLattenSwin:arch=tiny', 'FLatten-PVT': 'FLattenPVT:arch=tiny',
-    'FLatten-PVTv2': 'FLattenPVTv2:arch=b0', 'FLatten-CSwin': 'FLattenCSwin:arch=tiny',
-    'FLatten-DeiT': 'FLattenDeiT:arch=tiny', 'L2ViT': 'L2ViT:arch=tiny', 'Focal': 'FocalTransformer:arch=tiny',
-    'MLLA': 'MLLA:arch=tiny', 'RAVLT': 'RAVLT:arch=tiny', 'H-ViTTT': 'HViTTT:arch=tiny',
+    'FLatten-Swin': 'FLattenSwin:arch=tiny',
+    'FLatten-PVT': 'FLattenPVT:arch=tiny',
+    'FLatten-PVTv2': 'FLattenPVTv2:arch=b0',
+    'FLatten-CSwin': 'FLattenCSwin:arch=tiny',
+    'FLatten-DeiT': 'FLattenDeiT:arch=tiny',
+    'L2ViT': 'L2ViT:arch=tiny',
+    'Focal': 'FocalTransformer:arch=tiny',
+    'MLLA': 'MLLA:arch=tiny',
+    'RAVLT': 'RAVLT:arch=tiny',
+    'H-ViTTT': 'HViTTT:arch=tiny',
 }
 
 
 def attention_rows(size: tuple[int, ...], feature_map: str, dtype: str, device: str) -> list[dict]:
-    """Measure the error of the output and of the gradient of each input, which must be the same bits three times."""
+    """Measure the error of the output and of the gradient of each input, which must be the same
+    bits three times.
+    """
     B, h, N, d = size
     torch.manual_seed(0)
     qkv = torch.randn(B, N, 3, h, d, device=device).to(DTYPES[dtype])
     q, k, v = (x.transpose(1, 2) for x in qkv.unbind(2))
     focused = feature_map == 'focused'
     position = torch.randn(h, N, d, device=device) if focused else None
-    rescale = torch.rand(h, d, device=device) + .5 if focused else None
-    temperature = None if focused else torch.rand(h, device=device) + .5
+    rescale = torch.rand(h, d, device=device) + 0.5 if focused else None
+    temperature = None if focused else torch.rand(h, device=device) + 0.5
     local = torch.randn(B, h, N, d, device=device).to(DTYPES[dtype])
     grad = torch.randn(B, N, h, d, device=device).to(DTYPES[dtype])
-    options = Options(feature_map, 3, 1e-6, 0. if feature_map in ('focused', 'elu') else .2 * N)
+    options = Options(feature_map, 3, 1e-6, 0.0 if feature_map in ('focused', 'elu') else 0.2 * N)
     weight = torch.rand(2, N, device=device) if N == 49 else None  # windows with padding
-    inputs = dict(q=q, k=k, v=v, position=position, rescale=rescale, weight=weight, temperature=temperature)
+    inputs = dict(
+        q=q, k=k, v=v, position=position, rescale=rescale, weight=weight, temperature=temperature
+    )
     runs = [_results(inputs, local, grad, options) for _ in range(3)]
     wide = {name: x if x is None else x.double() for name, x in inputs.items()}
     expected = _results(wide, local.double(), grad.double(), options)
@@ -49,21 +69,46 @@ def attention_rows(size: tuple[int, ...], feature_map: str, dtype: str, device: 
     nan_kept = bool(_results(inputs, local, grad, options)['y'][0, 0, 0].isnan().all())
     same = all(a.equal(b) for other in runs[1:] for a, b in zip(runs[0].values(), other.values()))
     ok = same and nan_kept and all(error < TOLERANCES[dtype] for error in errors.values())
-    return [dict(size=list(size), feature_map=feature_map, dtype=dtype, errors=errors, same_bits=same,
-                 nan_kept=nan_kept, ok=ok)]
+    return [
+        dict(
+            size=list(size),
+            feature_map=feature_map,
+            dtype=dtype,
+            errors=errors,
+            same_bits=same,
+            nan_kept=nan_kept,
+            ok=ok,
+        )
+    ]
 
 
-def _results(inputs: dict[str, Tensor | None], local: Tensor, grad: Tensor, options: Options) -> dict[str, Tensor]:
-    """Return the output and the gradients, from the kernels for half precision on a GPU, else from PyTorch."""
-    leaves = {name: x if x is None else x.detach().requires_grad_(name != 'weight') for name, x in inputs.items()}
+def _results(
+    inputs: dict[str, Tensor | None], local: Tensor, grad: Tensor, options: Options
+) -> dict[str, Tensor]:
+    """Return the output and the gradients, from the kernels for half precision on a GPU, else from
+    PyTorch.
+    """
+    leaves = {
+        name: x if x is None else x.detach().requires_grad_(name != 'weight')
+        for name, x in inputs.items()
+    }
     if grad.is_cuda and grad.dtype in TYPES:
         y_BNhd = _forward(*leaves.values(), local, *options)[0]
     else:
         y_BNhd = fused_linear_attention(
-            leaves['q'], leaves['k'], leaves['v'], feature_map=options.feature_map, rescale_hd=leaves['rescale'],
-            power=options.power, floor=options.floor, position_hMd=leaves['position'], weight_WM=leaves['weight'],
-            min_denominator=options.min_denominator or None, temperature_h=leaves['temperature'],
-            local_BhNd=local).transpose(1, 2)
+            leaves['q'],
+            leaves['k'],
+            leaves['v'],
+            feature_map=options.feature_map,
+            rescale_hd=leaves['rescale'],
+            power=options.power,
+            floor=options.floor,
+            position_hMd=leaves['position'],
+            weight_WM=leaves['weight'],
+            min_denominator=options.min_denominator or None,
+            temperature_h=leaves['temperature'],
+            local_BhNd=local,
+        ).transpose(1, 2)
     wanted = {name: x for name, x in leaves.items() if x is not None and x.requires_grad}
     gradients = torch.autograd.grad(y_BNhd, list(wanted.values()), grad)
     return dict(y=y_BNhd.detach(), **{f'grad_{name}': x for name, x in zip(wanted, gradients)})
@@ -73,7 +118,10 @@ def second_device_rows(device: str) -> list[dict]:
     """Run the operator on another GPU than the current one, and compare with the first."""
     if torch.cuda.device_count() < 2 or not device.startswith('cuda'):
         return [dict(devices=torch.cuda.device_count(), ok=True)]
-    return [dict(row, device='cuda:1') for row in attention_rows(SIZES[0], 'focused', dtype='bf16', device='cuda:1')]
+    return [
+        dict(row, device='cuda:1')
+        for row in attention_rows(SIZES[0], 'focused', dtype='bf16', device='cuda:1')
+    ]
 
 
 def _difference(actual: Tensor, expected: Tensor) -> float:
@@ -84,8 +132,8 @@ def _difference(actual: Tensor, expected: Tensor) -> float:
 def family_rows(family: str, spec: str, side: int, device: str) -> list[dict]:
     """Measure errors of logits and gradients in half precision; a row for each type.
 
-    The reference is float32 without the kernels. The error with the kernels must not be much larger than `eager`, the
-    error of autocast alone.
+    The reference is float32 without the kernels. The error with the kernels must not be much larger
+    than `eager`, the error of autocast alone.
     """
     torch.manual_seed(0)
     model = build_model(spec, (side, side)).to(device).eval()
@@ -97,7 +145,14 @@ def family_rows(family: str, spec: str, side: int, device: str) -> list[dict]:
         for column, on in (('kernels', True), ('eager', False)):
             with set_kernels_enabled(on):
                 errors[column] = max(map(_difference, _step(model, image, DTYPES[name]), exact))
-        rows.append(dict(family=family, dtype=name, **errors, ok=errors['kernels'] < 2 * errors['eager'] + 1e-3))
+        rows.append(
+            dict(
+                family=family,
+                dtype=name,
+                **errors,
+                ok=errors['kernels'] < 2 * errors['eager'] + 1e-3,
+            )
+        )
     return rows
 
 

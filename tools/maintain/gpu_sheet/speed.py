@@ -1,4 +1,5 @@
 """Time and memory of fused linear attention and its alternatives."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -31,10 +32,14 @@ class Case(NamedTuple):
 
 # All tensors are larger than the L2 cache of an H100 (50 MB).
 CASES = [
-    Case('Swin-T stage 1, 224', 128, 3136, 96, 3, 'inductor'), Case('Swin-T stage 2, 224', 256, 784, 192, 6),
-    Case('PVT-T stage 1, 224', 256, 3136, 64, 1, 'inductor'), Case('DeiT-T, 224', 1024, 197, 192, 3),
-    Case('Swin-T stage 1, 800 x 1280', 8, 64000, 96, 3), Case('Swin-T stage 3, 224', 512, 196, 384, 12),
-    Case('Swin-T stage 4, 224', 1024, 49, 768, 24), Case('7 x 7 windows', 8192, 49, 96, 3, 'inductor'),
+    Case('Swin-T stage 1, 224', 128, 3136, 96, 3, 'inductor'),
+    Case('Swin-T stage 2, 224', 256, 784, 192, 6),
+    Case('PVT-T stage 1, 224', 256, 3136, 64, 1, 'inductor'),
+    Case('DeiT-T, 224', 1024, 197, 192, 3),
+    Case('Swin-T stage 1, 800 x 1280', 8, 64000, 96, 3),
+    Case('Swin-T stage 3, 224', 512, 196, 384, 12),
+    Case('Swin-T stage 4, 224', 1024, 49, 768, 24),
+    Case('7 x 7 windows', 8192, 49, 96, 3, 'inductor'),
 ]
 
 
@@ -52,17 +57,32 @@ def attention_rows(case: Case, device: str, rounds: int) -> list[dict]:
     torch.compiler.reset()  # PyTorch stops compiling a function again that many cases call
     B, N, C, h = case.B, case.N, case.C, case.h
     qkv = torch.randn(B, N, 3 * C, device=device).bfloat16()
-    leaves = [x.detach().requires_grad_() for x in qkv.chunk(3, dim=-1)]  # views, like the outputs of a projection
+    # views, like the outputs of a projection
+    leaves = [x.detach().requires_grad_() for x in qkv.chunk(3, dim=-1)]
     local = torch.randn(B, N, C, device=device).bfloat16()
-    rescale, grad = torch.rand(C, device=device) + .5, torch.randn(B, N, C, device=device).bfloat16()
+    rescale, grad = (
+        torch.rand(C, device=device) + 0.5,
+        torch.randn(B, N, C, device=device).bfloat16(),
+    )
     calls = {name: partial(way, *leaves, local, rescale, h) for name, way in ways(case).items()}
     forwards = [Subject(name, torch.no_grad()(call)) for name, call in calls.items()]
     steps = [Subject(name, partial(gradients, call, leaves, grad)) for name, call in calls.items()]
-    rows, seconds = [], [measure(subjects, rounds=rounds, device=device) for subjects in (forwards, steps)]
+    rows, seconds = (
+        [],
+        [measure(subjects, rounds=rounds, device=device) for subjects in (forwards, steps)],
+    )
     for step, *times in zip(steps, *seconds):
         median, total = (sorted(rounds)[len(rounds) // 2] for rounds in times)
-        rows.append(dict(case=case.name, way=step.name, forward_s=median, training_s=total, elements=B * N * C,
-                         peak_mib=peak_memory(step.call, device) / 2 ** 20))
+        rows.append(
+            dict(
+                case=case.name,
+                way=step.name,
+                forward_s=median,
+                training_s=total,
+                elements=B * N * C,
+                peak_mib=peak_memory(step.call, device) / 2**20,
+            )
+        )
     return rows
 
 
@@ -71,7 +91,9 @@ def gradients(call: Callable[[], Tensor], leaves: list[Tensor], grad: Tensor) ->
 
 
 def ways(case: Case) -> dict[str, Callable]:
-    """Return the implementations of focused attention for a case, and softmax attention for comparison."""
+    """Return the implementations of focused attention for a case, and softmax attention for
+    comparison.
+    """
     functions = {'kernels': fused, 'eager': eager, 'softmax (SDPA)': softmax}
     if case.compiler is not None:
         functions['compiled eager'] = torch.compile(eager, dynamic=False, backend=case.compiler)
@@ -80,7 +102,9 @@ def ways(case: Case) -> dict[str, Callable]:
 
 def fused(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int) -> Tensor:
     q, k, v, local = (split_heads(x, heads) for x in (q, k, v, local))
-    y = fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale.view(heads, -1), local_BhNd=local)
+    y = fused_linear_attention(
+        q, k, v, feature_map='focused', rescale_hd=rescale.view(heads, -1), local_BhNd=local
+    )
     return merge_heads(y)
 
 

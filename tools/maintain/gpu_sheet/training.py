@@ -1,4 +1,7 @@
-"""Models with the fused kernels: images per second of classifiers and of a detector's training step."""
+"""Models with the fused kernels: images per second of classifiers and of a detector's training
+step.
+"""
+
 from __future__ import annotations
 
 import gc
@@ -12,25 +15,42 @@ import yaml
 
 from mmflatten.measure.speed.launches import profile_call
 from mmflatten.measure.speed.memory import peak_memory
-from mmflatten.measure.speed.models import DTYPES, RunSettings, build_model, make_call, model_subject
+from mmflatten.measure.speed.models import (
+    DTYPES,
+    RunSettings,
+    build_model,
+    make_call,
+    model_subject,
+)
 from mmflatten.measure.speed.timing import Call, Subject, measure
 from mmflatten.ops.kernels import set_kernels_enabled
 
-# Ours, and timm's model of the same layout or, for PVT, of the nearest. None drops paths, as timm's do by default.
+# Ours, and timm's model of the same layout or, for PVT, of the nearest. None drops paths, as timm's
+# do by default.
 TWINS = {
-    'FLatten-Swin-T': ('FLattenSwin:arch=tiny,drop_path_rate=0', 'timm:swin_tiny_patch4_window7_224'),
+    'FLatten-Swin-T': (
+        'FLattenSwin:arch=tiny,drop_path_rate=0',
+        'timm:swin_tiny_patch4_window7_224',
+    ),
     'FLatten-PVT-T': ('FLattenPVT:arch=tiny,drop_path_rate=0', 'timm:pvt_v2_b1'),
     'L2ViT-T': ('L2ViT:arch=tiny,drop_path_rate=0', 'timm:swin_tiny_patch4_window7_224'),
 }
-OURS = {name: (spec, f'{spec},attn_types=SSSS') for name, spec in {  # focused and softmax attention
-    'FLatten-Swin-T': 'FLattenSwin:arch=tiny,drop_path_rate=0.2', 'FLatten-PVT-T': 'FLattenPVT:arch=tiny',
-    'FLatten-PVTv2-B2': 'FLattenPVTv2:arch=b2', 'FLatten-CSwin-T': 'FLattenCSwin:arch=tiny'}.items()}
+OURS = {
+    name: (spec, f'{spec},attn_types=SSSS')
+    for name, spec in {  # focused and softmax attention
+        'FLatten-Swin-T': 'FLattenSwin:arch=tiny,drop_path_rate=0.2',
+        'FLatten-PVT-T': 'FLattenPVT:arch=tiny',
+        'FLatten-PVTv2-B2': 'FLattenPVTv2:arch=b2',
+        'FLatten-CSwin-T': 'FLattenCSwin:arch=tiny',
+    }.items()
+}
 DETECTOR = 'mask-rcnn_flatten-swin-t_fpn_1x_coco'
 DEMO = 'mask-rcnn_flatten-swin-nano_fpn_digits'  # for --quick
 
 
 def switched(call: Call, on: bool) -> Call:
     """Return the call with the kernels turned on or off."""
+
     def run() -> object:
         with set_kernels_enabled(on):
             return call()
@@ -38,17 +58,27 @@ def switched(call: Call, on: bool) -> Call:
     return run
 
 
-def classifier_rows(name: str, specs: tuple[str, str], settings: RunSettings, rounds: int,
-                    graphs: bool = False) -> list[dict]:
-    """Time a classifier under autocast: with kernels, if not compiled also without, and the model to compare with.
+def classifier_rows(
+    name: str, specs: tuple[str, str], settings: RunSettings, rounds: int, graphs: bool = False
+) -> list[dict]:
+    """Time a classifier under autocast: with kernels, if not compiled also without, and the model
+    to compare with.
 
     With `graphs`, compiled steps are launched as CUDA graphs.
     """
     import torch._inductor.config as inductor
+
     torch.compiler.reset()  # PyTorch stops compiling a function again that many models call
-    with inductor.patch({'triton.cudagraphs': True, 'triton.cudagraph_or_error': True} if graphs else {}):
-        subjects = [(f'{name}, {"kernels" if on else "eager"}', switched(model_subject(specs[0], settings).call, on))
-                    for on in ((True, False) if settings.compile is None else (True,))]
+    with inductor.patch(
+        {'triton.cudagraphs': True, 'triton.cudagraph_or_error': True} if graphs else {}
+    ):
+        subjects = [
+            (
+                f'{name}, {"kernels" if on else "eager"}',
+                switched(model_subject(specs[0], settings).call, on),
+            )
+            for on in ((True, False) if settings.compile is None else (True,))
+        ]
         subjects.append((specs[1], model_subject(specs[1], settings).call))
         subjects = [Subject(label, call, settings.batch) for label, call in subjects]
         return _rows(subjects, settings, rounds, 'graphs' if graphs else '')
@@ -58,26 +88,42 @@ def official_rows(folder: Path, spec: str, settings: RunSettings, rounds: int) -
     """Time our FLatten-Swin-T, and that of the official code in this folder with its own config."""
     sys.path.insert(0, str(folder))
     config = yaml.safe_load((folder / 'cfgs' / 'flatten_swin_t.yaml').read_text())['MODEL']
-    arguments = {name.lower(): value for part in ('SWIN', 'LA') for name, value in config[part].items()}
+    arguments = {
+        name.lower(): value for part in ('SWIN', 'LA') for name, value in config[part].items()
+    }
     official = importlib.import_module('models.flatten_swin').FLattenSwinTransformer(
-        **arguments, img_size=settings.size, drop_path_rate=config['DROP_PATH_RATE'], focusing_factor=3, kernel_size=5)
+        **arguments,
+        img_size=settings.size,
+        drop_path_rate=config['DROP_PATH_RATE'],
+        focusing_factor=3,
+        kernel_size=5,
+    )
     call = make_call(official, official, torch.randn(settings.batch, 3, *settings.size), settings)
     ours = Subject('FLatten-Swin-T', model_subject(spec, settings).call, settings.batch)
-    return _rows([ours, Subject('FLatten-Swin-T, official code', call, settings.batch)], settings, rounds)
+    return _rows(
+        [ours, Subject('FLatten-Swin-T, official code', call, settings.batch)], settings, rounds
+    )
 
 
 def detector_rows(spec: str, settings: RunSettings, rounds: int, backend: str) -> list[dict]:
-    """Time training steps of Mask R-CNN on noise with random objects, with and without kernels, and compiled."""
+    """Time training steps of Mask R-CNN on noise with random objects, with and without kernels, and
+    compiled.
+    """
     import torch._dynamo.config as dynamo
     from mmdet.testing import demo_mm_inputs
     from mmdet.utils import register_all_modules
 
     from mmflatten.engine.hooks.training import CompileHook
+
     register_all_modules()
     torch.manual_seed(0)
     model = build_model(spec, settings.size).to(settings.device).train()
-    data = demo_mm_inputs(settings.batch, (3, *settings.size), num_classes=model.roi_head.bbox_head.num_classes,
-                          with_mask=True)
+    data = demo_mm_inputs(
+        settings.batch,
+        (3, *settings.size),
+        num_classes=model.roi_head.bbox_head.num_classes,
+        with_mask=True,
+    )
     data = model.data_preprocessor(data, True)
 
     def step() -> None:
@@ -86,21 +132,50 @@ def detector_rows(spec: str, settings: RunSettings, rounds: int, backend: str) -
         losses.backward()
         model.zero_grad(set_to_none=True)
 
-    rows = _rows([Subject(f'{spec}, {name}', switched(step, on), settings.batch)
-                  for name, on in (('kernels', True), ('eager', False))], settings, rounds)
+    rows = _rows(
+        [
+            Subject(f'{spec}, {name}', switched(step, on), settings.batch)
+            for name, on in (('kernels', True), ('eager', False))
+        ],
+        settings,
+        rounds,
+    )
     with dynamo.patch(cache_size_limit=0, fail_on_cache_limit_hit=False):  # the hook sets both
         CompileHook(backend).before_train(SimpleNamespace(model=model))
-        return rows + _rows([Subject(f'{spec}, kernels', step, settings.batch)], settings, rounds, 'compiled blocks')
+        return rows + _rows(
+            [Subject(f'{spec}, kernels', step, settings.batch)], settings, rounds, 'compiled blocks'
+        )
 
 
-def _rows(subjects: list[Subject], settings: RunSettings, rounds: int, mode: str = '') -> list[dict]:
+def _rows(
+    subjects: list[Subject], settings: RunSettings, rounds: int, mode: str = ''
+) -> list[dict]:
     mode = mode or ('compiled' if settings.compile else 'eager')
-    rows, common = [], dict(call='training step' if settings.train else 'inference', dtype=settings.dtype, mode=mode,
-                            size=list(settings.size))
+    rows, common = (
+        [],
+        dict(
+            call='training step' if settings.train else 'inference',
+            dtype=settings.dtype,
+            mode=mode,
+            size=list(settings.size),
+        ),
+    )
     for subject, times in zip(subjects, measure(subjects, rounds=rounds, device=settings.device)):
         median = sorted(times)[len(times) // 2]
-        work = profile_call(subject.call)._asdict() if torch.device(settings.device).type == 'cuda' else {}
-        rows.append(dict(model=subject.name, **common, batch=subject.batch, images_s=subject.batch / median, **work,
-                         peak_mib=peak_memory(subject.call, settings.device) / 2 ** 20))
+        work = (
+            profile_call(subject.call)._asdict()
+            if torch.device(settings.device).type == 'cuda'
+            else {}
+        )
+        rows.append(
+            dict(
+                model=subject.name,
+                **common,
+                batch=subject.batch,
+                images_s=subject.batch / median,
+                **work,
+                peak_mib=peak_memory(subject.call, settings.device) / 2**20,
+            )
+        )
     gc.collect()
     return rows

@@ -1,4 +1,7 @@
-"""Metafiles in OpenMMLab's format: a collection for each folder of configs, with the papers' results."""
+"""Metafiles in OpenMMLab's format: a collection for each folder of configs, with the papers'
+results.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,40 +17,78 @@ from zoo.records import ZooEntry
 
 INDEX = 'model-index.yml'
 HEADER = '# Written by `python tools/maintain/reproduce_tables.py`; do not edit.\n'
-RESULTS_NOTE = '# Results are copied from the papers named in "Reported By". This project has measured none of them.\n'
+RESULTS_NOTE = (
+    '# Results are copied from the papers named in "Reported By". This project has measured none of'
+    ' them.\n'
+)
 
-PAPERS = {paper: dict(Title=title, URL=f'https://arxiv.org/abs/{number}') for paper, (title, number) in {
-    'flatten': ('FLatten Transformer: Vision Transformer using Focused Linear Attention', '2308.00442'),
-    'l2vit': ('The Linear Attention Resurrection in Vision Transformer', '2501.16182'),
-    'focal': ('Focal Self-attention for Local-Global Interactions in Vision Transformers', '2107.00641'),
-    'factorized': ('Factorized Attention: Self-Attention with Linear Complexities', '1812.01243'),
-    'slab': ('SLAB: Efficient Transformers with Simplified Linear Attention and Progressive Re-parameterized Batch '
-             'Normalization', '2405.11582'),
-    'agent': ('Agent Attention: On the Integration of Softmax and Linear Attention', '2312.08874'),
-    'inline': ('Bridging the Divide: Reconsidering Softmax and Linear Attention', '2412.06590'),
-    'mila': ('Demystify Mamba in Vision: A Linear Attention Perspective', '2405.16605'),
-    'rala': ('Breaking the Low-Rank Dilemma of Linear Attention', '2411.07635'),
-    'polaformer': ('PolaFormer: Polarity-aware Linear Attention for Vision Transformers', '2501.15061'),
-    'biformer': ('BiFormer: Vision Transformer with Bi-Level Routing Attention', '2303.08810'),
-    'mhla': ('MHLA: Restoring Expressivity of Linear Attention via Token-Level Multi-Head', '2601.07832'),
-    'vittt': ('ViT^3: Unlocking Test-Time Training in Vision', '2512.01643'),
-    'circulant': ('Vision Transformers are Circulant Attention Learners', '2512.21542'),
-}.items()}
+PAPERS = {
+    paper: dict(Title=title, URL=f'https://arxiv.org/abs/{number}')
+    for paper, (title, number) in {
+        'flatten': (
+            'FLatten Transformer: Vision Transformer using Focused Linear Attention',
+            '2308.00442',
+        ),
+        'l2vit': ('The Linear Attention Resurrection in Vision Transformer', '2501.16182'),
+        'focal': (
+            'Focal Self-attention for Local-Global Interactions in Vision Transformers',
+            '2107.00641',
+        ),
+        'factorized': (
+            'Factorized Attention: Self-Attention with Linear Complexities',
+            '1812.01243',
+        ),
+        'slab': (
+            (
+                'SLAB: Efficient Transformers with Simplified Linear Attention and Progressive'
+                ' Re-parameterized Batch Normalization'
+            ),
+            '2405.11582',
+        ),
+        'agent': (
+            'Agent Attention: On the Integration of Softmax and Linear Attention',
+            '2312.08874',
+        ),
+        'inline': ('Bridging the Divide: Reconsidering Softmax and Linear Attention', '2412.06590'),
+        'mila': ('Demystify Mamba in Vision: A Linear Attention Perspective', '2405.16605'),
+        'rala': ('Breaking the Low-Rank Dilemma of Linear Attention', '2411.07635'),
+        'polaformer': (
+            'PolaFormer: Polarity-aware Linear Attention for Vision Transformers',
+            '2501.15061',
+        ),
+        'biformer': ('BiFormer: Vision Transformer with Bi-Level Routing Attention', '2303.08810'),
+        'mhla': (
+            'MHLA: Restoring Expressivity of Linear Attention via Token-Level Multi-Head',
+            '2601.07832',
+        ),
+        'vittt': ('ViT^3: Unlocking Test-Time Training in Vision', '2512.01643'),
+        'circulant': ('Vision Transformers are Circulant Attention Learners', '2512.21542'),
+    }.items()
+}
 # Column of a row -> task and metric.
 METRICS = {
-    'top1': ('Image Classification', 'Top 1 Accuracy'), 'ap_box': ('Object Detection', 'box AP'),
-    'ap_mask': ('Instance Segmentation', 'mask AP'), 'miou': ('Semantic Segmentation', 'mIoU'),
-    'miou_ms': ('Semantic Segmentation', 'mIoU(ms+flip)'), 'macc': ('Semantic Segmentation', 'mAcc'),
+    'top1': ('Image Classification', 'Top 1 Accuracy'),
+    'ap_box': ('Object Detection', 'box AP'),
+    'ap_mask': ('Instance Segmentation', 'mask AP'),
+    'miou': ('Semantic Segmentation', 'mIoU'),
+    'miou_ms': ('Semantic Segmentation', 'mIoU(ms+flip)'),
+    'macc': ('Semantic Segmentation', 'mAcc'),
     'epe': ('Stereo Matching', 'EPE'),
 }
 
 
 def render_metafiles(entries: Sequence[ZooEntry]) -> dict[str, str]:
     """Render every metafile and their index: path in the repository -> text."""
-    counted = sorted((entry for entry in entries if entry.is_counted), key=lambda entry: entry.row.config)
+    counted = sorted(
+        (entry for entry in entries if entry.is_counted), key=lambda entry: entry.row.config
+    )
     files = {}
-    for folder, group in groupby(counted, key=lambda entry: str(PurePosixPath(entry.row.config).parent)):
-        files[f'{folder}/metafile.yml'] = _dump(_metafile(PurePosixPath(folder).name, list(group)), RESULTS_NOTE)
+    for folder, group in groupby(
+        counted, key=lambda entry: str(PurePosixPath(entry.row.config).parent)
+    ):
+        files[f'{folder}/metafile.yml'] = _dump(
+            _metafile(PurePosixPath(folder).name, list(group)), RESULTS_NOTE
+        )
     files[INDEX] = _dump(dict(Import=list(files)))
     return files
 
@@ -59,17 +100,29 @@ def _dump(content: dict[str, Any], note: str = '') -> str:
 def _metafile(family: str, entries: list[ZooEntry]) -> dict[str, Any]:
     name, paper = FAMILIES.get(family, (family, None))
     collection = dict(Name=name, **(dict(Paper=dict(PAPERS[paper])) if paper else {}))
-    models = [_model(config, name, list(group))
-              for config, group in groupby(entries, key=lambda entry: entry.row.config)]
+    models = [
+        _model(config, name, list(group))
+        for config, group in groupby(entries, key=lambda entry: entry.row.config)
+    ]
     return dict(Collections=[collection], Models=models)
 
 
 def _model(config: str, collection: str, entries: list[ZooEntry]) -> dict[str, Any]:
-    # FLOPs of one config depend on the convention of the row's paper; its multiply-accumulates are always the same.
+    # FLOPs of one config depend on the convention of the row's paper; its multiply-accumulates are
+    # always the same.
     first = entries[0]
-    metadata = {'Task': first.row.cells['task'], 'Parameters': first.params, 'FLOPs': first.macs,
-                'Image Size': first.image}
-    model = {'Name': PurePosixPath(config).stem, 'In Collection': collection, 'Config': config, 'Metadata': metadata}
+    metadata = {
+        'Task': first.row.cells['task'],
+        'Parameters': first.params,
+        'FLOPs': first.macs,
+        'Image Size': first.image,
+    }
+    model = {
+        'Name': PurePosixPath(config).stem,
+        'In Collection': collection,
+        'Config': config,
+        'Metadata': metadata,
+    }
     results = [result for entry in entries for result in _results(entry)]
     return {**model, 'Results': results} if results else model
 
@@ -78,9 +131,17 @@ def _results(entry: ZooEntry) -> list[dict[str, Any]]:
     cells, by_task = entry.row.cells, {}
     for column, (task, metric) in METRICS.items():
         # The row of a classifier may include results of a detector that uses its weights.
-        value = float(pd.to_numeric(cells[column], errors='coerce'))  # NaN if empty or a word such as 'fail'
+        # NaN if empty or a word such as 'fail'
+        value = float(pd.to_numeric(cells[column], errors='coerce'))
         if not isnan(value) and (cells['task'] != 'classification' or column == 'top1'):
             by_task.setdefault(task, {})[metric] = value
     source = f'the paper ({place(cells)})'
-    return [{'Task': task, 'Dataset': DATASETS[cells['dataset']], 'Metrics': metrics, 'Reported By': source}
-            for task, metrics in by_task.items()]
+    return [
+        {
+            'Task': task,
+            'Dataset': DATASETS[cells['dataset']],
+            'Metrics': metrics,
+            'Reported By': source,
+        }
+        for task, metrics in by_task.items()
+    ]

@@ -1,4 +1,5 @@
 """Model zoo as Markdown pages: introduction and differences, results by task, coverage."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -79,11 +80,23 @@ config, and number of results without a config. These are listed below with the 
 
 def render_pages(entries: Sequence[ZooEntry]) -> dict[str, str]:
     """Render the committed pages: path below `docs/` -> text."""
-    page = INTRODUCTION.format(summary=_summary(entries), table=TABLE, note=NOTE,
-                               attentions=render_coverage_by_attention(entries))
-    return {'model_zoo.md': '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n',
-            'model_zoo/coverage.md': render_coverage(
-                entries, written_by_hand('printed_rows'), written_by_hand('without_config')) + f'\n\n{NOTE}\n'}
+    page = INTRODUCTION.format(
+        summary=_summary(entries),
+        table=TABLE,
+        note=NOTE,
+        attentions=render_coverage_by_attention(entries),
+    )
+    return {
+        'model_zoo.md': (
+            '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n'
+        ),
+        'model_zoo/coverage.md': (
+            render_coverage(
+                entries, written_by_hand('printed_rows'), written_by_hand('without_config')
+            )
+            + f'\n\n{NOTE}\n'
+        ),
+    }
 
 
 def render_task_page(entries: Sequence[ZooEntry], task: str) -> str:
@@ -92,31 +105,48 @@ def render_task_page(entries: Sequence[ZooEntry], task: str) -> str:
     return f'{title}\n\n{render_tables([entry for entry in entries if entry.row.cells["task"] == task], "../../")}\n'
 
 
-def render_coverage(entries: Iterable[ZooEntry], printed: Sequence[Mapping[str, str]],
-                    missing: Sequence[Mapping[str, str]]) -> str:
-    """Render the page that counts printed and available results and lists the others with the reason.
+def render_coverage(
+    entries: Iterable[ZooEntry],
+    printed: Sequence[Mapping[str, str]],
+    missing: Sequence[Mapping[str, str]],
+) -> str:
+    """Render the page that counts printed and available results and lists the others with the
+    reason.
 
     Args:
         printed: `paper`, `table`, number of `results` and `note` of each table.
         missing: `paper`, `table`, `model` and `reason` of each result without a config.
     """
-    here = Counter((entry.row.cells['paper'], entry.row.cells['table']) for entry in entries if entry.row.config)
+    here = Counter(
+        (entry.row.cells['paper'], entry.row.cells['table'])
+        for entry in entries
+        if entry.row.config
+    )
     out = Counter((row['paper'], row['table']) for row in missing)
-    counts = [(place(row), row['results'], str(here[key]), str(out[key]), row['note'])
-              for row in printed for key in [(row['paper'], row['table'])]]
+    counts = [
+        (place(row), row['results'], str(here[key]), str(out[key]), row['note'])
+        for row in printed
+        for key in [(row['paper'], row['table'])]
+    ]
     total = ('all', *(str(sum(int(row[column]) for row in counts)) for column in (1, 2, 3)), '')
-    table = align([*counts, total], ('table', 'results', 'here', 'no config', 'note'), {0, 4}, markdown=True)
+    table = align(
+        [*counts, total], ('table', 'results', 'here', 'no config', 'note'), {0, 4}, markdown=True
+    )
     parts = [COVERAGE, table]
     for paper, group in groupby(missing, key=lambda row: row['paper']):
         rows = list(group)
-        lines = [f'- {_models([row for row in rows if row["reason"] == reason])}: {reason}'
-                 for reason in dict.fromkeys(row['reason'] for row in rows)]
+        lines = [
+            f'- {_models([row for row in rows if row["reason"] == reason])}: {reason}'
+            for reason in dict.fromkeys(row['reason'] for row in rows)
+        ]
         parts.append('\n'.join([f'## Without a config: {PAPERS[paper]}\n', *lines]))
     return '\n\n'.join(parts)
 
 
 def _models(missing: Iterable[Mapping[str, str]]) -> str:
-    """Group the models by their tables: 'ViL-Small; ViL-Base (Table 3, Table 4); ViL-S (Table 9)'."""
+    """Group the models by their tables: 'ViL-Small; ViL-Base (Table 3, Table 4); ViL-S (Table
+    9)'.
+    """
     tables: dict[str, list[str]] = {}
     for row in missing:
         tables.setdefault(row['model'], []).append(table_name(row['table']))
@@ -131,10 +161,13 @@ def _summary(entries: Sequence[ZooEntry]) -> str:
     verdicts = Counter(entry.agrees for entry in rows)
     configs = {entry.row.config for entry in rows if entry.row.config}
     others = {entry.row.config for entry in entries if entry.row.config} - configs
-    return (f'{len(rows)} results with {len(configs)} configs, and {len(others)} configs of our own. '
-            f'For {len(rows) - verdicts[""]} of the results the papers print parameters or FLOPs: '
-            f'{verdicts["yes"]} agree with ours in all printed digits, {verdicts["unit"]} within one unit of the last '
-            f'digit, {verdicts["near"]} within 2 % in FLOPs, and {verdicts["no"]} differ by more.')
+    return (
+        f'{len(rows)} results with {len(configs)} configs, and {len(others)} configs of our own.'
+        f' For {len(rows) - verdicts[""]} of the results the papers print parameters or FLOPs:'
+        f' {verdicts["yes"]} agree with ours in all printed digits, {verdicts["unit"]} within one'
+        f' unit of the last digit, {verdicts["near"]} within 2 % in FLOPs, and {verdicts["no"]}'
+        ' differ by more.'
+    )
 
 
 def _differences(entries: Sequence[ZooEntry]) -> list[str]:
@@ -150,11 +183,15 @@ def _differences(entries: Sequence[ZooEntry]) -> list[str]:
 
 
 def _difference(entry: ZooEntry) -> str:
-    """Render a row that differs: 'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4 (+7.8%)'."""
+    """Render a row that differs: 'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4
+    (+7.8%)'.
+    """
     parts = []
     if entry.params_agree == 'no':
         parts.append(('M parameters', *entry.params_cells(decimals=2)))
     if entry.flops_agree == 'no':
         parts.append(('G FLOPs', *entry.flops_cells()))
-    numbers = '; '.join(f'{ours} {unit}, the paper {printed} ({percent})' for unit, ours, printed, percent in parts)
+    numbers = '; '.join(
+        f'{ours} {unit}, the paper {printed} ({percent})' for unit, ours, printed, percent in parts
+    )
     return f'{table_name(entry.row.cells["table"])}, {linked_model(entry, "../")}: {numbers}'

@@ -1,4 +1,7 @@
-"""Records of the model zoo: the papers' rows with the cost of their configs, then the configs without a row."""
+"""Records of the model zoo: the papers' rows with the cost of their configs, then the configs
+without a row.
+"""
+
 from __future__ import annotations
 
 import csv
@@ -19,10 +22,15 @@ from mmflatten.tasks import find_task
 
 LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config')
 RESULTS = ('top1', 'ap_box', 'ap_mask', 'miou', 'macc', 'miou_ms', 'epe')
-DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.CheckedCocoDataset': 'coco',
-            'ADE20KDataset': 'ade20k'}
+DATASETS = {
+    'ImageNet': 'imagenet1k',
+    'ImageNet21k': 'imagenet22k',
+    'mmflatten.CheckedCocoDataset': 'coco',
+    'ADE20KDataset': 'ade20k',
+}
 FLOPS_TOLERANCE = 0.02  # relative; papers differ by this much in how they count
-# Ours rounds to the printed digits; less than one unit of the last digit away; FLOPs within the tolerance; neither.
+# Ours rounds to the printed digits; less than one unit of the last digit away; FLOPs within the
+# tolerance; neither.
 AGREEMENTS = ('yes', 'unit', 'near', 'no')
 
 
@@ -34,7 +42,9 @@ class ZooEntry(PaperCost):
 
     @property
     def params_agree(self) -> str:
-        """How the parameters agree with the printed ones; '' if none are printed or nothing was counted."""
+        """How the parameters agree with the printed ones; '' if none are printed or nothing was
+        counted.
+        """
         printed = self.row.cells['params_m']
         return _agreement(self.params / 1e6, printed) if printed and self.is_counted else ''
 
@@ -42,7 +52,11 @@ class ZooEntry(PaperCost):
     def flops_agree(self) -> str:
         """How the FLOPs agree with the printed ones; '' as for `params_agree`."""
         printed = self.row.cells['flops_g']
-        return _agreement(self.flops / 1e9, printed, FLOPS_TOLERANCE) if printed and self.is_counted else ''
+        return (
+            _agreement(self.flops / 1e9, printed, FLOPS_TOLERANCE)
+            if printed and self.is_counted
+            else ''
+        )
 
     @property
     def agrees(self) -> str:
@@ -51,12 +65,22 @@ class ZooEntry(PaperCost):
 
     def csv_cells(self) -> dict[str, object]:
         cells = self.row.cells
-        return {**{name: cells[name] for name in LABELS}, 'attention': self.attention, 'image': self.image,
-                'params': self.params, 'macs': self.macs, 'flops': self.flops,
-                'paper_flops_input_hw': cells['flops_input_hw'], 'paper_params_m': cells['params_m'],
-                'params_diff_percent': _percent(self.params, cells['params_m'], 1e6), 'paper_flops_g': cells['flops_g'],
-                'flops_diff_percent': _percent(self.flops, cells['flops_g'], 1e9), 'agrees': self.agrees,
-                'cause': cells['cause'], **{f'paper_{name}': cells[name] for name in RESULTS}}
+        return {
+            **{name: cells[name] for name in LABELS},
+            'attention': self.attention,
+            'image': self.image,
+            'params': self.params,
+            'macs': self.macs,
+            'flops': self.flops,
+            'paper_flops_input_hw': cells['flops_input_hw'],
+            'paper_params_m': cells['params_m'],
+            'params_diff_percent': _percent(self.params, cells['params_m'], 1e6),
+            'paper_flops_g': cells['flops_g'],
+            'flops_diff_percent': _percent(self.flops, cells['flops_g'], 1e9),
+            'agrees': self.agrees,
+            'cause': cells['cause'],
+            **{f'paper_{name}': cells[name] for name in RESULTS},
+        }
 
 
 def _agreement(value: float, printed: str, tolerance: float = 0.0) -> str:
@@ -67,7 +91,9 @@ def _agreement(value: float, printed: str, tolerance: float = 0.0) -> str:
 
 
 def _percent(value: int | None, printed: str, unit: float) -> str:
-    return '' if value is None or not printed else f'{100 * (value / unit / float(printed) - 1):+.2f}'
+    return (
+        '' if value is None or not printed else f'{100 * (value / unit / float(printed) - 1):+.2f}'
+    )
 
 
 def to_csv(entries: Iterable[ZooEntry]) -> str:
@@ -79,8 +105,12 @@ def from_csv(text: str) -> list[ZooEntry]:
     """Read the entries that `to_csv` wrote."""
     entries = []
     for cells in csv.DictReader(StringIO(text)):
-        row = PaperRow({name: cells.get(f'paper_{name}', cells.get(name)) for name in paper_rows()[0].cells})
-        numbers = (int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops'))
+        row = PaperRow(
+            {name: cells.get(f'paper_{name}', cells.get(name)) for name in paper_rows()[0].cells}
+        )
+        numbers = (
+            int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops')
+        )
         entries.append(ZooEntry(row, cells['image'], *numbers, cells['attention']))
     return entries
 
@@ -88,20 +118,32 @@ def from_csv(text: str) -> list[ZooEntry]:
 def written_by_hand(name: str) -> list[dict[str, str]]:
     """Read a table of this folder.
 
-    `printed_rows` has the number of `results` in each `table` of each `paper`, with an optional `note`; `without_config`
-    has the results without a row: `paper`, `table`, `task`, `model`, and the `reason` why there is no config.
+    `printed_rows` has the number of `results` in each `table` of each `paper`, with an optional
+    `note`; `without_config` has the results without a row: `paper`, `table`, `task`, `model`, and
+    the `reason` why there is no config.
     """
     with Path(__file__).with_name(f'{name}.csv').open(newline='', encoding='utf-8') as file:
         return list(csv.DictReader(file))
 
 
 def zoo_rows(root: Path) -> list[PaperRow]:
-    """Return every row of the papers' tables, then an empty row for each other config below `root`."""
+    """Return every row of the papers' tables, then an empty row for each other config below
+    `root`.
+    """
     in_papers = {row.config for row in paper_rows()}
-    paths = {path.relative_to(root).as_posix(): path for path in sorted(root.glob('configs/*/*.py'))
-             if path.parent.name != '_base_'}
-    return [*paper_rows(),
-            *(_row_without_paper(config, path) for config, path in paths.items() if config not in in_papers)]
+    paths = {
+        path.relative_to(root).as_posix(): path
+        for path in sorted(root.glob('configs/*/*.py'))
+        if path.parent.name != '_base_'
+    }
+    return [
+        *paper_rows(),
+        *(
+            _row_without_paper(config, path)
+            for config, path in paths.items()
+            if config not in in_papers
+        ),
+    ]
 
 
 def _row_without_paper(config: str, path: Path) -> PaperRow:
@@ -110,26 +152,36 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
     except Exception:  # reported when the config is counted
         return PaperRow.of(config=config)
     dataset, _ = next(leaves(content.get('train_dataloader', {}).get('dataset', {})))
-    return PaperRow.of(config=config, task=getattr(find_task(content.get('default_scope')), 'name', ''),
-                       dataset=DATASETS.get(dataset.get('type'), ''))
+    return PaperRow.of(
+        config=config,
+        task=getattr(find_task(content.get('default_scope')), 'name', ''),
+        dataset=DATASETS.get(dataset.get('type'), ''),
+    )
 
 
 def attentions_of(model: nn.Module) -> str:
-    """List the distinct attention classes without the suffix `Attention`, such as 'FocusedLinear, Softmax'."""
-    names = [type(module).__name__.removesuffix('Attention') for module in model.modules()
-             if isinstance(module, TokenMixer | MapAttention)]
+    """List the distinct attention classes without the suffix `Attention`, such as 'FocusedLinear,
+    Softmax'.
+    """
+    names = [
+        type(module).__name__.removesuffix('Attention')
+        for module in model.modules()
+        if isinstance(module, TokenMixer | MapAttention)
+    ]
     return ', '.join(dict.fromkeys(names))
 
 
-def count_rows(rows: Sequence[PaperRow], root: Path, report: Callable[[int, int, str], None]
-               ) -> tuple[list[ZooEntry], list[str]]:
+def count_rows(
+    rows: Sequence[PaperRow], root: Path, report: Callable[[int, int, str], None]
+) -> tuple[list[ZooEntry], list[str]]:
     """Count the config of every row, each config once per image size.
 
     Args:
         report: called after each config with the number done, the total and the config.
 
     Returns:
-        The entries in the order of `rows`, and a message for every config that could not be counted.
+        The entries in the order of `rows`, and a message for every config that could not be
+        counted.
     """
     tasks = list(dict.fromkeys((row.config, row.shape) for row in rows if row.config))
     costs: dict[tuple, tuple] = {}
@@ -141,4 +193,6 @@ def count_rows(rows: Sequence[PaperRow], root: Path, report: Callable[[int, int,
         except Exception as error:  # a broken config must not stop the others
             failures.append(str(error) if config in str(error) else f'config {config}: {error}')
         report(done, len(tasks), config if (config, shape) in costs else f'{config} failed')
-    return [ZooEntry.of(row, *costs.get((row.config, row.shape), (None, ''))) for row in rows], failures
+    return [
+        ZooEntry.of(row, *costs.get((row.config, row.shape), (None, ''))) for row in rows
+    ], failures

@@ -1,4 +1,5 @@
 """Results as Markdown tables, one for each table of a paper."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from mmflatten.text import align, giga
 
 
 def render_tables(entries: Sequence[ZooEntry], root: str) -> str:
-    """Render tables with headings: papers in the order of `PAPERS`, their tables by number, then their figures.
+    """Render tables with headings: papers in the order of `PAPERS`, their tables by number, then
+    their figures.
 
     Args:
         root: path from the page to the root of the repository, such as '../'.
@@ -32,7 +34,9 @@ def table_order(entry: ZooEntry) -> tuple[int, bool, int, str]:
 def linked_model(entry: ZooEntry, root: str) -> str:
     """Return the model's name, as a link to its config if there is one."""
     cells = entry.row.cells
-    return f'[{model_name(cells)}]({root}{cells["config"]})' if cells['config'] else model_name(cells)
+    return (
+        f'[{model_name(cells)}]({root}{cells["config"]})' if cells['config'] else model_name(cells)
+    )
 
 
 def _title(entry: ZooEntry) -> str:
@@ -46,10 +50,23 @@ def _table(group: Sequence[ZooEntry], root: str) -> str:
     accuracies = [name for name in ACCURACIES if any(entry.row.cells[name] for entry in group)]
     # Configs of this project have no paper's number.
     shown = 3 if any(entry.row.cells['paper'] for entry in group) else 1
-    header = ('model', 'image', *('params (M)', "paper's", 'diff')[:shown], 'MACs (G)',
-              *('FLOPs (G)', "paper's", 'diff')[:shown], *(f"paper's {ACCURACIES[name]}" for name in accuracies))
-    rows = [(linked_model(entry, root), entry.image or '-',
-             *entry.params_cells(2)[:shown], giga(entry.macs) if entry.is_counted else '-',
-             *entry.flops_cells()[:shown],
-             *(entry.row.cells[name] or '-' for name in accuracies)) for entry in group]
+    header = (
+        'model',
+        'image',
+        *('params (M)', "paper's", 'diff')[:shown],
+        'MACs (G)',
+        *('FLOPs (G)', "paper's", 'diff')[:shown],
+        *(f"paper's {ACCURACIES[name]}" for name in accuracies),
+    )
+    rows = [
+        (
+            linked_model(entry, root),
+            entry.image or '-',
+            *entry.params_cells(2)[:shown],
+            giga(entry.macs) if entry.is_counted else '-',
+            *entry.flops_cells()[:shown],
+            *(entry.row.cells[name] or '-' for name in accuracies),
+        )
+        for entry in group
+    ]
     return align(rows, header, {0}, markdown=True)

@@ -1,4 +1,5 @@
 """Predicted depths as files."""
+
 import numpy as np
 
 from mmflatten.predict import results
