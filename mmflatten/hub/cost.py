@@ -23,10 +23,7 @@ from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
 LIMIT_GIB = 8  # default of the memory of one prediction
 LIMIT_VARIABLE = 'MMFLATTEN_PREDICTION_GIB'  # replaces it
-MAX_WINDOWS = 4096  # of a segmentor that slides over an image
-# windows of which a pixel is part, on average; strides of a quarter of a window have 16
-MAX_OVERLAP = 32
-_FLOAT, _INTEGER = 4, 8  # bytes
+FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -49,21 +46,6 @@ def limit_bytes() -> float:
         raise HubError(
             f'{LIMIT_VARIABLE}: expected a number of GiB, got {text!r}. Use inf for no limit.'
         ) from error
-
-
-def require_large_strides(model: Mapping[str, Any], place: str) -> None:
-    """Raise HubError if the windows of a segmentor overlap more than `MAX_OVERLAP` times, or miss a
-    size.
-    """
-    sliding = windows(model, place)
-    if sliding is None:
-        return
-    (height, width), (down, right) = sliding
-    if height * width > MAX_OVERLAP * down * right:
-        raise HubError(
-            f'{place}.test_cfg.stride: expected at most {MAX_OVERLAP} windows over a pixel, got'
-            f' stride {sliding[1]} with crop_size {sliding[0]}. Use a larger stride.'
-        )
 
 
 def cost_check(model: Mapping[str, Any], numbers: Input, task: Task, place: Path) -> dict[str, Any]:
@@ -106,7 +88,11 @@ class CostCheck:
     def __init__(
         self, model: Mapping[str, Any], scope: str, numbers: Mapping[str, Any], place: str
     ) -> None:
-        self.model, self.scope, self.place = model, scope, place
+        task = find_task(scope)
+        if task is None:
+            raise ValueError(f'scope: expected that of a task, got {scope}.')
+        self.model, self.task, self.place = model, task, place
+        self._part = task.part('hub') if task.offers('hub') else None
         self.numbers = checked(Input, numbers, place)
         self._network: Any = None  # on the meta device
         # input -> memory of the network, its outputs
@@ -156,29 +142,28 @@ class CostCheck:
         shares, size = self._resized(height, width)
         if _sum(shares) > limit:
             return shares
-        window = self._window(size)
+        window = size
+        if self._part is not None:
+            window = self._part.network_size(self.model, size, f'{self.place}: model')
         network, outputs = self._memory(window, exact)
-        running = [self._running(network, window)]
-        predicted: list[Share] = []
-        if self.scope == 'mmseg':
-            predicted = [self._label_maps(size, (height, width))]
-        if self.scope == 'mmdet':
-            predicted = list(self._instances(outputs, height, width))
+        running, predicted = [self._running(network, window)], []
+        if self._part is not None:
+            predicted = self._part.prediction_shares(self.model, size, (height, width), outputs)
         return shares + max(running, predicted, key=_sum)
 
     def _resized(self, height: int, width: int) -> tuple[list[Share], tuple[int, int]]:
         """Return the memory of the image until it is the input of the model, and the size of
         that.
         """
-        images = 2 if self._task.pairs else 1
+        images = 2 if self.task.pairs else 1
         size = height, width
         shares = []
-        for name, size in input_sizes(self.numbers, height, width, self.scope):
+        for name, size in input_sizes(self.numbers, height, width, self.task.scope):
             pixels = images * 3 * size[0] * size[1]
             shares.append(Share(f'input.{name}', arguments(getattr(self.numbers, name)), pixels))
         largest = max(shares, key=lambda share: share.bytes)
         # as floats, and normalised
-        shares.append(Share(largest.field, largest.value, 2 * _FLOAT * pixels))
+        shares.append(Share(largest.field, largest.value, 2 * FLOAT * pixels))
         return shares, size
 
     def _running(self, network: int, size: tuple[int, int]) -> Share:
@@ -187,29 +172,6 @@ class CostCheck:
         return Share(
             'model', f'{self.model["type"]} with an input of {size[1]} x {size[0]}', network
         )
-
-    @property
-    def _task(self) -> Task:
-        task = find_task(self.scope)
-        assert task is not None, self.scope
-        return task
-
-    def _window(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return the size of the network's input: of the image, or of a window of it."""
-        sliding = windows(self.model)
-        if sliding is None:
-            return size
-        crop, stride = sliding
-        count = 1
-        for length, side, step in zip(size, crop, stride):
-            count *= max(length - side + step - 1, 0) // step + 1
-        if count > MAX_WINDOWS:
-            raise HubError(
-                f'{self.place}: model.test_cfg.stride: expected at most {MAX_WINDOWS} windows in an'
-                f' input of {size[1]} x {size[0]}, got {stride} and {count} windows. Use a smaller'
-                ' image.'
-            )
-        return min(size[0], crop[0]), min(size[1], crop[1])
 
     def _memory(self, size: tuple[int, int], exact: bool) -> tuple[int, int]:
         """Return the memory of the network for an input of this size, and of its largest output.
@@ -235,38 +197,15 @@ class CostCheck:
 
     def _run(self, size: tuple[int, int]) -> tuple[int, int]:
         if self._network is None:
-            self._network = build_on_meta(dict(self.model), self.scope)
+            self._network = build_on_meta(dict(self.model), self.task.scope)
         outputs: list[Any] = []
         image = torch.empty(1, 3, *size, device='meta')
         memory = planned_memory(
-            lambda: outputs.append(self._task.forward_as_tested(self._network, image))
+            lambda: outputs.append(self.task.forward_as_tested(self._network, image))
         )
         tensors = tree_leaves(outputs)
-        sizes = [tensor.numel() * _FLOAT for tensor in tensors if isinstance(tensor, torch.Tensor)]
+        sizes = [tensor.numel() * FLOAT for tensor in tensors if isinstance(tensor, torch.Tensor)]
         return memory, max(sizes, default=0)
-
-    def _label_maps(self, size: tuple[int, int], image: tuple[int, int]) -> Share:
-        classes = self.model['decode_head'].get('num_classes', 1)
-        # the sum, a window padded to it, and their quotient
-        maps = 1 if windows(self.model) is None else 3
-        logits = classes * _FLOAT * (maps * size[0] * size[1] + image[0] * image[1])
-        labels = _INTEGER * image[0] * image[1]
-        return Share('model.decode_head.num_classes', classes, logits + labels)
-
-    def _instances(self, outputs: int, height: int, width: int) -> Iterator[Share]:
-        test = self.model.get('test_cfg') or {}
-        # Scores above the threshold are copied with their index, label and box.
-        yield Share('model.test_cfg.score_thr', test.get('score_thr'), 6 * outputs)
-        regions = (test.get('rpn') or {}).get('max_per_img', 0)
-        final = test.get('rcnn') or {}
-        classes = max(
-            (head.get('num_classes', 1) for head in heads(self.model, 'bbox_head')), default=1
-        )
-        yield Share('model.test_cfg.rpn.max_per_img', regions, regions * classes * 64)
-        if next(heads(self.model, 'mask_head'), None) is not None:
-            masks = final.get('max_per_img', 100)
-            # All masks as pixels, and once more where they are stored or drawn.
-            yield Share('model.test_cfg.rcnn.max_per_img', masks, 2 * masks * height * width)
 
 
 def input_sizes(
@@ -311,42 +250,9 @@ def input_sizes(
     yield 'preprocessor', (_multiple(height, divisor), _multiple(width, divisor))
 
 
-def windows(
-    model: Mapping[str, Any], where: str = 'model'
-) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return crop_size and stride, (height, width) each, of a segmentor that slides over an image,
-    else None.
-
-    Raises:
-        HubError: they are not two integers each.
-    """
-    test = model.get('test_cfg')
-    if not isinstance(test, Mapping) or test.get('mode') != 'slide':
-        return None
-    for name in ('crop_size', 'stride'):
-        value = test.get(name)
-        if (
-            not isinstance(value, (list, tuple))
-            or len(value) != 2
-            or not all(type(side) is int for side in value)
-        ):
-            raise HubError(
-                f'{where}.test_cfg.{name}: expected two integers, got {str(value)[:80]}. Publish'
-                ' the model again.'
-            )
-    return tuple(test['crop_size']), tuple(test['stride'])
-
-
 def sides(value: Any) -> tuple[int, int]:
     """Return two sides; one is the length of both."""
     return (value, value) if isinstance(value, int) else tuple(value)
-
-
-def heads(model: Mapping[str, Any], argument: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the heads that an argument of a detector or of its `roi_head` holds, one or a list."""
-    for part in (model, model.get('roi_head') or {}):
-        value = part.get(argument)
-        yield from value if isinstance(value, (list, tuple)) else [value] if value else []
 
 
 def _sum(shares: list[Share]) -> int:

@@ -21,7 +21,7 @@ from mmflatten.engine.setup import require_scope
 from mmflatten.files import DamagedFile, problem_of, read_json
 from mmflatten.hub.allowed_classes import TYPES
 from mmflatten.hub.config_data import accepted
-from mmflatten.hub.cost import cost_check, require_large_strides
+from mmflatten.hub.cost import cost_check
 from mmflatten.hub.image_input import pipeline_of, preprocessor_of
 from mmflatten.tasks import tasks
 from mmflatten.untrusted.published import (
@@ -74,7 +74,8 @@ def read_published(folder: str | Path) -> Published:
     data = checked(ModelConfig, _read(folder, CONFIG), str(folder / CONFIG))
     task = tasks()[facts.task]
     model = accepted(data.model, task.scope, f'{folder / CONFIG}: model')
-    require_large_strides(model, f'{folder / CONFIG}: model')
+    if task.offers('hub'):
+        task.part('hub').require_sizes(model, f'{folder / CONFIG}: model')
     # imports the libraries of the task, which takes longer than all of the above
     require_scope(task.scope)
     pipeline = pipeline_of(data.input, task.scope)

@@ -20,10 +20,10 @@ from mmengine.registry import MODELS, DefaultScope
 from mmflatten.engine.setup import require_scope
 from mmflatten.hub.allowed_classes import TYPES, WORDS
 from mmflatten.hub.config_data import accepted, to_data
-from mmflatten.hub.cost import input_sizes
+from mmflatten.hub.cost import CostCheck, input_sizes
 from mmflatten.hub.image_input import input_of, pipeline_of, preprocessor_of
 from mmflatten.untrusted.model_numbers import NUMBERS
-from mmflatten.untrusted.published import HubError, Input, checked
+from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
 ROOT = Path(__file__).parents[2] / 'configs'
 # `publish` takes models of this project, so not those in `comparison`.
@@ -152,6 +152,33 @@ def test_numbers_build_the_input_of_all_configs(read_config, picture):
         *_, (_, size) = input_sizes(published, 231, 317, scope)
         assert size == tuple(image.shape[-2:]), name
     assert len(tried) > 20
+
+
+@pytest.mark.parametrize(
+    'name, height, width',
+    [
+        ('psmnet/psmnet_nl_8xb3-100e_sceneflow.py', 540, 960),
+        ('flatten_swin/htc_swin-l_fpn_ms-3x_coco.py', 3000, 4000),
+        ('flatten_swin/upernet_swin-l_8xb2-160k_ade20k-640x640.py', 1536, 2048),
+    ],
+)
+def test_large_models_of_the_configs_are_not_refused(name, height, width, read_config):
+    config = read_config(name)
+    require_scope(config.default_scope)
+    numbers = checked(Input, input_of(config, name), name)
+    model = accepted(to_data(config.model, name), config.default_scope, name)
+    CostCheck(model, config.default_scope, arguments(numbers), name).require(height, width)
+
+
+def test_dinov2_l_at_1036_pixels_is_not_refused(read_config):
+    require_scope('mmpretrain')
+    model = to_data(read_config('vit/dinov2-s-frozen_linear-probe_8xb128_in1k.py').model, 'model')
+    model['backbone'].update(arch='dinov2-large', frozen_stages=24)
+    model['head'].update(in_channels=2048)
+    model = accepted(model, 'mmpretrain', 'model')
+    check = CostCheck(model, 'mmpretrain', dict(resize=dict(scale=1036)), 'config.json')
+    check.require(2000, 3000)
+    assert check.estimate(2000, 3000) > 1036**2 // 14**2 * 4096 * 4  # a layer of an MLP
 
 
 STEPS = [

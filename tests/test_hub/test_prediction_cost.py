@@ -60,7 +60,7 @@ def picture(path: Path, height: int, width: int) -> str:
         (CLASSIFIER, 'input', edge(4096, 'long'), (480, 640), 'model'),
     ],
 )
-def test_what_takes_too_much_is_refused_quickly(
+def test_what_takes_too_much_is_refused(
     name, part, values, size, field, folder, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv(LIMIT_VARIABLE, '.5')
