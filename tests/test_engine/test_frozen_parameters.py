@@ -83,7 +83,9 @@ def test_summary_counts_by_part(model):
 def test_training_logs_the_summary_and_no_warning(tiny, capsys):
     tiny.write_config(extra="model['backbone']['frozen_stages'] = 1")
     config = load_config(str(tiny.config), {'train_cfg.max_epochs': 1})
-    config.optim_wrapper.paramwise_cfg = dict(norm_decay_mult=0.0)
+    config.optim_wrapper = dict(
+        optimizer=dict(type='AdamW', weight_decay=0.05), paramwise_cfg=dict(norm_decay_mult=0.0)
+    )
     build_runner(config).train()
     printed = capsys.readouterr()
     lines = [

@@ -42,6 +42,15 @@ def test_default_hooks_can_be_changed_and_removed(tiny):
     } & kinds(chosen)
 
 
+def test_first_iteration_is_logged_before_the_first_interval(tiny, capsys):
+    tiny.write_config(
+        extra="default_hooks = dict(logger=dict(interval=3))\ntrain_cfg['max_epochs'] = 1"
+    )
+    build_runner(load_config(str(tiny.config))).train()
+    printed = capsys.readouterr().out
+    assert 0 <= printed.find('Iteration 1 of 4 ') < printed.find('Epoch(train) [1][3/4]')
+
+
 def test_config_chooses_the_runner(tiny):
     assert type(built(tiny)) is Runner
     assert type(built(tiny, "runner_type, experiment_name = 'mmflatten.Runner', 'named'")) is Runner

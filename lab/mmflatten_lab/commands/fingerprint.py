@@ -44,15 +44,16 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 @command('fingerprint', __doc__, options)
 def main(args: argparse.Namespace) -> None:
-    # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten_lab.studies import fingerprint
-
     name = args.name or args.mixer
     out = args.out or Path(
         'work_dirs',
         'fingerprints',
         ''.join(letter if letter.isalnum() or letter in '-_.' else '_' for letter in name),
     )
+    print_progress(f'Fingerprint of {name} in {out}')
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from mmflatten_lab.studies import fingerprint
+
     study = fingerprint.task_suite(args.mixer, name, args.seeds)
     out.mkdir(parents=True, exist_ok=True)
     runs = fingerprint.run_tasks(study, out, args.workers, print_progress)
