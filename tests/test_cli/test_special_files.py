@@ -20,7 +20,7 @@ from mmflatten.cli import data, report
 from mmflatten.datasets.shards import build_index
 
 CLASSIFIER, DETECTOR = 'flatten-swin-nano_digits', 'retinanet_flatten-swin-nano_fpn_digits'
-SECONDS = 60  # of a command that waits
+SECONDS = 240  # of a command that waits; the slowest takes 20 on an idle core
 INDEXED = """
 train_dataloader = dict(dataset=dict(
     _delete_=True, type='mmflatten.IndexedImages', data_root='shards', ann_file='train.index',

@@ -116,7 +116,7 @@ def wrong_scripts(text: str) -> list[str]:
             found.append(name)
             continue
         code = script.read_text(encoding='utf-8')
-        for module in re.findall(r'from mmflatten\.cli\.(\w+) import', code):
+        for module in re.findall(r"script\('([\w-]+)'\)", code):
             code += (
                 ' '.join(f"'{word}'" for word in options_of(module))
                 if module in command.COMMANDS

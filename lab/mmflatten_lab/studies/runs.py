@@ -65,9 +65,7 @@ class StudyRun:
         return {key: value for key, value in vars(self).items() if key not in PLANNED}
 
     def with_result(self, result: Mapping[str, Any]) -> StudyRun:
-        """Return this run, which keeps its name, with the fields of a result that this version of
-        mmflatten has.
-        """
+        """Return this run under its name, with those fields of a result that this version has."""
         return replace(
             self,
             **{
