@@ -5,15 +5,18 @@ The suffix of an argument is its shape: `q_BhNd` are queries `(B, h, N, d)`, `k_
 `(B, N, C)` without heads, in the type of `v`.
 """
 
-from mmflatten.ops.block_heads import block_linear_attention
-from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
-from mmflatten.ops.feature_maps import (
-    cosformer_map,
-    focused_map,
-    orthogonal_features,
-    positive_power,
-    random_feature_map,
-    signed_parts,
+from mmflatten.ops.cost_volume import (
+    concat_cost_volume,
+    soft_argmax_disparity,
+)
+from mmflatten.ops.cross_covariance import (
+    cross_covariance_attention,
+)
+from mmflatten.ops.factorized import (
+    conventional_dot_attention,
+    conventional_gaussian_attention,
+    efficient_attention,
+    factorized_dot_attention,
 )
 from mmflatten.ops.focal import (
     focal_attention,
@@ -24,30 +27,49 @@ from mmflatten.ops.focal import (
     window_order,
     window_positions,
 )
-from mmflatten.ops.heads import merge_heads, split_heads
-from mmflatten.ops.linear import kernel_product, linear_attention
-from mmflatten.ops.linear_variants import (
+from mmflatten.ops.heads import (
+    merge_heads,
+    split_heads,
+)
+from mmflatten.ops.linear import (
     angular_attention,
-    conventional_dot_attention,
-    conventional_gaussian_attention,
-    cross_covariance_attention,
-    efficient_attention,
-    factorized_dot_attention,
+    block_linear_attention,
+    cosformer_map,
+    focused_map,
     global_key_weights,
     hydra_attention,
     inline_attention,
+    kernel_product,
+    linear_attention,
     magnitude_aware_attention,
+    orthogonal_features,
+    positive_power,
+    random_feature_map,
+    signed_parts,
     sima_attention,
 )
-from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen
+from mmflatten.ops.precision import (
+    full_precision,
+    no_autocast,
+    upcast,
+    widen,
+)
 from mmflatten.ops.resize import (
     cell_weights,
     pool_cells,
     resize_grid,
     resize_relative_position_bias,
 )
-from mmflatten.ops.rotary import rotary_1d, rotary_2d, rotary_normalized
-from mmflatten.ops.softmax import agent_attention, nystrom_attention, softmax_attention
+from mmflatten.ops.rotary import (
+    rotary_1d,
+    rotary_2d,
+    rotary_normalized,
+)
+from mmflatten.ops.softmax import (
+    agent_attention,
+    nystrom_attention,
+    softmax_attention,
+)
 from mmflatten.ops.ttt import (
     conv_test_time_training,
     gated_test_time_training,

@@ -18,7 +18,7 @@ SWIN = dict(arch=dict(embed_dims=32, depths=(2, 2, 6, 2), num_heads=(1, 2, 4, 8)
 @pytest.fixture
 def as_on_gpu(monkeypatch):
     """Use the fused operator and cast weights together, as on a GPU."""
-    monkeypatch.setattr('mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: True)
+    monkeypatch.setattr('mmflatten.ops.linear.kernels.attention.pick_kernel', lambda *args, **kwargs: True)
     monkeypatch.setattr(
         'mmflatten.models.layers.linear._casts_together', lambda x: torch.is_grad_enabled()
     )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps, fill_masked, real_or_not
 from mmflatten.models.layers import LocalConcentration
-from mmflatten.ops.kernels import fused_linear_attention
+from mmflatten.ops.linear.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 

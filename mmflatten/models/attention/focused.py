@@ -11,7 +11,7 @@ from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.maps import Maps, weights_of_real
 from mmflatten.models.layers import GridTable
 from mmflatten.ops import merge_heads, split_heads, upcast
-from mmflatten.ops.kernels import fused_linear_attention
+from mmflatten.ops.linear.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 _EPS = 1e-6

@@ -35,7 +35,7 @@ from mmflatten.ops import (
     split_heads,
     upcast,
 )
-from mmflatten.ops.kernels import fused_linear_attention
+from mmflatten.ops.linear.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 FEATURE_MAPS = ('elu', 'leaky_relu', 'relu')

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.ops.kernels import has_triton
+from mmflatten.ops.linear.kernels import has_triton
 
 if not has_triton():
     pytest.skip(
@@ -20,9 +20,9 @@ if not has_triton():
 from gpu_sheet.compiled import attention_launches
 
 from mmflatten.measure.flops.rules import is_free
-from mmflatten.ops.kernels import attention, fused_linear_attention, launch, launch_attention
-from mmflatten.ops.kernels.options import Options
-from mmflatten.ops.kernels.tile_table import EAGER_BYTES
+from mmflatten.ops.linear.kernels import attention, fused_linear_attention, launch, launch_attention
+from mmflatten.ops.linear.kernels.options import Options
+from mmflatten.ops.linear.kernels.tile_table import EAGER_BYTES
 from tests.test_ops.test_kernels.launches import FUSED, Launches
 
 FORWARD = ['norms_kernel', 'norms_kernel', 'state_kernel', 'output_kernel']

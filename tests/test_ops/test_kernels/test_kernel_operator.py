@@ -11,14 +11,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmflatten.measure.flops import count_operations
 from mmflatten.models.attention import build_mixer
 from mmflatten.ops import linear_attention
-from mmflatten.ops.kernels import (
+from mmflatten.ops.linear.kernels import (
     fused_linear_attention,
     kernels_enabled,
     pick,
     pick_kernel,
     set_kernels_enabled,
 )
-from mmflatten.ops.kernels.attention import _backward, _forward
+from mmflatten.ops.linear.kernels.attention import _backward, _forward
 from tests.test_ops.test_kernels import closed_form
 
 closed_form.register()
@@ -58,7 +58,7 @@ def values_and_gradients(mixer, x, mask=None):
 def fuse(monkeypatch):
     """Function that turns the fused operator on, as on a GPU."""
     return lambda: monkeypatch.setattr(
-        'mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: True
+        'mmflatten.ops.linear.kernels.attention.pick_kernel', lambda *args, **kwargs: True
     )
 
 
@@ -236,7 +236,7 @@ def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, on_gpu, monkeypatch
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (7, 5))
     assert not pick_kernel(x, **focused)
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (8, 0))
-    monkeypatch.setattr('mmflatten.ops.kernels.pick.has_triton', lambda: False)
+    monkeypatch.setattr('mmflatten.ops.linear.kernels.pick.has_triton', lambda: False)
     assert not pick_kernel(x, **focused)
 
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.measure.speed.models import DTYPES, build_model
-from mmflatten.ops.kernels import fused_linear_attention, set_kernels_enabled
-from mmflatten.ops.kernels.attention import _forward
-from mmflatten.ops.kernels.options import Options
-from mmflatten.ops.kernels.pick import TYPES
+from mmflatten.ops.linear.kernels import fused_linear_attention, set_kernels_enabled
+from mmflatten.ops.linear.kernels.attention import _forward
+from mmflatten.ops.linear.kernels.options import Options
+from mmflatten.ops.linear.kernels.pick import TYPES
 
 # Largest allowed error relative to the largest value, by input type. TF32, in which the state is
 # multiplied, rounds to 5e-4, as float16 does.

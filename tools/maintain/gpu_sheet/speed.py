@@ -13,7 +13,7 @@ from torch import Tensor
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.ops import focused_map, linear_attention, merge_heads, softmax_attention, split_heads
-from mmflatten.ops.kernels import fused_linear_attention
+from mmflatten.ops.linear.kernels import fused_linear_attention
 
 
 class Case(NamedTuple):

@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import Tensor
 
 from mmflatten.ops.sizes import contiguous, operand
-from mmflatten.ops.softmax import softmax_attention
+from mmflatten.ops.softmax.operator import softmax_attention
 
 
 def focal_attention(

@@ -21,11 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmflatten.ops.feature_maps import focused_map
 from mmflatten.ops.heads import split_heads
-from mmflatten.ops.kernels.options import ACTIVATIONS, EPS, FOCUSED, Options
-from mmflatten.ops.kernels.pick import pick_kernel
-from mmflatten.ops.linear import linear_attention
+from mmflatten.ops.linear.feature_maps import focused_map
+from mmflatten.ops.linear.kernels.options import ACTIVATIONS, EPS, FOCUSED, Options
+from mmflatten.ops.linear.kernels.pick import pick_kernel
+from mmflatten.ops.linear.operator import linear_attention
 from mmflatten.ops.precision import no_autocast, upcast
 from mmflatten.ops.sizes import is_exporting
 
@@ -210,7 +210,7 @@ def _forward(
     floor: float,
     min_denominator: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from mmflatten.ops.kernels import launch_attention  # requires Triton
+    from mmflatten.ops.linear.kernels import launch_attention  # requires Triton
 
     options = Options(feature_map, power, floor, min_denominator)
     with torch.cuda.device_of(q):  # which Triton does not select
@@ -239,7 +239,7 @@ def _backward(
     floor: float,
     min_denominator: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from mmflatten.ops.kernels import launch_attention
+    from mmflatten.ops.linear.kernels import launch_attention
 
     options = Options(feature_map, power, floor, min_denominator)
     with torch.cuda.device_of(q):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mmflatten.ops.precision import full_precision
 from mmflatten.ops.sizes import is_exporting
-from mmflatten.ops.softmax import softmax_attention
+from mmflatten.ops.softmax.operator import softmax_attention
 
 FUSED_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
