@@ -61,6 +61,8 @@ class InLineAttention(TokenMixer):
 
     splits_heads = False
     extra_inputs = ('x',)
+    # Quirk of the released code: in CSwin the convolution reads the tokens before the norm.
+    reads_residual_in_stripes = True
 
     def __init__(
         self,
