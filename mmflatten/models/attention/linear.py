@@ -54,6 +54,8 @@ class LinearAttention(TokenMixer):
             scores can be negative, so the denominator can be close to zero.
     """
 
+    splits_heads = False
+
     def __init__(
         self,
         embed_dims: int,
@@ -72,11 +74,12 @@ class LinearAttention(TokenMixer):
             )
         self.feature_map, self.min_denominator = feature_map, min_denominator
 
-    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         return fused_linear_attention(
-            q_BhNd,
-            k_BhMd,
-            v_BhMd,
+            q_BNC,
+            k_BMC,
+            v_BMC,
+            self.num_heads,
             feature_map=self.feature_map,
             min_denominator=self.min_denominator,
             weight_WM=real_or_not(maps.mask),
@@ -104,9 +107,8 @@ class EnhancedLinearAttention(LinearAttention):
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.dwc = ValueConv(embed_dims, kernel_size)
 
-    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        local_BhNd = split_heads(self.dwc(merge_heads(v_BhMd), maps), self.num_heads)
-        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps) + local_BhNd
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        return super().attend(q_BNC, k_BMC, v_BMC, maps) + self.dwc(v_BMC, maps)
 
 
 @MODELS.register_module()

@@ -71,14 +71,12 @@ class Traffic(TorchDispatchMode):
 @pytest.mark.parametrize('feature_map', EAGER_BYTES)
 def test_eager_attention_moves_the_bytes_that_the_choice_assumes(feature_map):
     q, k, v = (
-        torch.empty(8, 784, 6, 32, dtype=torch.bfloat16, device='meta')
-        .transpose(1, 2)
-        .requires_grad_()
+        torch.empty(8, 784, 192, dtype=torch.bfloat16, device='meta').requires_grad_()
         for _ in range(3)
     )
-    rescale = torch.empty(6, 32, device='meta') if feature_map == 'focused' else None
+    rescale = torch.empty(192, device='meta') if feature_map == 'focused' else None
     with Traffic() as traffic:
-        y = fused_linear_attention(q, k, v, feature_map=feature_map, rescale_hd=rescale)
+        y = fused_linear_attention(q, k, v, 6, feature_map=feature_map, rescale_C=rescale)
         torch.autograd.grad(y, (q, k, v), torch.empty_like(y))
     assert EAGER_BYTES[feature_map] <= traffic.total / q.numel() < 1.1 * EAGER_BYTES[feature_map]
 
