@@ -38,11 +38,10 @@ class FocalAttention(TokenMixer):
     one softmax.
 
     Source: Focal Transformer, sec. 3.2, and the official code (version 1). The defaults keep its
-        quirks: neighbours
-    wrap around the border, zero padding is attended, neighbours have a free bias for every query
-    and key, 12 of them count twice, and pooled tokens have a bias per offset instead of one for all
-    queries. Pooled tokens outside the map are excluded here; the official code gives them a logit
-    of -100.
+    quirks: neighbours wrap around the border, zero padding is attended, neighbours have a free bias
+    for every query and key, 12 of them count twice, and pooled tokens have a bias per offset
+    instead of one for all queries. Pooled tokens outside the map are excluded here; the official
+    code gives them a logit of -100.
 
     A map whose size is not a multiple of the window is zero-padded at the right and the bottom.
     Prefix tokens are keys of every window, and attend to each other and to the map.

@@ -29,8 +29,8 @@ class AgentAttention(TokenMixer):
     the values.
 
     Source: Agent Attention (Han et al., ECCV 2024), eqs. 3 to 5. Prefix tokens are neither pooled
-        nor convolved, but
-    they attend to the agents and the agents attend to them. Padding is neither pooled nor attended.
+    nor convolved, but they attend to the agents and the agents attend to them. Padding is neither
+    pooled nor attended.
 
     Args:
         num_agents: number of agents, a square number. Dense tasks use more; tables of a checkpoint
@@ -141,8 +141,8 @@ class NystromAttention(TokenMixer):
     """Softmax attention approximated through landmarks, which are pooled queries and keys.
 
     Source: Nyströmformer (Xiong et al., AAAI 2021), whose landmarks are means of segments of a
-        sequence. Here they are
-    means of the cells of a square grid on the map. Prefix tokens are not pooled.
+    sequence. Here they are means of the cells of a square grid on the map. Prefix tokens are not
+    pooled.
 
     Args:
         num_landmarks: number of landmarks, a square number.
@@ -190,9 +190,8 @@ class LinformerAttention(TokenMixer):
     `softmax(q (E k)^T / sqrt(d)) F v`.
 
     Cost: `2 r (N + M) C` for `r` sums. Source: Linformer (Wang et al., 2020), eq. 7. `E` and `F`
-        are tables over the
-    map, shared by all heads. For a map of a different size they are resized and scaled so that
-    their sums stay the same. Prefix tokens remain separate keys.
+    are tables over the map, shared by all heads. For a map of a different size they are resized and
+    scaled so that their sums stay the same. Prefix tokens remain separate keys.
 
     Args:
         num_keys: number of sums `r`.

@@ -243,8 +243,7 @@ class PerformerAttention(TokenMixer):
     kernel.
 
     Source: Performer (Choromanski et al., ICLR 2021), FAVOR+. The random directions are drawn once
-        and saved with the
-    model.
+    and saved with the model.
 
     Args:
         num_features: number of features; `d ln d` by default.

@@ -95,7 +95,7 @@ class LocalConcentration(BaseModule):
     a batch norm.
 
     Source: L2ViT, eqs. 6 and 7 and Figure 5. The official detectors use plain batch norm, even for
-        two images per GPU.
+    two images per GPU.
 
     Args:
         embed_dims: channels of the tokens.
@@ -117,8 +117,8 @@ class NormalizedConv(BaseModule):
     locally improved MLP.
 
     Source: L2ViT, Table 12. Figure 4 shows norms and activations on both sides of the depthwise
-        convolution. The text
-    does not specify them; this module uses those of the local concentration module.
+    convolution. The text does not specify them; this module uses those of the local concentration
+    module.
 
     Args:
         embed_dims: channels of the tokens.

@@ -38,7 +38,7 @@ def conventional_dot_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -
     """Dot-product form of the non-local module, `(q k^T / d) v`, with its `(N, M)` matrix.
 
     Cost: `B h N M (d + e)` multiply-accumulates. Source: Shen et al., eq. 6 (the non-local paper
-        divides by `M`).
+    divides by `M`).
     """
     # Scale the queries, because scaling the matrix would store it twice.
     return (q_BhNd / q_BhNd.shape[-1]) @ k_BhMd.transpose(-2, -1) @ v_BhMe

@@ -18,7 +18,7 @@ def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
     every channel.
 
     Cost: linear in `N` and `M`, see `kernel_product`. Source: Koohpayegani and Pirsiavash, SimA,
-        2022, eq. 4.
+    2022, eq. 4.
     """
     return kernel_product(
         F.normalize(q_BhNd, p=1, dim=-2), F.normalize(k_BhMd, p=1, dim=-2), v_BhMe
@@ -31,8 +31,7 @@ def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
     unit length.
 
     Cost: `B (N + M) C` elementwise multiplications, no matrix product. Source: Bolya et al., Hydra
-        Attention,
-    2022, eqs. 5 and 6 with the cosine kernel.
+    Attention, 2022, eqs. 5 and 6 with the cosine kernel.
     """
     return F.normalize(q_BNC, dim=-1) * (F.normalize(k_BMC, dim=-1) * v_BMC).sum(
         dim=-2, keepdim=True
