@@ -5,13 +5,8 @@ The suffix of an argument is its shape: `q_BhNd` are queries `(B, h, N, d)`, `k_
 `(B, N, C)` without heads, in the type of `v`.
 """
 
-from mmflatten.ops.cost_volume import (
-    concat_cost_volume,
-    soft_argmax_disparity,
-)
-from mmflatten.ops.cross_covariance import (
-    cross_covariance_attention,
-)
+from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
+from mmflatten.ops.cross_covariance import cross_covariance_attention
 from mmflatten.ops.factorized import (
     conventional_dot_attention,
     conventional_gaussian_attention,
@@ -27,10 +22,7 @@ from mmflatten.ops.focal import (
     window_order,
     window_positions,
 )
-from mmflatten.ops.heads import (
-    merge_heads,
-    split_heads,
-)
+from mmflatten.ops.heads import merge_heads, split_heads
 from mmflatten.ops.linear import (
     angular_attention,
     block_linear_attention,
@@ -48,28 +40,15 @@ from mmflatten.ops.linear import (
     signed_parts,
     sima_attention,
 )
-from mmflatten.ops.precision import (
-    full_precision,
-    no_autocast,
-    upcast,
-    widen,
-)
+from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen
 from mmflatten.ops.resize import (
     cell_weights,
     pool_cells,
     resize_grid,
     resize_relative_position_bias,
 )
-from mmflatten.ops.rotary import (
-    rotary_1d,
-    rotary_2d,
-    rotary_normalized,
-)
-from mmflatten.ops.softmax import (
-    agent_attention,
-    nystrom_attention,
-    softmax_attention,
-)
+from mmflatten.ops.rotary import rotary_1d, rotary_2d, rotary_normalized
+from mmflatten.ops.softmax import agent_attention, nystrom_attention, softmax_attention
 from mmflatten.ops.ttt import (
     conv_test_time_training,
     gated_test_time_training,

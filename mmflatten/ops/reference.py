@@ -4,13 +4,8 @@ Each function has the name of its operator and stands beside it, in `mmflatten.o
 It forms the whole attention matrix `(B, h, N, M)` by the textbook formula.
 """
 
-from mmflatten.ops.cost_volume.reference import (
-    concat_cost_volume,
-    soft_argmax_disparity,
-)
-from mmflatten.ops.cross_covariance.reference import (
-    cross_covariance_attention,
-)
+from mmflatten.ops.cost_volume.reference import concat_cost_volume, soft_argmax_disparity
+from mmflatten.ops.cross_covariance.reference import cross_covariance_attention
 from mmflatten.ops.factorized.reference import (
     conventional_dot_attention,
     conventional_gaussian_attention,
@@ -20,9 +15,7 @@ from mmflatten.ops.factorized.reference import (
     efficient_attention_matrix,
     factorized_dot_attention,
 )
-from mmflatten.ops.focal.reference import (
-    focal_attention,
-)
+from mmflatten.ops.focal.reference import focal_attention
 from mmflatten.ops.linear.reference import (
     angular_attention,
     block_linear_attention,
@@ -36,15 +29,8 @@ from mmflatten.ops.linear.reference import (
     magnitude_aware_attention,
     sima_attention,
 )
-from mmflatten.ops.rotary.reference import (
-    rotary_2d,
-    rotary_normalized,
-)
-from mmflatten.ops.softmax.reference import (
-    agent_attention,
-    nystrom_attention,
-    softmax_attention,
-)
+from mmflatten.ops.rotary.reference import rotary_2d, rotary_normalized
+from mmflatten.ops.softmax.reference import agent_attention, nystrom_attention, softmax_attention
 from mmflatten.ops.ttt.reference import (
     conv_test_time_training,
     gated_test_time_training,
