@@ -5,15 +5,13 @@ The suffix of an argument is its shape: `q_BhNd` are queries `(B, h, N, d)`, `k_
 `(B, N, C)` without heads, in the type of `v`.
 """
 
-from mmflatten.ops.block_heads import block_linear_attention
 from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
-from mmflatten.ops.feature_maps import (
-    cosformer_map,
-    focused_map,
-    orthogonal_features,
-    positive_power,
-    random_feature_map,
-    signed_parts,
+from mmflatten.ops.cross_covariance import cross_covariance_attention
+from mmflatten.ops.factorized import (
+    conventional_dot_attention,
+    conventional_gaussian_attention,
+    efficient_attention,
+    factorized_dot_attention,
 )
 from mmflatten.ops.focal import (
     focal_attention,
@@ -25,18 +23,21 @@ from mmflatten.ops.focal import (
     window_positions,
 )
 from mmflatten.ops.heads import merge_heads, split_heads
-from mmflatten.ops.linear import kernel_product, linear_attention
-from mmflatten.ops.linear_variants import (
+from mmflatten.ops.linear import (
     angular_attention,
-    conventional_dot_attention,
-    conventional_gaussian_attention,
-    cross_covariance_attention,
-    efficient_attention,
-    factorized_dot_attention,
+    block_linear_attention,
+    cosformer_map,
+    focused_map,
     global_key_weights,
     hydra_attention,
     inline_attention,
+    kernel_product,
+    linear_attention,
     magnitude_aware_attention,
+    orthogonal_features,
+    positive_power,
+    random_feature_map,
+    signed_parts,
     sima_attention,
 )
 from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen

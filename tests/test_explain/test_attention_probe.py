@@ -19,7 +19,7 @@ from mmflatten.models.attention import (
 from mmflatten.models.attention.linear import FEATURE_MAPS
 from mmflatten.models.layers import join_prefix
 from mmflatten.ops import merge_heads, reference, split_heads
-from mmflatten.ops.kernels.options import ACTIVATIONS
+from mmflatten.ops.linear.kernels.options import ACTIVATIONS
 from mmflatten.registry import MODELS
 
 C, HEADS, HW = 12, 3, (5, 7)

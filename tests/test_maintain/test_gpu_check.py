@@ -12,7 +12,7 @@ from gpu_sheet import correctness, training
 from mmflatten.measure.flops.meta import parameters_on_meta
 from mmflatten.measure.flops.model_cost import count_parameters
 from mmflatten.measure.speed.models import build_model
-from mmflatten.ops.kernels import has_triton
+from mmflatten.ops.linear.kernels import has_triton
 
 if not has_triton():
     pytest.skip(

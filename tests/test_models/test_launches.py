@@ -17,10 +17,9 @@ SWIN = dict(arch=dict(embed_dims=32, depths=(2, 2, 6, 2), num_heads=(1, 2, 4, 8)
 
 @pytest.fixture
 def as_on_gpu(monkeypatch):
-    """Use the fused operator and cast weights together, as on a GPU."""
-    monkeypatch.setattr('mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: True)
+    """Use the fused operator, as on a GPU."""
     monkeypatch.setattr(
-        'mmflatten.models.layers.linear._casts_together', lambda x: torch.is_grad_enabled()
+        'mmflatten.ops.linear.kernels.attention.pick_kernel', lambda *args, **kwargs: True
     )
 
 
@@ -41,11 +40,11 @@ def step(model, x):
 @pytest.mark.parametrize(
     'name, settings, limit',
     [
-        ('FLattenSwin', SWIN, 936),
-        ('FLattenPVT', dict(arch='tiny'), 634),
-        ('L2ViT', SWIN, 808),
-        ('FLattenPVTv2', dict(arch='b1'), 614),
-        ('FLattenCSwin', SWIN, 790),
+        ('FLattenSwin', SWIN, 1120),
+        ('FLattenPVT', dict(arch='tiny'), 778),
+        ('L2ViT', SWIN, 1096),
+        ('FLattenPVTv2', dict(arch='b1'), 790),
+        ('FLattenCSwin', SWIN, 1046),
     ],
 )
 def test_training_step_has_few_operators(name, settings, limit, as_on_gpu):
@@ -56,24 +55,3 @@ def test_training_step_has_few_operators(name, settings, limit, as_on_gpu):
         step(*inputs)
     most = sorted(launches.names.items(), key=lambda item: -item[1])[:12]
     assert sum(launches.names.values()) <= limit, most
-
-
-@pytest.mark.parametrize(
-    'name, settings',
-    [
-        ('FLattenSwin', dict(SWIN, attn_types='LLSS')),
-        ('FLattenSwin', dict(SWIN, with_cp=True)),
-        ('FLattenPVTv2', dict(arch='b0')),
-    ],
-)
-def test_weights_cast_together_give_the_values_and_gradients_of_autocast(
-    name, settings, as_on_gpu, monkeypatch
-):
-    y, grads = step(*build(name, settings))
-    monkeypatch.setattr('mmflatten.models.layers.linear._casts_together', lambda x: False)
-    expected, expected_grads = step(*build(name, settings))
-    torch.testing.assert_close(y, expected, rtol=0, atol=0)
-    # the gradient of a shared convolution is summed over the heads, then rounded
-    for key, grad in grads.items():
-        tolerance = dict(rtol=2**-7, atol=1e-6) if '.dwc.conv.' in key else dict(rtol=0, atol=0)
-        torch.testing.assert_close(grad, expected_grads[key], **tolerance)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from mmflatten import ops
-from mmflatten.ops import reference, whole_map
+from mmflatten.ops import reference
+from mmflatten.ops.whole_map import operator
 
 MAPS = [(1, 1), (1, 7), (3, 5), (4, 4), (9, 7)]
 
@@ -243,7 +244,7 @@ def natten_calls(monkeypatch):
             .unflatten(1, (H, W))
         )
 
-    monkeypatch.setattr(whole_map, '_natten', lambda: SimpleNamespace(na2d=na2d))
+    monkeypatch.setattr(operator, '_natten', lambda: SimpleNamespace(na2d=na2d))
     monkeypatch.setattr(torch.Tensor, 'is_cuda', True)
     return calls
 

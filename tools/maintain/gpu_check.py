@@ -37,7 +37,7 @@ from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.measure.speed.models import RunSettings
-from mmflatten.ops.kernels.options import ACTIVATIONS
+from mmflatten.ops.linear.kernels.options import ACTIVATIONS
 
 # Sizes of --quick.
 TINY = speed.Case('tiny', 1, 49, 32, 2, 'aot_eager')

@@ -16,8 +16,9 @@ from mmflatten.models.attention import (
     TokenMixer,
     Windowed,
 )
+from mmflatten.models.layers import Windows
 
-ATTENTIONS = (TokenMixer, Windowed, CrossShapedAttention, MapAttention)
+ATTENTIONS = (TokenMixer, Windows, CrossShapedAttention, MapAttention)
 PARTS = ('attention', 'local', 'both')
 MAX_BYTES = 2**30
 CHUNK = 16  # queries at a time, because the time of a backward pass grows with their number
@@ -193,7 +194,7 @@ class AttentionProbe:
             if isinstance(module, ATTENTIONS) and not inside and getattr(module, 'ndim', 2) == 2:
                 self.names.append(name)
         self.names = [
-            name for name in self.names if f'{name.removesuffix("fn")}around' not in self.names
+            name for name in self.names if f'{name.removesuffix("fn")}windows' not in self.names
         ]
         if not self.names:
             raise ValueError(
@@ -226,6 +227,9 @@ class AttentionProbe:
         return self._layers[match_name(name, names, names)]
 
     def _record(self, name: str, module: nn.Module, args: tuple) -> None:
+        if type(module) is Windows:  # of a `WindowedResidual`
+            mixer, *args = args
+            module = Windowed(mixer, module.window_size, mask_padding=module.mask_padding)
         if name not in self._layers:
             x, hw_shape = args[0], args[1] if len(args) > 1 else args[0].shape[-2:]
             with torch.inference_mode(False):  # the copy must support gradients

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils.flop_counter import flop_registry
 
-from mmflatten.ops.kernels.flop_formulas import multiply_accumulates
+from mmflatten.ops.linear.kernels.flop_formulas import multiply_accumulates
 
 CONV, LINEAR, PRODUCT, OTHER = (
     'convolutions',

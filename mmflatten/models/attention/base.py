@@ -46,11 +46,17 @@ class TokenMixer(BaseModule):
     """True if `attend` takes and returns `(B, h, N, d)`; False for `(B, N, C)`."""
 
     has_logits = False
-    """True if masks may differ between queries, as in shifted windows; padding is then attended by default."""
+    """True if masks may differ between queries, as in shifted windows; padding is then attended by
+    default."""
 
     extra_inputs: tuple[str, ...] = ()
-    """Further inputs of `attend` and `finish`, which `maps.extra` holds: 'C' for a projection of the input, such as a
-    gate, 'd' for one as wide as a head, and 'x', which comes last, for the input itself."""
+    """Further inputs of `attend` and `finish`, which `maps.extra` holds: 'C' for a projection of the
+    input, such as a gate, 'd' for one as wide as a head, and 'x', which comes last, for the input
+    itself."""
+
+    reads_residual_in_stripes = False
+    """True if in `CrossShapedAttention` the extra input 'x' is that of the residual branch, before
+    its norm."""
 
     lepe: nn.Module | None
 

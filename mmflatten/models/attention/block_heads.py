@@ -19,11 +19,10 @@ class TokenLevelMultiHeadAttention(TokenMixer):
     learned weights.
 
     Source: the released code of MHLA (ICLR 2026). It normalises the input once more, and its
-        denominator has the
-    queries of all blocks, where eq. 4 of the paper has each query's own (`own_sum=True`). The
-    blocks form a square grid, the same number for any size of the map. The weights are initialised
-    with `1 - distance / largest distance` between the centres of two blocks, normalised over the
-    mixed blocks.
+    denominator has the queries of all blocks, where eq. 4 of the paper has each query's own
+    (`own_sum=True`). The blocks form a square grid, the same number for any size of the map. The
+    weights are initialised with `1 - distance / largest distance` between the centres of two
+    blocks, normalised over the mixed blocks.
 
     Args:
         num_blocks: number of blocks, a square number.

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps, fill_masked, real_or_not
 from mmflatten.models.layers import LocalConcentration
-from mmflatten.ops.kernels import fused_linear_attention
+from mmflatten.ops.linear.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 
@@ -17,9 +17,8 @@ class ClampedLinearAttention(TokenMixer):
     """ReLU linear attention with a lower bound on the denominator and a learned scale of `k^T v`.
 
     Source: L2ViT, sec. 4.1, 4.2 and 8. The denominator is a sum over all tokens, so the bound
-        matters more on smaller
-    maps; the official code uses 100 at every resolution. Followed by a local concentration module,
-    this is the paper's enhanced linear attention.
+    matters more on smaller maps; the official code uses 100 at every resolution. Followed by a
+    local concentration module, this is the paper's enhanced linear attention.
 
     Args:
         min_denominator: lower bound of the denominator (Table 10).
@@ -29,6 +28,8 @@ class ClampedLinearAttention(TokenMixer):
             norm and residual connection (eq. 8); None or 0 for none. In L2ViT it is a branch of the
             block instead.
     """
+
+    splits_heads = False
 
     def __init__(
         self,
@@ -58,11 +59,12 @@ class ClampedLinearAttention(TokenMixer):
             return y_BNC
         return y_BNC + self.lcm(fill_masked(self.lcm_norm(y_BNC), mask, 0.0), hw_shape)
 
-    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         return fused_linear_attention(
-            q_BhNd,
-            k_BhMd,
-            v_BhMd,
+            q_BNC,
+            k_BMC,
+            v_BMC,
+            self.num_heads,
             floor=0.0,
             min_denominator=self.min_denominator,
             temperature_h=None if self.temperature is None else self.temperature.flatten(),

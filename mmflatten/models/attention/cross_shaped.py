@@ -8,7 +8,6 @@ from mmengine.model import BaseModule, ModuleList
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer, build_mixer, check_heads
-from mmflatten.models.attention.inline import InLineAttention
 from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.windowed import Windowed
 from mmflatten.models.layers import FullRangeLinear, Linear
@@ -83,9 +82,7 @@ class CrossShapedAttention(BaseModule):
             inner.lepe = ValueConv(channels, lepe_kernel) if lepe_kernel else None
             mixers.append(inner)
         self.needs_input = 'x' in mixers[0].extra_inputs
-        # Quirk of InLine's released code: in CSwin its convolution reads the tokens before the norm
-        # of the block.
-        self.needs_residual = isinstance(mixers[0], InLineAttention)
+        self.needs_residual = mixers[0].reads_residual_in_stripes
         self.num_projections = 3 + len(mixers[0].extra_inputs) - self.needs_input
         self.qkv = Linear(embed_dims, self.num_projections * embed_dims, bias=qkv_bias)
         self.branches = ModuleList(

@@ -38,11 +38,10 @@ class FocalAttention(TokenMixer):
     one softmax.
 
     Source: Focal Transformer, sec. 3.2, and the official code (version 1). The defaults keep its
-        quirks: neighbours
-    wrap around the border, zero padding is attended, neighbours have a free bias for every query
-    and key, 12 of them count twice, and pooled tokens have a bias per offset instead of one for all
-    queries. Pooled tokens outside the map are excluded here; the official code gives them a logit
-    of -100.
+    quirks: neighbours wrap around the border, zero padding is attended, neighbours have a free bias
+    for every query and key, 12 of them count twice, and pooled tokens have a bias per offset
+    instead of one for all queries. Pooled tokens outside the map are excluded here; the official
+    code gives them a logit of -100.
 
     A map whose size is not a multiple of the window is zero-padded at the right and the bottom.
     Prefix tokens are keys of every window, and attend to each other and to the map.
@@ -142,11 +141,12 @@ class FocalAttention(TokenMixer):
         grid = self._grid(hw_shape)
         prefix, tokens = split_prefix(x_BNC, hw_shape)
         x_BHWC = grid.pad_and_roll(tokens)
-        parts = [windows := grid.partition(x_BHWC)]
+        windows = grid.partition(x_BHWC)
+        parts = [windows]
         for level, pool in enumerate(self.pools):
-            cells = (
-                sub_windows(x_BHWC, grid.shape, level, grid.side // 2**level) if level else windows
-            )
+            cells = windows
+            if level:
+                cells = sub_windows(x_BHWC, grid.shape, level, grid.side // 2**level)
             parts.append(pool(rearrange(cells, 'B (W n) C -> B W n C', n=pool.weight.shape[1])))
         return torch.cat((*parts, prefix), dim=1)
 
@@ -158,16 +158,15 @@ class FocalAttention(TokenMixer):
         ignored.
         """
         grid = self._grid(maps.hw)
-        prefix, windows = q_BSC[:, q_BSC.shape[1] - maps.prefix :], q_BSC[:, : grid.num_tokens]
+        windows = q_BSC[:, : grid.num_tokens]
+        prefix = q_BSC[:, q_BSC.shape[1] - maps.prefix :]
         q, k, v = (split_heads(x, self.num_heads) for x in (windows, k_BSC, v_BSC))
         keys, visible = self._keys(grid, maps.prefix)
         y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(maps.prefix), mask=visible)
         y_BNC = grid.reverse(merge_heads(y_BhNd))
-        return (
-            join_prefix(self._attend_from_prefix(prefix, k, v, grid), y_BNC)
-            if maps.prefix
-            else y_BNC
-        )
+        if not maps.prefix:
+            return y_BNC
+        return join_prefix(self._attend_from_prefix(prefix, k, v, grid), y_BNC)
 
     def _grid(self, hw_shape: tuple[int, int]) -> WindowGrid:
         return WindowGrid(hw_shape, self.window_size, self.distances)
@@ -231,10 +230,8 @@ class FocalAttention(TokenMixer):
         index, visible = pooled_keys(grid.shape, level, self.focal_window, device)
         if grid.has_padding and (self.mask_padding or not self.wrap):
             side = grid.side // 2**level
-            has_real = (
-                sub_windows(grid.real(device), grid.shape, level, side).view(-1, side**2).any(-1)
-            )
-            visible = visible & has_real[index]
+            real = sub_windows(grid.real(device), grid.shape, level, side)
+            visible = visible & real.view(-1, side**2).any(-1)[index]
         elif self.focal_window == 1:
             return index, None
         return index, visible[:, None]

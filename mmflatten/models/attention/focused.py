@@ -10,8 +10,8 @@ from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.maps import Maps, weights_of_real
 from mmflatten.models.layers import GridTable
-from mmflatten.ops import merge_heads, split_heads, upcast
-from mmflatten.ops.kernels import fused_linear_attention
+from mmflatten.ops import upcast
+from mmflatten.ops.linear.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 _EPS = 1e-6
@@ -23,8 +23,7 @@ class FocusedLinearAttention(TokenMixer):
     values.
 
     Source: FLatten Transformer, eqs. 6 and 12, and the official code, which adds a positional
-        encoding of the keys and
-    a learned scale per channel, and takes norms over all heads together.
+    encoding of the keys and a learned scale per channel, and computes norms over all heads.
 
     Args:
         focusing_factor: power `p` of the focused map. None omits the map and its scale, which gives
@@ -33,11 +32,11 @@ class FocusedLinearAttention(TokenMixer):
             the positional encoding (Table 4, second row).
         feature_floor: constant added to features without the focused map; 0 gives SLAB's simplified
             linear attention.
-        per_head: take the norms of eq. 6 over each head, as the paper's letter, in PyTorch's
-            operators alone.
+        per_head: compute the norms of eq. 6 per head, as printed in the paper; disables the fused
+            kernels.
     """
 
-    splits_heads = False  # the norms run over all heads
+    splits_heads = False  # norms over all heads
 
     def __init__(
         self,
@@ -62,38 +61,32 @@ class FocusedLinearAttention(TokenMixer):
                 'feature_floor: expected a positive number, or 0 with focusing_factor=None, '
                 f'got {feature_floor}.'
             )
-        self.focusing_factor, self.feature_floor, self.per_head = (
-            focusing_factor,
-            feature_floor,
-            per_head,
-        )
+        self.focusing_factor = focusing_factor
+        self.feature_floor = feature_floor
+        self.per_head = per_head
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims)) if focusing_factor else None
         self.positional_encoding = GridTable(embed_dims, grid_size) if kernel_size else None
         self.dwc = ValueConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        h, position_hMd, local_BhNd, rescale_hd = self.num_heads, None, None, None
+        position_MC = local_BNC = rescale_C = None
         if self.positional_encoding is not None:
-            position_hMd = split_heads(
-                self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw), h
-            ).squeeze(0)
+            position_MC = self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw).squeeze(0)
         if self.dwc is not None:
-            local_BhNd = split_heads(self.dwc(v_BMC, maps), h)
+            local_BNC = self.dwc(v_BMC, maps)
         if self.scale is not None:
-            rescale_hd = F.softplus(upcast(self.scale)[0]).reciprocal().view(h, -1)
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, h) for x in (q_BNC, k_BMC, v_BMC))
-        return merge_heads(
-            fused_linear_attention(
-                q_BhNd,
-                k_BhMd,
-                v_BhMd,
-                feature_map='relu' if rescale_hd is None else 'focused',
-                rescale_hd=rescale_hd,
-                power=self.focusing_factor or 1,
-                floor=self.feature_floor,
-                position_hMd=position_hMd,
-                weight_WM=weights_of_real(maps.mask),
-                local_BhNd=local_BhNd,
-                per_head=self.per_head,
-            )
+            rescale_C = F.softplus(upcast(self.scale)[0]).reciprocal().flatten()
+        return fused_linear_attention(
+            q_BNC,
+            k_BMC,
+            v_BMC,
+            self.num_heads,
+            feature_map='relu' if rescale_C is None else 'focused',
+            rescale_C=rescale_C,
+            power=self.focusing_factor or 1,
+            floor=self.feature_floor,
+            position_MC=position_MC,
+            weight_WM=weights_of_real(maps.mask),
+            local_BNC=local_BNC,
+            per_head=self.per_head,
         )

@@ -97,8 +97,7 @@ class GatedSoftmaxAttention(RotaryMixer, SoftmaxAttention):
     """Softmax attention with rotary positions, a depthwise convolution of the values and a gate.
 
     Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT, and with
-        `normed=True` in those of
-    NaLaFormer's released code.
+    `normed=True` in those of NaLaFormer's released code.
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
@@ -115,7 +114,7 @@ class RankAugmentedLinearAttention(RotaryMixer):
     and a gate.
 
     Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator does not use
-        positions.
+    positions.
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:

@@ -51,9 +51,8 @@ class InLineAttention(TokenMixer):
     predicted per image.
 
     Source: Bridging the Divide (Han et al., NeurIPS 2024), eqs. 6 and 9. The weights of the
-        convolution are predicted
-    from the mean of the mixer's input; in CSwin, as in the released code, of the block's input,
-    before its norm.
+    convolution are predicted from the mean of the mixer's input; in CSwin, as in the released code,
+    of the block's input, before its norm.
 
     Args:
         image_conv: add the convolution.
@@ -61,6 +60,8 @@ class InLineAttention(TokenMixer):
 
     splits_heads = False
     extra_inputs = ('x',)
+    # Quirk of the released code: in CSwin the convolution reads the tokens before the norm.
+    reads_residual_in_stripes = True
 
     def __init__(
         self,

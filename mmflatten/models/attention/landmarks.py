@@ -29,8 +29,8 @@ class AgentAttention(TokenMixer):
     the values.
 
     Source: Agent Attention (Han et al., ECCV 2024), eqs. 3 to 5. Prefix tokens are neither pooled
-        nor convolved, but
-    they attend to the agents and the agents attend to them. Padding is neither pooled nor attended.
+    nor convolved, but they attend to the agents and the agents attend to them. Padding is neither
+    pooled nor attended.
 
     Args:
         num_agents: number of agents, a square number. Dense tasks use more; tables of a checkpoint
@@ -56,9 +56,8 @@ class AgentAttention(TokenMixer):
         super().__init__(embed_dims, num_heads, grid_size, sr_ratio=sr_ratio, **kwargs)
         self.side = square_side('num_agents', num_agents)
         queries = grid_size[0] * sr_ratio, grid_size[1] * sr_ratio  # `grid_size` is the keys' map
-        self.key_bias, self.query_bias = (
-            AgentBias(num_heads, num_agents, size, num_prefix) for size in (grid_size, queries)
-        )
+        self.key_bias = AgentBias(num_heads, num_agents, grid_size, num_prefix)
+        self.query_bias = AgentBias(num_heads, num_agents, queries, num_prefix)
         self.dwc = ValueConv(embed_dims, kernel_size, bilinear=True) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
@@ -117,21 +116,22 @@ class VisualContrastAttention(TokenMixer):
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         pooled_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)
+        plus_BaC, minus_BaC = pooled_BaC + self.agents[0], pooled_BaC + self.agents[1]
         q, k, v, plus, minus = (
-            split_heads(upcast(x)[0], self.num_heads)
-            for x in (q_BNC, k_BMC, v_BMC, *(pooled_BaC + offset for offset in self.agents))
+            split_heads(x, self.num_heads) for x in upcast(q_BNC, k_BMC, v_BMC, plus_BaC, minus_BaC)
         )
         with no_autocast(q):
             first, second = (
                 a.dot(b).exp() - c.dot(d).exp() + self.start for a, b, c, d in self.shares
             )
             bias = masked_logits(k, maps.mask)
-            gathered = softmax_attention(plus, k, v, bias=bias) - first * softmax_attention(
-                minus, k, v, bias=bias
-            )
-            y = softmax_attention(q, plus, gathered) - second * softmax_attention(
-                q, minus, gathered
-            )
+            # The two sets of agents aggregate the values, then the queries read the difference.
+            from_plus = softmax_attention(plus, k, v, bias=bias)
+            from_minus = softmax_attention(minus, k, v, bias=bias)
+            gathered = from_plus - first * from_minus
+            to_plus = softmax_attention(q, plus, gathered)
+            to_minus = softmax_attention(q, minus, gathered)
+            y = to_plus - second * to_minus
             y = F.rms_norm(y, self.norm.shape, self.norm, 1e-6) * (1 - second)
         return merge_heads(y).to(v_BMC.dtype) + self.dwc(v_BMC, maps)
 
@@ -141,8 +141,8 @@ class NystromAttention(TokenMixer):
     """Softmax attention approximated through landmarks, which are pooled queries and keys.
 
     Source: Nyströmformer (Xiong et al., AAAI 2021), whose landmarks are means of segments of a
-        sequence. Here they are
-    means of the cells of a square grid on the map. Prefix tokens are not pooled.
+    sequence. Here they are means of the cells of a square grid on the map. Prefix tokens are not
+    pooled.
 
     Args:
         num_landmarks: number of landmarks, a square number.
@@ -165,12 +165,11 @@ class NystromAttention(TokenMixer):
         self.side, self.iterations = square_side('num_landmarks', num_landmarks), iterations
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        landmarks = [
-            pool_real(x, hw, maps.mask, self.side)
-            for x, hw in ((q_BNC, maps.hw), (k_BMC, maps.kv_hw))
-        ]
+        q_landmarks_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)
+        k_landmarks_BaC = pool_real(k_BMC, maps.kv_hw, maps.mask, self.side)
         q, k, v, q_landmarks, k_landmarks = (
-            split_heads(widen(x), self.num_heads) for x in (q_BNC, k_BMC, v_BMC, *landmarks)
+            split_heads(widen(x), self.num_heads)
+            for x in (q_BNC, k_BMC, v_BMC, q_landmarks_BaC, k_landmarks_BaC)
         )
         y_BhNd = nystrom_attention(
             q,
@@ -190,9 +189,8 @@ class LinformerAttention(TokenMixer):
     `softmax(q (E k)^T / sqrt(d)) F v`.
 
     Cost: `2 r (N + M) C` for `r` sums. Source: Linformer (Wang et al., 2020), eq. 7. `E` and `F`
-        are tables over the
-    map, shared by all heads. For a map of a different size they are resized and scaled so that
-    their sums stay the same. Prefix tokens remain separate keys.
+    are tables over the map, shared by all heads. For a map of a different size they are resized and
+    scaled so that their sums stay the same. Prefix tokens remain separate keys.
 
     Args:
         num_keys: number of sums `r`.
@@ -211,22 +209,21 @@ class LinformerAttention(TokenMixer):
         if num_keys < 1:
             raise ValueError(f'num_keys: expected at least 1, got {num_keys}.')
         std = (grid_size[0] * grid_size[1]) ** -0.5
-        self.key_sums, self.value_sums = (_Sums(num_keys, grid_size, std=std) for _ in range(2))
+        self.key_sums = _Sums(num_keys, grid_size, std=std)
+        self.value_sums = _Sums(num_keys, grid_size, std=std)
         for table in (self.key_sums, self.value_sums):
             nn.init.trunc_normal_(table.table, std=std)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        k_Bhrd, v_Bhrd = (
-            self._sums(fill_masked(x, maps.mask, 0.0), table, maps.kv_hw)
-            for x, table in ((k_BhMd, self.key_sums), (v_BhMd, self.value_sums))
-        )
+        k_BhMd, v_BhMd = (fill_masked(x, maps.mask, 0.0) for x in (k_BhMd, v_BhMd))
+        k_Bhrd = self._sums(k_BhMd, self.key_sums, maps.kv_hw)
+        v_Bhrd = self._sums(v_BhMd, self.value_sums, maps.kv_hw)
         return softmax_attention(q_BhNd, k_Bhrd, v_Bhrd)
 
     def _sums(self, x_BhMd: Tensor, table: GridTable, kv_hw: tuple[int, int]) -> Tensor:
         prefix = x_BhMd.shape[2] - kv_hw[0] * kv_hw[1]
-        sums = (
-            table.rows(kv_hw).to(x_BhMd.dtype).transpose(1, 2).unsqueeze(1) @ x_BhMd[:, :, prefix:]
-        )
+        weights_11rM = table.rows(kv_hw).to(x_BhMd.dtype).transpose(1, 2).unsqueeze(1)
+        sums = weights_11rM @ x_BhMd[:, :, prefix:]
         return torch.cat((x_BhMd[:, :, :prefix], sums), dim=2) if prefix else sums
 
 

@@ -35,7 +35,7 @@ from mmflatten.ops import (
     split_heads,
     upcast,
 )
-from mmflatten.ops.kernels import fused_linear_attention
+from mmflatten.ops.linear.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
 
 FEATURE_MAPS = ('elu', 'leaky_relu', 'relu')
@@ -53,6 +53,8 @@ class LinearAttention(TokenMixer):
         min_denominator: lower bound of the summed denominator, none by default. With 'leaky_relu'
             scores can be negative, so the denominator can be close to zero.
     """
+
+    splits_heads = False
 
     def __init__(
         self,
@@ -72,11 +74,12 @@ class LinearAttention(TokenMixer):
             )
         self.feature_map, self.min_denominator = feature_map, min_denominator
 
-    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         return fused_linear_attention(
-            q_BhNd,
-            k_BhMd,
-            v_BhMd,
+            q_BNC,
+            k_BMC,
+            v_BMC,
+            self.num_heads,
             feature_map=self.feature_map,
             min_denominator=self.min_denominator,
             weight_WM=real_or_not(maps.mask),
@@ -104,9 +107,8 @@ class EnhancedLinearAttention(LinearAttention):
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.dwc = ValueConv(embed_dims, kernel_size)
 
-    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        local_BhNd = split_heads(self.dwc(merge_heads(v_BhMd), maps), self.num_heads)
-        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps) + local_BhNd
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        return super().attend(q_BNC, k_BMC, v_BMC, maps) + self.dwc(v_BMC, maps)
 
 
 @MODELS.register_module()
@@ -241,8 +243,7 @@ class PerformerAttention(TokenMixer):
     kernel.
 
     Source: Performer (Choromanski et al., ICLR 2021), FAVOR+. The random directions are drawn once
-        and saved with the
-    model.
+    and saved with the model.
 
     Args:
         num_features: number of features; `d ln d` by default.

@@ -30,11 +30,11 @@ class PolarityAwareLinearAttention(GatedMixer):
 
     With `x+- = relu(+-x / softplus(s)) ** p`, half of the values are weighted by
     `[q+, q-] . [k+, k-]`, the other half by `[q-, q+] . [k+, k-]`. A depthwise convolution of the
-    values is added, and the sum is multiplied by a gate. Cost: twice that of linear attention.
-    Source: PolaFormer (Meng et al., ICLR 2025), eqs. 6 to 9, and its code, which adds the
-        positional encoding of the keys and the learned scale. The output of a query whose features
-        are orthogonal to
-    those of all keys is 0.
+    values is added, and the sum is multiplied by a gate. The output of a query whose features are
+    orthogonal to those of all keys is 0.
+
+    Cost: twice that of linear attention. Source: PolaFormer (Meng et al., ICLR 2025), eqs. 6 to 9,
+    and its code, which adds the positional encoding of the keys and the learned scale.
 
     Args:
         alpha: range of the learned powers `p = 1 + alpha * sigmoid(w)`.

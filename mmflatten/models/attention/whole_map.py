@@ -145,9 +145,8 @@ class BiLevelRoutingAttention(TokenMixer):
     key.
 
     Source: BiFormer (Zhu et al., CVPR 2023). The regions form a square grid over a map of any size.
-        The map is
-    zero-padded to whole regions; padding is neither attended nor part of the means. Prefix tokens,
-    reduced keys and masked padding are rejected.
+    The map is zero-padded to whole regions; padding is neither attended nor part of the means.
+    Prefix tokens, reduced keys and masked padding are rejected.
 
     Args:
         num_regions: number of regions along each axis.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from mmflatten.models.layers import call_with_cast_weights, make_norms_progressive
+from mmflatten.models.layers import make_norms_progressive
 
 DEFAULT_INIT = [
     dict(type='TruncNormal', layer='Linear', std=0.02, bias=0.0),
@@ -34,7 +34,6 @@ def run_blocks(
     for block in blocks:
         if with_cp and x_BNC.requires_grad:
             x_BNC = checkpoint(
-                call_with_cast_weights,
                 block,
                 x_BNC,
                 hw_shape,
@@ -42,7 +41,7 @@ def run_blocks(
                 context_fn=partial(_recompute_contexts, block),
             )
         else:
-            x_BNC = call_with_cast_weights(block, x_BNC, hw_shape)
+            x_BNC = block(x_BNC, hw_shape)
     return x_BNC
 
 

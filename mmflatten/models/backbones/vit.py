@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.models.attention import TokenMixer, Windowed, build_mixer
+from mmflatten.models.attention import build_mixer
 from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
 from mmflatten.models.backbones.letters import (
     FOCUSED,
@@ -202,7 +202,6 @@ class ViT(PlainBackbone):
         for letter, rate in stage.blocks:
             size = (window_size, window_size) if letter == 'W' else grid
             mixer = build_mixer(mixers[letter], grid_size=size, **common)
-            windows = _windows(mixer, window_size, mask_padding) if letter == 'W' else None
             ffn = (
                 ConvFeedForward(C, stage.hidden_dims, act_twice=True, residual=False)
                 if conv_ffn
@@ -210,7 +209,15 @@ class ViT(PlainBackbone):
             )
             blocks.append(
                 pre_norm_block(
-                    mixer, ffn, C, rate, traits['eps'], cpe_kernel, traits['layer_scale'], windows
+                    mixer,
+                    ffn,
+                    C,
+                    rate,
+                    traits['eps'],
+                    cpe_kernel,
+                    traits['layer_scale'],
+                    window_size=(window_size, window_size) if letter == 'W' else None,
+                    mask_padding=mask_padding,
                 )
             )
         embed = PlainEmbed(
@@ -267,13 +274,3 @@ def _check(traits: Mapping[str, Any], window_size: int, border: int, conv_ffn: b
         raise ValueError(
             f'img_size: expected at least one patch of {traits["patch_size"]} pixels, got {size}.'
         )
-
-
-def _windows(mixer: TokenMixer, side: int, mask_padding: bool) -> Windowed:
-    """Windows around a mixer that stays a part of its block alone, so that windows do not change
-    names of weights.
-    """
-    windows = Windowed(mixer, (side, side), mask_padding=mask_padding)
-    del windows.mixer
-    windows.__dict__['mixer'] = mixer  # without its weights
-    return windows

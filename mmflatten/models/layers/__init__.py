@@ -22,7 +22,6 @@ from mmflatten.models.layers.linear import (
     Linear,
     LinearGELU,
     LinearWithoutKeyBias,
-    call_with_cast_weights,
 )
 from mmflatten.models.layers.position import (
     AgentBias,
@@ -30,8 +29,9 @@ from mmflatten.models.layers.position import (
     NormalizedRotary,
     RelativePositionBias,
 )
+from mmflatten.models.layers.pre_norm import pre_norm_block
 from mmflatten.models.layers.progressive_norm import ProgressiveBatchNorm, make_norms_progressive
-from mmflatten.models.layers.residual import Block, DropPath, Residual, pre_norm_block
+from mmflatten.models.layers.residual import Block, DropPath, Residual
 from mmflatten.models.layers.token_conv import (
     LocalConcentration,
     NormalizedConv,
@@ -47,6 +47,7 @@ from mmflatten.models.layers.tokens import (
     split_prefix,
     tokens_to_map,
 )
+from mmflatten.models.layers.windows import WindowedResidual, Windows
 
 __all__ = [
     'AgentBias',
@@ -76,7 +77,8 @@ __all__ = [
     'TokenConv',
     'WindowGrid',
     'WindowPool',
-    'call_with_cast_weights',
+    'WindowedResidual',
+    'Windows',
     'check_odd',
     'conv_bn',
     'join_prefix',

@@ -1,6 +1,4 @@
-"""Embedding and downsampling layers. They take a map and return tokens and the shape of their
-map.
-"""
+"""Embedding and downsampling layers, from a map to tokens and the shape of their map."""
 
 from __future__ import annotations
 
@@ -23,9 +21,9 @@ def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
     """
     H, W = size = map_shape(x_BCHW)
     padded = (ceil_div(H, multiple[0]) * multiple[0], ceil_div(W, multiple[1]) * multiple[1])
-    return (
-        x_BCHW if same_size(size, padded) else F.pad(x_BCHW, (0, padded[1] - W, 0, padded[0] - H))
-    )
+    if same_size(size, padded):
+        return x_BCHW
+    return F.pad(x_BCHW, (0, padded[1] - W, 0, padded[0] - H))
 
 
 class ConvEmbed(BaseModule):
@@ -66,11 +64,10 @@ class ConvEmbed(BaseModule):
             in_channels, embed_dims, kernel_size, stride, padding, bias=bias
         )
         self.norm = nn.LayerNorm(embed_dims) if norm else nn.Identity()
-        self.cls_token = (
-            nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=0.02))
-            if class_token
-            else None
-        )
+        self.cls_token: nn.Parameter | None = None
+        if class_token:
+            self.cls_token = nn.Parameter(torch.empty(1, 1, embed_dims))
+            nn.init.trunc_normal_(self.cls_token, std=0.02)
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = pad_to_multiple(x_BCHW, (self.stride, self.stride))

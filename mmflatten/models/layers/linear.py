@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -100,82 +98,6 @@ class FullRangeLinear(Linear):
         with no_autocast(x):
             bias = None if self.bias is None else self.bias.float()
             return self.project(x, self.weight.float(), bias).to(self.weight.dtype)
-
-
-# The parameters of the layers of a module whose weights autocast casts, and whether they keep
-# float32 under float16.
-_cast_layers: WeakKeyDictionary[nn.Module, list[tuple[dict[str, nn.Parameter | None], bool]]] = (
-    WeakKeyDictionary()
-)
-
-
-def call_with_cast_weights(module: nn.Module, x: Tensor, *args: Any) -> Tensor:
-    """Call a module that is trained under autocast on a GPU with the weights of its layers cast in
-    one kernel.
-
-    Autocast casts each weight on its own, and the backward pass each gradient. Compiled modules,
-    parameters that are not plain tensors (FSDP), and layers that replace others after the first
-    call, are left to autocast.
-    """
-    if module._compiled_call_impl is not None or not _casts_together(x):
-        return module(x, *args)
-    dtype = torch.get_autocast_dtype(x.device.type)
-    if module not in _cast_layers:
-        _cast_layers[module] = [
-            (part._parameters, isinstance(part, FullRangeLinear))
-            for part in module.modules()
-            if isinstance(part, (Linear, nn.Conv2d))
-        ]
-    slots = [
-        (parameters, name, weight)
-        for parameters, full_range in _cast_layers[module]
-        if not (full_range and dtype == torch.float16)
-        for name, weight in parameters.items()
-        if type(weight) is nn.Parameter
-    ]
-    if not slots:
-        return module(x, *args)
-    cast = _CastTogether.apply(dtype, *(weight for *_, weight in slots))
-    try:
-        for (parameters, name, _), weight in zip(slots, cast):
-            parameters[name] = weight
-        return module(x, *args)
-    finally:
-        for parameters, name, weight in slots:
-            parameters[name] = weight
-
-
-def _casts_together(x: Tensor) -> bool:
-    return (
-        x.is_cuda
-        and torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()
-        and is_autocast_on('cuda')
-    )
-
-
-class _CastTogether(torch.autograd.Function):
-    """Cast tensors to a type, and their gradients back."""
-
-    @staticmethod
-    def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.set_materialize_grads(False)
-        ctx.dtypes = [x.dtype for x in tensors]
-        return tuple(_copies(list(tensors), [dtype] * len(tensors)))
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        found = {index: grad for index, grad in enumerate(grads) if grad is not None}
-        by_index = dict(
-            zip(found, _copies(list(found.values()), [ctx.dtypes[index] for index in found]))
-        )
-        return None, *(by_index.get(index) for index in range(len(grads)))
-
-
-def _copies(tensors: list[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
-    copies = [torch.empty_like(x, dtype=dtype) for x, dtype in zip(tensors, dtypes)]
-    torch._foreach_copy_(copies, tensors)
-    return copies
 
 
 def uses_onednn(x: Tensor, *parameters: Tensor | None) -> bool:

@@ -70,11 +70,9 @@ class GridTable(BaseModule):
         """
         table = self.rows(hw_shape)
         missing = tokens - table.shape[1]
-        return (
-            torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1)
-            if missing
-            else table
-        )
+        if not missing:
+            return table
+        return torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         return x_BNC + self.rows_of(x_BNC.shape[1], hw_shape).to(x_BNC.dtype)
@@ -238,20 +236,14 @@ class AgentBias(BaseModule):
             return table
         (side, _), (new_side, _) = (square_size(x.shape[1], name) for x in (table, parameter))
         agents = rearrange(table, 'h (y x) ... -> h (...) y x', y=side, x=side)
-        return (
-            _resize(agents, (new_side, new_side))
-            .flatten(2)
-            .transpose(1, 2)
-            .reshape(parameter.shape)
-        )
+        resized = _resize(agents, (new_side, new_side))
+        return resized.flatten(2).transpose(1, 2).reshape(parameter.shape)
 
 
 def _resize(x: Tensor, size: tuple[int, int]) -> Tensor:
-    return (
-        x
-        if same_size((x.shape[-2], x.shape[-1]), size)
-        else F.interpolate(x, size=size, mode='bilinear')
-    )
+    if same_size((x.shape[-2], x.shape[-1]), size):
+        return x
+    return F.interpolate(x, size=size, mode='bilinear')
 
 
 def square_size(length: int, name: str) -> tuple[int, int]:

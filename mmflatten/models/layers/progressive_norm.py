@@ -11,9 +11,8 @@ class ProgressiveBatchNorm(nn.Module):
     training steps.
 
     Source: SLAB (Guo et al., ICML 2024), eqs. 4 to 6. Evaluation uses the second term alone at any
-        time, as in the
-    released code: a linear map of each channel, which can be merged into a following projection.
-    Steps are counted by forward passes in training.
+    time, as in the released code: a linear map of each channel, which can be merged into a
+    following projection. Steps are counted by forward passes in training.
 
     Args:
         channels: `C`.

@@ -1,12 +1,10 @@
-"""Residual branches, stochastic depth and blocks, shared by all families."""
+"""Residual branches, stochastic depth and blocks."""
 
 from __future__ import annotations
 
 import torch
 from mmengine.model import BaseModule
 from torch import Tensor, nn
-
-from mmflatten.models.layers.token_conv import TokenConv
 
 
 class DropPath(nn.Module):
@@ -40,15 +38,13 @@ class Residual(BaseModule):
     """`x + drop_path(layer_scale * fn(norm(x), hw_shape))`.
 
     Args:
-        fn: module called as `fn(x_BNC, hw_shape)`, a token mixer or a feed-forward network. With an
-            attribute `needs_residual` that is true it also receives the branch's input before the
-            norm, `residual=x_BNC`.
+        fn: module called as `fn(x_BNC, hw_shape)`, a token mixer or a feed-forward network. If it
+            has an attribute `needs_residual` that is true, it also receives the branch's input
+            before the norm, `residual=x_BNC`.
         norm: normalisation of the branch's input; none by default.
         drop_path: probability of dropping the branch for a sample.
         layer_scale: number of channels and initial value of the learned scale per channel; no scale
             by default.
-        around: called in the place of `fn`, which it calls, to run it in windows without other
-            names of weights.
     """
 
     def __init__(
@@ -57,27 +53,27 @@ class Residual(BaseModule):
         norm: nn.Module | None = None,
         drop_path: float = 0.0,
         layer_scale: tuple[int, float] | None = None,
-        around: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.norm = nn.Identity() if norm is None else norm
         self.fn = fn
-        self.around = around
         self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
-        self.layer_scale = (
-            None
-            if layer_scale is None
-            else nn.Parameter(torch.full(layer_scale[:1], layer_scale[1]))
-        )
+        self.layer_scale: nn.Parameter | None = None
+        if layer_scale is not None:
+            channels, value = layer_scale
+            self.layer_scale = nn.Parameter(torch.full((channels,), value))
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        more = dict(residual=x_BNC) if getattr(self.fn, 'needs_residual', False) else {}
-        y_BNC = (self.fn if self.around is None else self.around)(
-            self.norm(x_BNC), hw_shape, **more
-        )
-        return x_BNC + self.drop_path(
-            y_BNC if self.layer_scale is None else y_BNC * self.layer_scale
-        )
+        y_BNC = self.branch(x_BNC, hw_shape)
+        if self.layer_scale is not None:
+            y_BNC = y_BNC * self.layer_scale
+        return x_BNC + self.drop_path(y_BNC)
+
+    def branch(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        """`fn(norm(x), hw_shape)`, before scale and drop path."""
+        if getattr(self.fn, 'needs_residual', False):
+            return self.fn(self.norm(x_BNC), hw_shape, residual=x_BNC)
+        return self.fn(self.norm(x_BNC), hw_shape)
 
 
 class Block(BaseModule):
@@ -92,36 +88,3 @@ class Block(BaseModule):
         for branch in self.children():
             x_BNC = branch(x_BNC, hw_shape)
         return x_BNC
-
-
-def pre_norm_block(
-    mixer: nn.Module,
-    ffn: nn.Module,
-    embed_dims: int,
-    drop_path: float = 0.0,
-    eps: float = 1e-5,
-    cpe_kernel: int = 0,
-    layer_scale: float = 0.0,
-    around: nn.Module | None = None,
-) -> Block:
-    """Pre-norm transformer block: attention `attn`, then a feed-forward network `ffn`, each after a
-    `LayerNorm`.
-
-    Args:
-        mixer: token mixer.
-        ffn: feed-forward network.
-        embed_dims: channels of the tokens.
-        drop_path: probability of dropping each of the two branches for a sample.
-        eps: of the norms.
-        cpe_kernel: kernel size of the conditional positional encoding `cpe`, a depthwise
-            convolution before both; 0 for none.
-        layer_scale: initial value of the learned scales of both branches; 0 for none.
-        around: as in `Residual`, of the attention.
-    """
-    scale = (embed_dims, layer_scale) if layer_scale else None
-    cpe = dict(cpe=Residual(TokenConv(embed_dims, cpe_kernel))) if cpe_kernel else {}
-    return Block(
-        **cpe,
-        attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path, scale, around),
-        ffn=Residual(ffn, nn.LayerNorm(embed_dims, eps), drop_path, scale),
-    )

@@ -84,9 +84,10 @@ class TokenConv(BaseModule):
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
         if self.num_groups == 1:
             return self.conv(x_BCHW)
-        weight, bias = (
-            p.repeat(self.num_groups, *[1] * (p.dim() - 1)) for p in self.conv.parameters()
-        )
+        # Repeated weights avoid a copy of the map to `(B * groups, C / groups, H, W)`.
+        weight = self.conv.weight.repeat(self.num_groups, 1, 1, 1)
+        assert self.conv.bias is not None
+        bias = self.conv.bias.repeat(self.num_groups)
         return F.conv2d(x_BCHW, weight, bias, padding=self.conv.padding, groups=x_BCHW.shape[1])
 
 
@@ -95,7 +96,7 @@ class LocalConcentration(BaseModule):
     a batch norm.
 
     Source: L2ViT, eqs. 6 and 7 and Figure 5. The official detectors use plain batch norm, even for
-        two images per GPU.
+    two images per GPU.
 
     Args:
         embed_dims: channels of the tokens.
@@ -117,8 +118,8 @@ class NormalizedConv(BaseModule):
     locally improved MLP.
 
     Source: L2ViT, Table 12. Figure 4 shows norms and activations on both sides of the depthwise
-        convolution. The text
-    does not specify them; this module uses those of the local concentration module.
+    convolution. The text does not specify them; this module uses those of the local concentration
+    module.
 
     Args:
         embed_dims: channels of the tokens.
@@ -132,8 +133,7 @@ class NormalizedConv(BaseModule):
         self.norm2 = nn.BatchNorm2d(embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        return F.gelu(
-            on_map(
-                lambda x_BCHW: self.norm2(self.conv(F.gelu(self.norm1(x_BCHW)))), x_BNC, hw_shape
-            )
-        )
+        return F.gelu(on_map(self._normalised, x_BNC, hw_shape))
+
+    def _normalised(self, x_BCHW: Tensor) -> Tensor:
+        return self.norm2(self.conv(F.gelu(self.norm1(x_BCHW))))

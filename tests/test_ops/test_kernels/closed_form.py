@@ -1,4 +1,4 @@
-"""Explicit reference of the kernels: the formulas of `mmflatten.ops.kernels.attention` with what
+"""Explicit reference of the kernels: the formulas of `mmflatten.ops.linear.kernels.attention` with what
 the kernels save.
 """
 
@@ -7,9 +7,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmflatten.ops.kernels.attention import _backward, _forward
-from mmflatten.ops.kernels.options import ACTIVATIONS, EPS, Options
 from mmflatten.ops.linear import linear_attention
+from mmflatten.ops.linear.kernels.attention import _backward, _forward
+from mmflatten.ops.linear.kernels.options import ACTIVATIONS, EPS, Options
 from mmflatten.ops.precision import no_autocast, upcast
 
 

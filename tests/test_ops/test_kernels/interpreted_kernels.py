@@ -14,8 +14,8 @@ import sys
 import closed_form
 import torch
 
-from mmflatten.ops.kernels import launch_attention
-from mmflatten.ops.kernels.options import Options
+from mmflatten.ops.linear.kernels import launch_attention
+from mmflatten.ops.linear.kernels.options import Options
 
 MARGIN = 4096
 RESULTS = (

@@ -51,7 +51,8 @@ def test_only_exports_are_exports():
 @pytest.mark.parametrize('name', LINEAR)
 def test_compiled_backbones_call_the_fused_operator(name, monkeypatch):
     monkeypatch.setattr(
-        'mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: not is_exporting()
+        'mmflatten.ops.linear.kernels.attention.pick_kernel',
+        lambda *args, **kwargs: not is_exporting(),
     )
     torch.compiler.reset()
     torch.manual_seed(0)

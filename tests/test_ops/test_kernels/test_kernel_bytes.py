@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.ops.kernels import has_triton
+from mmflatten.ops.linear.kernels import has_triton
 
 if not has_triton():
     pytest.skip(
@@ -20,9 +20,9 @@ if not has_triton():
 from gpu_sheet.compiled import attention_launches
 
 from mmflatten.measure.flops.rules import is_free
-from mmflatten.ops.kernels import attention, fused_linear_attention, launch, launch_attention
-from mmflatten.ops.kernels.options import Options
-from mmflatten.ops.kernels.tile_table import EAGER_BYTES
+from mmflatten.ops.linear.kernels import attention, fused_linear_attention, launch, launch_attention
+from mmflatten.ops.linear.kernels.options import Options
+from mmflatten.ops.linear.kernels.tile_table import EAGER_BYTES
 from tests.test_ops.test_kernels.launches import FUSED, Launches
 
 FORWARD = ['norms_kernel', 'norms_kernel', 'state_kernel', 'output_kernel']
@@ -71,14 +71,12 @@ class Traffic(TorchDispatchMode):
 @pytest.mark.parametrize('feature_map', EAGER_BYTES)
 def test_eager_attention_moves_the_bytes_that_the_choice_assumes(feature_map):
     q, k, v = (
-        torch.empty(8, 784, 6, 32, dtype=torch.bfloat16, device='meta')
-        .transpose(1, 2)
-        .requires_grad_()
+        torch.empty(8, 784, 192, dtype=torch.bfloat16, device='meta').requires_grad_()
         for _ in range(3)
     )
-    rescale = torch.empty(6, 32, device='meta') if feature_map == 'focused' else None
+    rescale = torch.empty(192, device='meta') if feature_map == 'focused' else None
     with Traffic() as traffic:
-        y = fused_linear_attention(q, k, v, feature_map=feature_map, rescale_hd=rescale)
+        y = fused_linear_attention(q, k, v, 6, feature_map=feature_map, rescale_C=rescale)
         torch.autograd.grad(y, (q, k, v), torch.empty_like(y))
     assert EAGER_BYTES[feature_map] <= traffic.total / q.numel() < 1.1 * EAGER_BYTES[feature_map]
 

@@ -5,7 +5,7 @@ are counted.
 import pytest
 import torch
 
-from mmflatten.ops.kernels import has_triton
+from mmflatten.ops.linear.kernels import has_triton
 
 if not has_triton():
     pytest.skip(
@@ -15,7 +15,7 @@ if not has_triton():
 
 from gpu_sheet.compiled import attention_launches, compile_launch, counts, per_element
 
-from mmflatten.ops.kernels.tile_table import INSTRUCTIONS, is_cheaper
+from mmflatten.ops.linear.kernels.tile_table import INSTRUCTIONS, is_cheaper
 
 SHARED = 99 * 1024  # bytes per program on compute capability 8.6 and 8.9, which have the least
 FORWARD, BACKWARD = 3.5, 8.0  # warp instructions per channel of a token

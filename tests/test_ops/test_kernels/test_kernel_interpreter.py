@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.ops.kernels import has_triton
+from mmflatten.ops.linear.kernels import has_triton
 
 FOLDER = Path(__file__).parent
 TOLERANCES = {'bfloat16': 8e-3, 'float16': 2e-3}  # rounding of the result; else 5e-6 for float32

@@ -11,14 +11,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmflatten.measure.flops import count_operations
 from mmflatten.models.attention import build_mixer
 from mmflatten.ops import linear_attention
-from mmflatten.ops.kernels import (
+from mmflatten.ops.linear.kernels import (
     fused_linear_attention,
     kernels_enabled,
     pick,
     pick_kernel,
     set_kernels_enabled,
 )
-from mmflatten.ops.kernels.attention import _backward, _forward
+from mmflatten.ops.linear.kernels.attention import _backward, _forward
 from tests.test_ops.test_kernels import closed_form
 
 closed_form.register()
@@ -58,7 +58,7 @@ def values_and_gradients(mixer, x, mask=None):
 def fuse(monkeypatch):
     """Function that turns the fused operator on, as on a GPU."""
     return lambda: monkeypatch.setattr(
-        'mmflatten.ops.kernels.attention.pick_kernel', lambda *args, **kwargs: True
+        'mmflatten.ops.linear.kernels.attention.pick_kernel', lambda *args, **kwargs: True
     )
 
 
@@ -123,14 +123,21 @@ def test_fused_linear_attention_passes_gradcheck(feature_map, M):
     assert torch.autograd.gradcheck(lambda *tensors: _forward(*tensors, *options)[0], tensors)
 
 
+def token_arguments(dtype=torch.float32, h=3, **sizes):
+    """Queries, keys and values `(B, N, C)` and the rescaling `(C,)`."""
+    (q, k, v, _, rescale, *_), _ = arguments(dtype, h=h, **sizes)
+    leaves = [x.detach().transpose(1, 2).flatten(2) for x in (q, k, v)]
+    return [x.requires_grad_() for x in (*leaves, rescale.detach().flatten())]
+
+
 def attention(q, k, v, rescale):
-    return fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale).square().sum()
+    y = fused_linear_attention(q, k, v, 3, feature_map='focused', rescale_C=rescale)
+    return y.square().sum()
 
 
 def test_fused_linear_attention_compiles_checkpoints_and_exports(fuse):
     fuse()
-    tensors, _ = arguments()
-    inputs = [*tensors[:3], tensors[4]]
+    inputs = token_arguments()
     expected = attention(*inputs)
     grads = torch.autograd.grad(expected, inputs)
     compiled = torch.compile(attention, fullgraph=True, backend='aot_eager')(*inputs)
@@ -157,11 +164,11 @@ def test_fused_linear_attention_saves_only_inputs_state_and_norms(
     N, feature_map, dtype, state, fuse
 ):
     fuse()
-    (q, k, v, _, rescale, *_), _ = arguments(dtype, N=N)
+    q, k, v, rescale = token_arguments(dtype, N=N)
     rescale = rescale if feature_map == 'focused' else None
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
-        fused_linear_attention(q, k, v, feature_map=feature_map, rescale_hd=rescale)
+        fused_linear_attention(q, k, v, 3, feature_map=feature_map, rescale_C=rescale)
     inputs = {x.data_ptr() for x in (q, k, v, rescale) if x is not None}
     assert [tuple(x.shape) for x in saved if x.numel() and x.data_ptr() not in inputs] == state
 
@@ -171,12 +178,12 @@ def test_fused_linear_attention_saves_only_inputs_state_and_norms(
 def test_fused_linear_attention_computes_half_precision_in_float32(dtype, fused, fuse):
     if fused:
         fuse()
-    (q, k, v, _, rescale, *_), _ = arguments()
+    q, k, v, rescale = token_arguments()
     q, k, v = (x.mul(100).to(dtype) for x in (q, k, v))
     with torch.autocast('cpu', dtype=dtype):
-        y = fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale)
+        y = fused_linear_attention(q, k, v, 3, feature_map='focused', rescale_C=rescale)
     expected = fused_linear_attention(
-        q.float(), k.float(), v.float(), feature_map='focused', rescale_hd=rescale
+        q.float(), k.float(), v.float(), 3, feature_map='focused', rescale_C=rescale
     )
     assert y.dtype == dtype
     assert_close(y, expected.to(dtype))
@@ -186,11 +193,11 @@ def test_fused_linear_attention_computes_half_precision_in_float32(dtype, fused,
 def test_fused_linear_attention_counts_macs_of_linear_attention(tokens, fuse):
     fuse()
     (q, k, v, *_), _ = arguments(N=tokens[0], M=tokens[1])
-    q, k, v = (x.detach().to('meta') for x in (q, k, v))
-    macs = count_operations(linear_attention, q, k, v).macs
-    assert count_operations(fused_linear_attention, q, k, v).macs == macs
+    macs = count_operations(linear_attention, *(x.detach().to('meta') for x in (q, k, v))).macs
+    q, k, v, _ = (x.detach().to('meta') for x in token_arguments(N=tokens[0], M=tokens[1]))
+    assert count_operations(fused_linear_attention, q, k, v, 3).macs == macs
     with FlopCounterMode(display=False) as counter:
-        fused_linear_attention(q, k, v)
+        fused_linear_attention(q, k, v, 3)
     assert counter.get_total_flops() == 2 * macs
 
 
@@ -198,23 +205,24 @@ def test_fused_linear_attention_counts_macs_of_linear_attention(tokens, fuse):
     'wrong, message',
     [
         (dict(feature_map='gelu'), "feature_map: .*'gelu'"),
-        (dict(feature_map='focused'), 'rescale_hd: .*None'),
+        (dict(num_heads=5), 'num_heads: .*got 5'),
+        (dict(feature_map='focused'), 'rescale_C: .*None'),
         (
-            dict(feature_map='focused', rescale_hd=torch.ones(3, 8), min_denominator=2.0),
+            dict(feature_map='focused', rescale_C=torch.ones(24), min_denominator=2.0),
             'min_denominator: .*2.0',
         ),
-        (dict(feature_map='relu', rescale_hd=torch.ones(3, 8)), r'rescale_hd: .*\(3, 8\)'),
-        (dict(feature_map='focused', rescale_hd=torch.ones(1, 8)), r'rescale_hd: .*\(1, 8\)'),
-        (dict(position_hMd=torch.ones(3, 1, 8)), r'position_hMd: .*\(3, 1, 8\)'),
+        (dict(feature_map='relu', rescale_C=torch.ones(24)), r'rescale_C: .*\(24,\)'),
+        (dict(feature_map='focused', rescale_C=torch.ones(8)), r'rescale_C: .*\(8,\)'),
+        (dict(position_MC=torch.ones(1, 24)), r'position_MC: .*\(1, 24\)'),
         (dict(temperature_h=torch.ones(1)), r'temperature_h: .*\(1,\)'),
         (dict(weight_WM=torch.ones(2, 1)), r'weight_WM: .*\(2, 1\)'),
-        (dict(local_BhNd=torch.ones(3, 8)), r'local_BhNd: .*\(3, 8\)'),
+        (dict(local_BNC=torch.ones(3, 24)), r'local_BNC: .*\(3, 24\)'),
     ],
 )
 def test_fused_linear_attention_rejects_wrong_arguments(wrong, message):
-    (q, k, v, *_), _ = arguments()
+    q, k, v, _ = token_arguments()
     with pytest.raises(ValueError, match=message):
-        fused_linear_attention(q, k, v, **wrong)
+        fused_linear_attention(q, k, v, **{'num_heads': 3, **wrong})
 
 
 @pytest.fixture
@@ -236,7 +244,7 @@ def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, on_gpu, monkeypatch
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (7, 5))
     assert not pick_kernel(x, **focused)
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (8, 0))
-    monkeypatch.setattr('mmflatten.ops.kernels.pick.has_triton', lambda: False)
+    monkeypatch.setattr('mmflatten.ops.linear.kernels.pick.has_triton', lambda: False)
     assert not pick_kernel(x, **focused)
 
 

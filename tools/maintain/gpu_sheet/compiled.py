@@ -17,8 +17,8 @@ from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
 
-from mmflatten.ops.kernels import launch, launch_attention
-from mmflatten.ops.kernels.options import Options
+from mmflatten.ops.linear.kernels import launch, launch_attention
+from mmflatten.ops.linear.kernels.options import Options
 
 TYPES = {torch.float32: '*fp32', torch.float16: '*fp16', torch.bfloat16: '*bf16'}
 

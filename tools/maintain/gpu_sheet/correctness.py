@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.measure.speed.models import DTYPES, build_model
-from mmflatten.ops.kernels import fused_linear_attention, set_kernels_enabled
-from mmflatten.ops.kernels.attention import _forward
-from mmflatten.ops.kernels.options import Options
-from mmflatten.ops.kernels.pick import TYPES
+from mmflatten.ops import merge_heads
+from mmflatten.ops.linear.kernels import fused_linear_attention, set_kernels_enabled
+from mmflatten.ops.linear.kernels.attention import _forward
+from mmflatten.ops.linear.kernels.options import Options
+from mmflatten.ops.linear.kernels.pick import TYPES
 
 # Largest allowed error relative to the largest value, by input type. TF32, in which the state is
 # multiplied, rounds to 5e-4, as float16 does.
@@ -95,20 +96,23 @@ def _results(
     if grad.is_cuda and grad.dtype in TYPES:
         y_BNhd = _forward(*leaves.values(), local, *options)[0]
     else:
-        y_BNhd = fused_linear_attention(
-            leaves['q'],
-            leaves['k'],
-            leaves['v'],
+        heads, rescale, position = leaves['q'].shape[1], leaves['rescale'], leaves['position']
+        y_BNC = fused_linear_attention(
+            merge_heads(leaves['q']),
+            merge_heads(leaves['k']),
+            merge_heads(leaves['v']),
+            heads,
             feature_map=options.feature_map,
-            rescale_hd=leaves['rescale'],
+            rescale_C=None if rescale is None else rescale.flatten(),
             power=options.power,
             floor=options.floor,
-            position_hMd=leaves['position'],
+            position_MC=None if position is None else position.transpose(0, 1).flatten(1),
             weight_WM=leaves['weight'],
             min_denominator=options.min_denominator or None,
             temperature_h=leaves['temperature'],
-            local_BhNd=local,
-        ).transpose(1, 2)
+            local_BNC=merge_heads(local),
+        )
+        y_BNhd = y_BNC.unflatten(2, (heads, -1))
     wanted = {name: x for name, x in leaves.items() if x is not None and x.requires_grad}
     gradients = torch.autograd.grad(y_BNhd, list(wanted.values()), grad)
     return dict(y=y_BNhd.detach(), **{f'grad_{name}': x for name, x in zip(wanted, gradients)})

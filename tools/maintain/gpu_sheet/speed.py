@@ -13,7 +13,7 @@ from torch import Tensor
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.ops import focused_map, linear_attention, merge_heads, softmax_attention, split_heads
-from mmflatten.ops.kernels import fused_linear_attention
+from mmflatten.ops.linear.kernels import fused_linear_attention
 
 
 class Case(NamedTuple):
@@ -101,11 +101,9 @@ def ways(case: Case) -> dict[str, Callable]:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int) -> Tensor:
-    q, k, v, local = (split_heads(x, heads) for x in (q, k, v, local))
-    y = fused_linear_attention(
-        q, k, v, feature_map='focused', rescale_hd=rescale.view(heads, -1), local_BhNd=local
+    return fused_linear_attention(
+        q, k, v, heads, feature_map='focused', rescale_C=rescale, local_BNC=local
     )
-    return merge_heads(y)
 
 
 def eager(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int) -> Tensor:

@@ -23,7 +23,7 @@ from mmflatten.measure.speed.models import (
     model_subject,
 )
 from mmflatten.measure.speed.timing import Call, Subject, measure
-from mmflatten.ops.kernels import set_kernels_enabled
+from mmflatten.ops.linear.kernels import set_kernels_enabled
 
 # Ours, and timm's model of the same layout or, for PVT, of the nearest. None drops paths, as timm's
 # do by default.

@@ -29,8 +29,7 @@ def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     `f_p(x) = ||x|| / ||x ** p|| * x ** p`.
 
     Source: FLatten Transformer, eq. 6 and Proposition 1. The norm runs over the last axis, which in
-        the official code
-    holds the channels of all heads.
+    the official code holds the channels of all heads.
 
     Args:
         x: positive tokens `(..., C)`.

@@ -15,8 +15,7 @@ def kernel_product(
     """Compute `scale q k^T v` by the cheaper association, `q (k^T v)` or `(q k^T) v`.
 
     Cost: `B h min((N + M) d e, N M (d + e))` multiply-accumulates. Shapes as in `linear_attention`;
-        `scale` is a number
-    or a tensor broadcastable to `(B, h, 1, 1)`.
+    `scale` is a number or a tensor broadcastable to `(B, h, 1, 1)`.
     """
     N, d = q_BhNd.shape[-2:]
     M, e = v_BhMe.shape[-2:]

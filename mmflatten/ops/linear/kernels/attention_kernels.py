@@ -4,14 +4,14 @@ A program computes one head. Those of `norms_kernel` compute whole tokens instea
 of the focused map run over all heads; the other kernels read them. A program loops over a chunk of
 tokens of one image, reads queries, keys and values in place, and accumulates float32 sums per
 chunk, which PyTorch then adds over the chunks, so results are deterministic. The formulas are those
-of `mmflatten.ops.kernels.attention`.
+of `mmflatten.ops.linear.kernels.attention`.
 """
 
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
 import triton.language as tl
 
-from mmflatten.ops.kernels.tiles import (
+from mmflatten.ops.linear.kernels.tiles import (
     activation,
     at_least,
     doubled,

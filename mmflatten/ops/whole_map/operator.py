@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mmflatten.ops.precision import full_precision
 from mmflatten.ops.sizes import is_exporting
-from mmflatten.ops.softmax import softmax_attention
+from mmflatten.ops.softmax.operator import softmax_attention
 
 FUSED_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -110,11 +110,9 @@ def neighborhood_attention(
         bias: added to the logits, by head and offset in units of the dilation,
             `(h, 2 k - 1, 2 k - 1)`.
     """
-    natten = (
-        fused_library(q_BhNd, k_BhNd, v_BhNe, hw_shape, kernel_size, dilation)
-        if bias is None
-        else None
-    )
+    natten = None
+    if bias is None:
+        natten = fused_library(q_BhNd, k_BhNd, v_BhNe, hw_shape, kernel_size, dilation)
     if natten is None:
         return _gathered(
             q_BhNd,
@@ -126,11 +124,8 @@ def neighborhood_attention(
             bias=bias,
         )
     maps_BHWhd = (x.transpose(1, 2).unflatten(1, hw_shape) for x in (q_BhNd, k_BhNd, v_BhNe))
-    return (
-        natten.na2d(*maps_BHWhd, kernel_size=kernel_size, dilation=dilation)
-        .flatten(1, 2)
-        .transpose(1, 2)
-    )
+    y_BHWhe = natten.na2d(*maps_BHWhd, kernel_size=kernel_size, dilation=dilation)
+    return y_BHWhe.flatten(1, 2).transpose(1, 2)
 
 
 def fused_library(
@@ -149,9 +144,9 @@ def fused_library(
     fits = 1 < kernel_size and kernel_size * dilation <= min(hw_shape)
     widths = q_BhNd.shape[-1] % 8 == 0 and v_BhNe.shape[-1] % 8 == 0
     types = q_BhNd.dtype == k_BhNd.dtype == v_BhNe.dtype and v_BhNe.dtype in FUSED_TYPES
-    return (
-        _natten() if q_BhNd.is_cuda and not is_exporting() and fits and widths and types else None
-    )
+    if not q_BhNd.is_cuda or is_exporting() or not (fits and widths and types):
+        return None
+    return _natten()
 
 
 @functools.cache
@@ -174,26 +169,31 @@ def _gathered(
     dilation: int,
     bias: Tensor | None,
 ) -> Tensor:
-    (H, W), device = hw_shape, q_BhNd.device
-    (rows, rows_exist), (cols, cols_exist) = (
-        nearest(side, kernel_size, dilation, device) for side in hw_shape
-    )
+    H, W = hw_shape
+    device = q_BhNd.device
+    rows, rows_exist = nearest(H, kernel_size, dilation, device)
+    cols, cols_exist = nearest(W, kernel_size, dilation, device)
     keys_NK = (rows[:, None, :, None] * W + cols[None, :, None]).reshape(H * W, -1)
     exists_NK = (rows_exist[:, None, :, None] & cols_exist[None, :, None]).reshape(H * W, -1)
     gathered = k_BhNd[:, :, keys_NK]
     logits_BhNK = (gathered @ (q_BhNd * q_BhNd.shape[-1] ** -0.5).unsqueeze(-1)).squeeze(-1)
     if bias is not None:
-        offset_rows, offset_cols = (
-            (steps - torch.arange(side, device=device)[:, None]) // dilation + kernel_size - 1
-            for steps, side in ((rows, H), (cols, W))
-        )
-        offset_rows, offset_cols = (
-            x.clamp(0, 2 * kernel_size - 2) for x in (offset_rows, offset_cols)
-        )
+        offset_rows = _table_index(rows, kernel_size, dilation)
+        offset_cols = _table_index(cols, kernel_size, dilation)
         table = bias[:, offset_rows[:, None, :, None], offset_cols[None, :, None]]
         logits_BhNK = logits_BhNK + table.reshape(bias.shape[0], H * W, -1)
     weights_BhNK = logits_BhNK.masked_fill(~exists_NK, -torch.inf).softmax(-1)
     return (weights_BhNK.unsqueeze(-2) @ v_BhNe[:, :, keys_NK]).squeeze(-2)
+
+
+def _table_index(neighbours: Tensor, kernel_size: int, dilation: int) -> Tensor:
+    """Index of the offset from each position on an axis to its neighbours in the table of biases.
+
+    Neighbours that do not exist are clamped to the table; their logits are masked.
+    """
+    position = torch.arange(neighbours.shape[0], device=neighbours.device)[:, None]
+    index = (neighbours - position) // dilation + kernel_size - 1
+    return index.clamp(0, 2 * kernel_size - 2)
 
 
 def routed_regions(
@@ -228,7 +228,7 @@ def routing_attention(
     """Softmax attention from the tokens of each region to those of its routed regions.
 
     Cost: `2 N t n C` multiply-accumulates for `t` regions of `n` tokens. Source: BiFormer, eqs. 5
-        and 6.
+    and 6.
 
     Args:
         q_BhRnd: queries `(B, h, R, n, d)` in `R` regions.

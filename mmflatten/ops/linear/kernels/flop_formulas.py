@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
-import mmflatten.ops.kernels  # noqa: F401  defines the operator
+import mmflatten.ops.linear.kernels  # noqa: F401  defines the operator
 
 
 def multiply_accumulates(q_shape: tuple[int, ...], k_shape: tuple[int, ...]) -> int:

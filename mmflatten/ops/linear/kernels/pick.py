@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 from torch import Tensor
 
-from mmflatten.ops.kernels.tile_table import is_cheaper
+from mmflatten.ops.linear.kernels.tile_table import is_cheaper
 from mmflatten.ops.sizes import is_exporting
 
 OLDEST_TRITON = (3, 6)

@@ -43,30 +43,32 @@ def block_linear_attention(
             before it mixes: the query at place `p` of block `i` is divided by
             `sum_b W_ib q_bp . z_b + eps`, with the queries at place `p` of all blocks.
     """
-    side, M = round(int(mixing_bb.shape[0]) ** 0.5), k_BhMd.shape[-2]
-    prefix, prefix_keys = (
-        q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1],
-        M - kv_shape[0] * kv_shape[1],
-    )
-    # the last column accumulates z
+    side = round(int(mixing_bb.shape[0]) ** 0.5)
+    M = k_BhMd.shape[-2]
+    prefix = q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1]
+    prefix_keys = M - kv_shape[0] * kv_shape[1]
+
+    # Sums of each block and of the prefix tokens. A column of ones accumulates z.
     v_BhMe = torch.cat((v_BhMe, torch.ones_like(v_BhMe[..., :1])), dim=-1)
-    k_BhbMd, v_BhbMe = (_blocks(x[:, :, prefix_keys:], kv_shape, side) for x in (k_BhMd, v_BhMe))
+    k_BhbMd = _blocks(k_BhMd[:, :, prefix_keys:], kv_shape, side)
+    v_BhbMe = _blocks(v_BhMe[:, :, prefix_keys:], kv_shape, side)
     sums_Bhbde = k_BhbMd.transpose(-2, -1) @ v_BhbMe / M
     prefix_Bhde = k_BhMd[:, :, :prefix_keys].transpose(-2, -1) @ v_BhMe[:, :, :prefix_keys] / M
+
+    # Numerators and, in the last column, denominators.
     mixed_Bhbde = torch.einsum('ij,BhjdE->BhidE', mixing_bb, sums_Bhbde) + prefix_Bhde[:, :, None]
     q_BhbNd = _blocks(q_BhNd[:, :, prefix:], hw_shape, side)
     y_BhbNe = q_BhbNd @ mixed_Bhbde
     if not own_sum:
-        mixed_BhbN = torch.einsum(
-            'ij,BhjN->BhiN', mixing_bb, (q_BhbNd @ sums_Bhbde[..., -1:]).squeeze(-1)
-        )
+        sums_BhbN = (q_BhbNd @ sums_Bhbde[..., -1:]).squeeze(-1)
+        mixed_BhbN = torch.einsum('ij,BhjN->BhiN', mixing_bb, sums_BhbN)
         total_BhbN1 = mixed_BhbN.unsqueeze(-1) + q_BhbNd @ prefix_Bhde[:, :, None, :, -1:]
         y_BhbNe = torch.cat((y_BhbNe[..., :-1], total_BhbN1), dim=-1)
+
     y_BhNe = _unblocks(y_BhbNe, hw_shape, side)
     if prefix:
-        y_BhNe = torch.cat(
-            (q_BhNd[:, :, :prefix] @ (sums_Bhbde.sum(dim=2) + prefix_Bhde), y_BhNe), dim=2
-        )
+        all_Bhde = sums_Bhbde.sum(dim=2) + prefix_Bhde
+        y_BhNe = torch.cat((q_BhNd[:, :, :prefix] @ all_Bhde, y_BhNe), dim=2)
     return y_BhNe[..., :-1] / (y_BhNe[..., -1:] + eps)
 
 

@@ -4,13 +4,15 @@ tables.
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
 from mmflatten.ops.sizes import contiguous, operand
-from mmflatten.ops.softmax import softmax_attention
+from mmflatten.ops.softmax.operator import softmax_attention
 
 
 def focal_attention(
@@ -47,9 +49,8 @@ def focal_attention(
     k, v = (_gather(x, keys_WM) for x in (k_BhSd, v_BhSe))
     bias = None if bias_hnM is None else bias_hnM.to(q.dtype)
     if mask is not None:
-        hidden = torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill_(
-            ~mask, -torch.inf
-        )[:, None]
+        zeros = torch.zeros(mask.shape, dtype=q.dtype, device=q.device)
+        hidden = zeros.masked_fill_(~mask, -torch.inf)[:, None]
         bias = hidden if bias is None else bias + hidden
     if bias is not None:
         bias = bias.expand(W, h, -1, -1).flatten(0, 1)[None]
@@ -81,14 +82,13 @@ def neighbor_offsets(window: int, expand: int) -> list[tuple[int, int]]:
     cover outside the window are its neighbours. With a window of 7 and a shift of 3 there are 132.
     The 12 in its middle row and column are listed twice.
     """
-    return [
-        (y + dy, x + dx)
-        for dy in (expand, -expand)
-        for dx in (expand, -expand)
-        for y in range(window)
-        for x in range(window)
-        if not (0 <= y + dy < window and 0 <= x + dx < window)
-    ]
+    inside = range(window)
+    offsets = []
+    for dy, dx in product((expand, -expand), repeat=2):
+        for y, x in product(range(dy, dy + window), range(dx, dx + window)):
+            if y not in inside or x not in inside:
+                offsets.append((y, x))
+    return offsets
 
 
 def resize_neighbor_bias(
@@ -212,18 +212,12 @@ def visible_keys(
         return y & x
 
     def wraps(positions: Tensor) -> Tensor:
-        """Number of times that each position wraps around the unrolled map, per axis, `(W, K,
-        2)`.
-        """
-        return torch.stack(
-            [
-                torch.div(
-                    positions[..., axis] + shift, operand(map_size[axis]), rounding_mode='floor'
-                )
-                for axis in (0, 1)
-            ],
-            dim=-1,
+        """Number of wraps of each position around the unrolled map, per axis, `(W, K, 2)`."""
+        rows, cols = (
+            torch.div(positions[..., axis] + shift, operand(map_size[axis]), rounding_mode='floor')
+            for axis in (0, 1)
         )
+        return torch.stack((rows, cols), dim=-1)
 
     visible = torch.ones_like(keys_WK2[:, None, :, 0], dtype=torch.bool)
     if not wrap:

@@ -21,29 +21,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmflatten.ops.feature_maps import focused_map
-from mmflatten.ops.heads import split_heads
-from mmflatten.ops.kernels.options import ACTIVATIONS, EPS, FOCUSED, Options
-from mmflatten.ops.kernels.pick import pick_kernel
-from mmflatten.ops.linear import linear_attention
+from mmflatten.ops.heads import merge_heads, split_heads
+from mmflatten.ops.linear.feature_maps import focused_map
+from mmflatten.ops.linear.kernels.options import ACTIVATIONS, EPS, FOCUSED, Options
+from mmflatten.ops.linear.kernels.pick import pick_kernel
+from mmflatten.ops.linear.operator import linear_attention
 from mmflatten.ops.precision import no_autocast, upcast
 from mmflatten.ops.sizes import is_exporting
 
 
 def fused_linear_attention(
-    q_BhNd: Tensor,
-    k_BhMd: Tensor,
-    v_BhMd: Tensor,
+    q_BNC: Tensor,
+    k_BMC: Tensor,
+    v_BMC: Tensor,
+    num_heads: int,
     *,
     feature_map: str = 'relu',
-    rescale_hd: Tensor | None = None,
+    rescale_C: Tensor | None = None,
     power: float = 3,
     floor: float = EPS,
-    position_hMd: Tensor | None = None,
+    position_MC: Tensor | None = None,
     weight_WM: Tensor | None = None,
     min_denominator: float | None = None,
     temperature_h: Tensor | None = None,
-    local_BhNd: Tensor | None = None,
+    local_BNC: Tensor | None = None,
     per_head: bool = False,
 ) -> Tensor:
     """Linear attention with feature map, positional encoding of the keys and local term.
@@ -56,106 +57,105 @@ def fused_linear_attention(
     each kernel reads and writes the tokens once.
 
     Args:
-        q_BhNd: queries `(B, h, N, d)`, without a feature map.
-        k_BhMd: keys `(B, h, M, d)`.
-        v_BhMd: values `(B, h, M, d)`.
+        q_BNC: queries of all heads, `C = h d`, without a feature map.
+        k_BMC: keys.
+        v_BMC: values.
+        num_heads: number of heads `h`.
         feature_map: 'relu', 'elu' (ELU + 1), 'leaky_relu', or 'focused' with norms over the
             channels of all heads.
-        rescale_hd: factor of `relu(x) + floor` before the focused map; None for the other maps.
+        rescale_C: factor of `relu(x) + floor` before the focused map; None for the other maps.
         power: power of the focused map.
         floor: added to `relu(x)`.
-        position_hMd: added to the keys of all images.
+        position_MC: added to the keys of all images.
         weight_WM: weight of every key in `W` windows, which repeat along the batch; it has no
             gradient.
         min_denominator, temperature_h: as `min_denominator` and `scale` of `linear_attention`.
-        local_BhNd: a local term, added to the result.
-        per_head: take the norms of the focused map over each head, which the kernels do not.
+        local_BNC: a local term, added to the result.
+        per_head: compute the norms of the focused map per head, which the kernels do not support.
 
     Returns:
-        `(B, h, N, d)` in the type of `v`.
+        `(B, N, C)` in the type of `v`.
 
     Raises:
-        ValueError: a shape is wrong, the feature map is unknown, or it does not accept `rescale_hd`
+        ValueError: a shape is wrong, the feature map is unknown, or it does not accept `rescale_C`
             or `min_denominator`, or requires a rescaling.
     """
-    _check_map(feature_map, rescale_hd, min_denominator)
+    _check_map(feature_map, rescale_C, min_denominator)
     if not is_exporting():  # which would fix symbolic sizes
         _check_shapes(
-            q_BhNd,
-            k_BhMd,
-            v_BhMd,
+            q_BNC,
+            num_heads,
             weight_WM,
-            position_hMd=position_hMd,
-            rescale_hd=rescale_hd,
+            k_BMC=k_BMC,
+            v_BMC=v_BMC,
+            position_MC=position_MC,
+            rescale_C=rescale_C,
             temperature_h=temperature_h,
-            local_BhNd=local_BhNd,
+            local_BNC=local_BNC,
         )
+    width = q_BNC.shape[-1] // num_heads
     if not per_head and pick_kernel(
-        q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map=feature_map, power=power
+        q_BNC, k_BMC, v_BMC, width=width, feature_map=feature_map, power=power
     ):
+        position_hMd = None
+        if position_MC is not None:
+            position_hMd = position_MC.unflatten(-1, (num_heads, width)).transpose(0, 1)
         y_BNhd, *_ = _forward(
-            q_BhNd,
-            k_BhMd,
-            v_BhMd,
+            split_heads(q_BNC, num_heads),
+            split_heads(k_BMC, num_heads),
+            split_heads(v_BMC, num_heads),
             position_hMd,
-            rescale_hd,
+            None if rescale_C is None else rescale_C.view(num_heads, width),
             weight_WM,
             temperature_h,
-            local_BhNd,
+            None if local_BNC is None else split_heads(local_BNC, num_heads),
             feature_map,
             int(power),
             floor,
             min_denominator or 0.0,
         )
-        return y_BNhd.transpose(1, 2)
-    with no_autocast(v_BhMd):
-        q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
-        k_BhMd = k_BhMd if position_hMd is None else k_BhMd + position_hMd
-        q_BhNd, k_BhMd = (
-            _features(x, feature_map, rescale_hd, power, floor, per_head) for x in (q_BhNd, k_BhMd)
-        )
+        return y_BNhd.flatten(2)
+
+    with no_autocast(v_BMC):
+        q_BNC, k_BMC = upcast(q_BNC, k_BMC)
+        if position_MC is not None:
+            k_BMC = k_BMC + position_MC
+        q_BNC, k_BMC = (ACTIVATIONS[feature_map](x, floor) for x in (q_BNC, k_BMC))
+        if rescale_C is not None:
+            norm_groups = num_heads if per_head else 1
+            q_BNC = _focused(q_BNC * rescale_C, power, norm_groups)
+            k_BMC = _focused(k_BMC * rescale_C, power, norm_groups)
         if weight_WM is not None:
-            k_BhMd = (
-                k_BhMd
-                * weight_WM.repeat(k_BhMd.shape[0] // weight_WM.shape[0], 1)[:, None, :, None]
-            )
-        return linear_attention(
-            q_BhNd,
-            k_BhMd,
-            v_BhMd,
+            k_BMC = k_BMC * weight_WM.repeat(k_BMC.shape[0] // weight_WM.shape[0], 1)[..., None]
+        # The sums over the keys are computed per head.
+        y_BhNd = linear_attention(
+            split_heads(q_BNC, num_heads),
+            split_heads(k_BMC, num_heads),
+            split_heads(v_BMC, num_heads),
             eps=EPS,
             min_denominator=min_denominator,
             scale=1.0 if temperature_h is None else temperature_h[:, None, None],
-            local_BhNe=local_BhNd,
+            local_BhNe=None if local_BNC is None else split_heads(local_BNC, num_heads),
         )
+        return merge_heads(y_BhNd)
 
 
-def _features(
-    x_BhNd: Tensor,
-    feature_map: str,
-    rescale_hd: Tensor | None,
-    power: float,
-    floor: float,
-    per_head: bool,
-) -> Tensor:
-    y_BhNd = ACTIVATIONS[feature_map](x_BhNd, floor)
-    if rescale_hd is None:
-        return y_BhNd
-    if per_head:
-        return focused_map(y_BhNd * rescale_hd[:, None], power)
-    y_BNC = y_BhNd.transpose(1, 2).flatten(2) * rescale_hd.flatten()
-    return split_heads(focused_map(y_BNC, power), rescale_hd.shape[0])
+def _focused(x_BNC: Tensor, power: float, norm_groups: int) -> Tensor:
+    """Focused map with norms over groups of channels."""
+    if norm_groups == 1:
+        return focused_map(x_BNC, power)
+    return focused_map(x_BNC.unflatten(-1, (norm_groups, -1)), power).flatten(2)
 
 
-def _check_map(feature_map: str, rescale_hd: Tensor | None, min_denominator: float | None) -> None:
+def _check_map(feature_map: str, rescale_C: Tensor | None, min_denominator: float | None) -> None:
     if feature_map not in ACTIVATIONS:
         raise ValueError(
             f'feature_map: expected one of {sorted(ACTIVATIONS)}, got {feature_map!r}.'
         )
-    if (feature_map == FOCUSED) != (rescale_hd is not None):
-        found = None if rescale_hd is None else tuple(rescale_hd.shape)
+    if (feature_map == FOCUSED) != (rescale_C is not None):
+        found = None if rescale_C is None else tuple(rescale_C.shape)
         raise ValueError(
-            "rescale_hd: expected shape (h, d) for feature_map 'focused', and None for the others, "
+            "rescale_C: expected shape (C,) for feature_map 'focused', and None for the others, "
             f'got {found} for {feature_map!r}.'
         )
     if feature_map == FOCUSED and min_denominator:
@@ -165,30 +165,32 @@ def _check_map(feature_map: str, rescale_hd: Tensor | None, min_denominator: flo
 
 
 def _check_shapes(
-    q_BhNd: Tensor,
-    k_BhMd: Tensor,
-    v_BhMd: Tensor,
-    weight_WM: Tensor | None,
-    **others: Tensor | None,
+    q_BNC: Tensor, num_heads: int, weight_WM: Tensor | None, **others: Tensor | None
 ) -> None:
-    (B, h, N, d), M = q_BhNd.shape, k_BhMd.shape[2]
+    """Raise ValueError unless all shapes fit those of the queries and keys."""
+    B, N, C = q_BNC.shape
+    if num_heads < 1 or C % num_heads:
+        raise ValueError(f'num_heads: expected a divisor of {C} channels, got {num_heads}.')
+    k_BMC = others['k_BMC']
+    assert k_BMC is not None
+    M = k_BMC.shape[1]
     shapes = dict(
-        k_BhMd=(B, h, M, d),
-        v_BhMd=(B, h, M, d),
-        position_hMd=(h, M, d),
-        rescale_hd=(h, d),
-        temperature_h=(h,),
-        local_BhNd=(B, h, N, d),
+        k_BMC=(B, M, C),
+        v_BMC=(B, M, C),
+        position_MC=(M, C),
+        rescale_C=(C,),
+        temperature_h=(num_heads,),
+        local_BNC=(B, N, C),
     )
-    for name, x in dict(others, k_BhMd=k_BhMd, v_BhMd=v_BhMd).items():
+    for name, x in others.items():
         if x is not None and x.shape != shapes[name]:
             raise ValueError(
-                f'{name}: expected the shape {shapes[name]} for queries {tuple(q_BhNd.shape)} and'
+                f'{name}: expected the shape {shapes[name]} for queries {tuple(q_BNC.shape)} and'
                 f' {M} keys, got {tuple(x.shape)}.'
             )
-    if weight_WM is not None and (
-        weight_WM.dim() != 2 or weight_WM.shape[1] != M or B % weight_WM.shape[0]
-    ):
+    if weight_WM is None:
+        return
+    if weight_WM.dim() != 2 or weight_WM.shape[1] != M or B % weight_WM.shape[0]:
         raise ValueError(
             f'weight_WM: expected the shape (W, {M}) with a W that divides the batch size {B}, got '
             f'{tuple(weight_WM.shape)}.'
@@ -210,7 +212,7 @@ def _forward(
     floor: float,
     min_denominator: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from mmflatten.ops.kernels import launch_attention  # requires Triton
+    from mmflatten.ops.linear.kernels import launch_attention  # requires Triton
 
     options = Options(feature_map, power, floor, min_denominator)
     with torch.cuda.device_of(q):  # which Triton does not select
@@ -239,7 +241,7 @@ def _backward(
     floor: float,
     min_denominator: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from mmflatten.ops.kernels import launch_attention
+    from mmflatten.ops.linear.kernels import launch_attention
 
     options = Options(feature_map, power, floor, min_denominator)
     with torch.cuda.device_of(q):

@@ -21,9 +21,8 @@ def rotary_1d(x: Tensor) -> Tensor:
     x = upcast(x)[0]
     number = x.shape[-1] // 2
     steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(number - 1, 1)
-    return _rotate(
-        x, torch.arange(x.shape[-2], device=x.device, dtype=x.dtype)[:, None] * 10000**-steps
-    )
+    position = torch.arange(x.shape[-2], device=x.device, dtype=x.dtype)
+    return _rotate(x, position[:, None] * 10000**-steps)
 
 
 def rotary_2d(
@@ -58,20 +57,17 @@ def rotary_2d(
     width = x.shape[-1]
     if width % 4:
         raise ValueError(f'x: expected a width divisible by 4, got {width}.')
-    (H, W), number = hw_shape, width // 4
+    H, W = hw_shape
+    number = width // 4
     x = upcast(x)[0]
-    steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(
-        number - 1 if last_frequency else number, 1
-    )
-    theta = 10000**-steps
-    rows, cols = (
-        torch.arange(side, device=x.device, dtype=x.dtype)[:, None]
-        * (theta if span is None else theta * (span[axis] / side))
-        for axis, side in enumerate((H, W))
-    )
-    angles = torch.cat(
-        (rows[:, None].expand(H, W, number), cols.expand(H, W, number)), dim=-1
-    ).flatten(0, 1)
+    last = number - 1 if last_frequency else number
+    theta = 10000 ** -(torch.arange(number, device=x.device, dtype=x.dtype) / max(last, 1))
+    row_theta, col_theta = theta, theta
+    if span is not None:
+        row_theta, col_theta = theta * (span[0] / H), theta * (span[1] / W)
+    rows = torch.arange(H, device=x.device, dtype=x.dtype)[:, None] * row_theta
+    cols = torch.arange(W, device=x.device, dtype=x.dtype)[:, None] * col_theta
+    angles = _on_map(rows, cols)
     return _rotate(x, F.pad(angles, (0, 0, x.shape[-2] - H * W, 0)))
 
 
@@ -99,20 +95,22 @@ def rotary_normalized(x_BNC: Tensor, hw_shape: tuple[int, int], periods_p: Tenso
             f'x: expected a multiple of {width} channels, 4 for each period, got {x_BNC.shape[-1]}.'
         )
     x, periods_p = upcast(x_BNC.unflatten(-1, (-1, width)), periods_p)
-    rows, cols = (
-        2
-        * pi
-        * ((torch.arange(side, device=x.device, dtype=x.dtype) + 0.5) / side * 2 - 1)[:, None]
-        / periods_p
-        for side in hw_shape
-    )
     H, W = hw_shape
-    angles = torch.cat((rows[:, None].expand(H, W, -1), cols.expand(H, W, -1)), dim=-1).flatten(
-        0, 1
-    )
+    # Centres of patches, from -1 to 1.
+    row = (torch.arange(H, device=x.device, dtype=x.dtype) + 0.5) / H * 2 - 1
+    col = (torch.arange(W, device=x.device, dtype=x.dtype) + 0.5) / W * 2 - 1
+    angles = _on_map(2 * pi * row[:, None] / periods_p, 2 * pi * col[:, None] / periods_p)
     angles = F.pad(angles, (0, 0, x.shape[1] - H * W, 0))[:, None]
-    cos, sin, (a, b) = angles.cos(), angles.sin(), x.chunk(2, dim=-1)
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x.chunk(2, dim=-1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(2).to(x_BNC.dtype)
+
+
+def _on_map(rows_Hp: Tensor, cols_Wp: Tensor) -> Tensor:
+    """Angles of every token of a map, `(H W, 2 p)`, from those of its rows and columns."""
+    H, W = rows_Hp.shape[0], cols_Wp.shape[0]
+    angles = torch.cat((rows_Hp[:, None].expand(H, W, -1), cols_Wp.expand(H, W, -1)), dim=-1)
+    return angles.flatten(0, 1)
 
 
 def _rotate(x: Tensor, angles: Tensor) -> Tensor:

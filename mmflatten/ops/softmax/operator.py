@@ -12,8 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from mmflatten.ops.precision import full_precision
 from mmflatten.ops.sizes import is_open
 
-# Without cuDNN's: on an H200 with PyTorch 2.11 its gradients had NaN, for 98 tokens of CSwin-T and
-# no mask.
+# Without cuDNN, whose gradients contained NaN on an H200 with PyTorch 2.11 (98 tokens of CSwin-T, no
+# mask).
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
@@ -28,8 +28,7 @@ def softmax_attention(
     """Scaled dot-product attention, `softmax(q k^T * scale + bias) v`.
 
     Cost: `B h N M (d + e)` multiply-accumulates. Source: Vaswani et al., 2017, eq. 1. Computed by
-        PyTorch's fused
-    kernels; on a GPU, cuDNN's are left out where gradients are computed.
+    PyTorch's fused kernels; on a GPU, cuDNN's are left out where gradients are computed.
 
     Args:
         bias: added to the logits before the softmax, broadcastable to `(B, h, N, M)`; `-inf`
@@ -49,19 +48,17 @@ def softmax_attention(
         and not torch.is_autocast_enabled('cpu')
     )
     if is_open(q_BhNd.shape[0]) or (learned and cpu_float32):
-        logits = (
-            q_BhNd
-            * (q_BhNd.shape[-1] ** -0.5 if scale is None else scale)
-            @ k_BhMd.transpose(-2, -1)
-        )
-        return (logits if bias is None else logits + bias).softmax(-1) @ v_BhMe
-    trained = (
-        q_BhNd.is_cuda
-        and torch.is_grad_enabled()
-        and any(x is not None and x.requires_grad for x in (q_BhNd, k_BhMd, v_BhMe, bias))
-    )
-    # A caller who turned cuDNN's off may have chosen among the others. A compiled graph cannot ask.
-    without_cudnn = trained and (
+        scale = q_BhNd.shape[-1] ** -0.5 if scale is None else scale
+        logits = q_BhNd * scale @ k_BhMd.transpose(-2, -1)
+        if bias is not None:
+            logits = logits + bias
+        return logits.softmax(-1) @ v_BhMe
+
+    has_grad = any(x is not None and x.requires_grad for x in (q_BhNd, k_BhMd, v_BhMe, bias))
+    is_trained_on_gpu = q_BhNd.is_cuda and torch.is_grad_enabled() and has_grad
+    # A caller who disabled cuDNN may have selected other backends, which are kept. A compiled graph
+    # cannot read the setting.
+    without_cudnn = is_trained_on_gpu and (
         torch.compiler.is_compiling() or torch.backends.cuda.cudnn_sdp_enabled()
     )
     with sdpa_kernel(_BACKENDS) if without_cudnn else nullcontext():
@@ -122,7 +119,9 @@ def nystrom_attention(
     left_BhNa = (q_BhNd @ k_landmarks_Bhad.transpose(-2, -1)).softmax(-1)
     middle_Bhaa = (q_landmarks_Bhad @ k_landmarks_Bhad.transpose(-2, -1)).softmax(-1)
     logits_BhaM = q_landmarks_Bhad @ k_BhMd.transpose(-2, -1)
-    right_BhaM = (logits_BhaM if bias is None else logits_BhaM + bias).softmax(-1)
+    if bias is not None:
+        logits_BhaM = logits_BhaM + bias
+    right_BhaM = logits_BhaM.softmax(-1)
     return left_BhNa @ (_pseudo_inverse(middle_Bhaa, iterations) @ (right_BhaM @ v_BhMe))
 
 

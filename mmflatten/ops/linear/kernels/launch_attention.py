@@ -8,11 +8,11 @@ import torch
 import triton
 from torch import Tensor
 
-from mmflatten.ops.kernels import attention_kernels as kernels
-from mmflatten.ops.kernels import launch
-from mmflatten.ops.kernels.launch import chunks_of, contiguous, optional, readable, total
-from mmflatten.ops.kernels.options import EPS, Options
-from mmflatten.ops.kernels.tile_table import tile_of
+from mmflatten.ops.linear.kernels import attention_kernels as kernels
+from mmflatten.ops.linear.kernels import launch
+from mmflatten.ops.linear.kernels.launch import chunks_of, contiguous, optional, readable, total
+from mmflatten.ops.linear.kernels.options import EPS, Options
+from mmflatten.ops.linear.kernels.tile_table import tile_of
 
 
 def forward(

@@ -1,6 +1,4 @@
-"""Attentions that are linear in the tokens by other normalisations of `q k^T v`, and the
-conventional forms of two.
-"""
+"""Linear attentions that normalise `q k^T v` in another way than by the sum of the scores."""
 
 from __future__ import annotations
 
@@ -10,54 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.ops.linear import kernel_product
+from mmflatten.ops.linear.operator import kernel_product
 from mmflatten.ops.precision import full_precision, no_autocast, upcast
-from mmflatten.ops.softmax import softmax_attention
-
-
-@full_precision
-def efficient_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Efficient attention, `softmax(q) softmax(k)^T v`: queries normalised over channels, keys over
-    tokens.
-
-    Each row of the implicit attention matrix sums to 1. A key of `-inf` is excluded. Cost: linear
-    in `N` and `M`, see `kernel_product`. Source: Shen et al., Factorized (Efficient) Attention, eq.
-    4, with the location softmax on the keys only, as in the paper's text and the official code.
-    """
-    return kernel_product(q_BhNd.softmax(dim=-1), k_BhMd.softmax(dim=-2), v_BhMe)
-
-
-@full_precision
-def factorized_dot_attention(c_BhNd: Tensor, b_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Dot-product attention without its `(N, M)` matrix, `c (b^T v) / d`.
-
-    Equal to `conventional_dot_attention`, because matrix products are associative. The result is a
-    sum over the `M` tokens, not a mean, so it grows with the map. Cost: linear in `N` and `M`, see
-    `kernel_product`. Source: Shen et al., Factorized Attention, eq. 3; with several heads, `d` is
-    the width of one head.
-    """
-    return kernel_product(c_BhNd, b_BhMd, v_BhMe, 1 / c_BhNd.shape[-1])
-
-
-@full_precision
-def conventional_dot_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Dot-product form of the non-local module, `(q k^T / d) v`, with its `(N, M)` matrix.
-
-    Cost: `B h N M (d + e)` multiply-accumulates. Source: Shen et al., eq. 6 (the non-local paper
-        divides by `M`).
-    """
-    # Scale the queries, because scaling the matrix would store it twice.
-    return (q_BhNd / q_BhNd.shape[-1]) @ k_BhMd.transpose(-2, -1) @ v_BhMe
-
-
-def conventional_gaussian_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """Embedded Gaussian form of the non-local module, `softmax(q k^T) v`, without a factor
-    `d ** -0.5`.
-
-    Its factorized counterpart is `efficient_attention`. Cost: `B h N M (d + e)`
-    multiply-accumulates. Source: Shen et al., eq. 9.
-    """
-    return softmax_attention(q_BhNd, k_BhMd, v_BhMe, scale=1.0)
 
 
 @full_precision
@@ -66,7 +18,7 @@ def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
     every channel.
 
     Cost: linear in `N` and `M`, see `kernel_product`. Source: Koohpayegani and Pirsiavash, SimA,
-        2022, eq. 4.
+    2022, eq. 4.
     """
     return kernel_product(
         F.normalize(q_BhNd, p=1, dim=-2), F.normalize(k_BhMd, p=1, dim=-2), v_BhMe
@@ -79,8 +31,7 @@ def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
     unit length.
 
     Cost: `B (N + M) C` elementwise multiplications, no matrix product. Source: Bolya et al., Hydra
-        Attention,
-    2022, eqs. 5 and 6 with the cosine kernel.
+    Attention, 2022, eqs. 5 and 6 with the cosine kernel.
     """
     return F.normalize(q_BNC, dim=-1) * (F.normalize(k_BMC, dim=-1) * v_BMC).sum(
         dim=-2, keepdim=True
@@ -186,23 +137,3 @@ def global_key_weights(q_BhNd: Tensor, k_BhMd: Tensor, mask: Tensor | None = Non
         if mask is not None:
             logits_BhM1 = logits_BhM1.masked_fill(~mask, -torch.inf)
         return logits_BhM1.softmax(dim=-2) * k_BhMd.shape[-2]
-
-
-@full_precision
-def cross_covariance_attention(
-    q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, *, temperature: float | Tensor = 1.0
-) -> Tensor:
-    """Attention between channels, `v softmax(temperature k'^T q')`, with `q'`, `k'` of unit length
-    along the tokens.
-
-    Cost: `2 B h N d^2` multiply-accumulates. Source: Ali et al., XCiT, 2021, eq. 2.
-
-    Args:
-        temperature: factor of the logits; a number, or a tensor broadcastable to `(B, h, 1, 1)`.
-    """
-    # Rows are query channels (channels of the result); the softmax runs over key channels, as in
-    # the official code.
-    logits = (
-        F.normalize(q_BhNd, dim=-2).transpose(-2, -1) @ F.normalize(k_BhNd, dim=-2) * temperature
-    )
-    return v_BhNd @ logits.softmax(dim=-1).transpose(-2, -1)

@@ -1,0 +1,27 @@
+"""Explicit references of stereo matching."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -> Tensor:
+    """Reference of `mmflatten.ops.concat_cost_volume`, column by column."""
+    zeros = left_BCHW.new_zeros(*left_BCHW.shape[:1], 2 * left_BCHW.shape[1], left_BCHW.shape[2])
+    shifts = []
+    for d in range(num_shifts):
+        columns = [
+            torch.cat((left_BCHW[..., x], right_BCHW[..., x - d]), 1) if x >= d else zeros
+            for x in range(left_BCHW.shape[-1])
+        ]
+        shifts.append(torch.stack(columns, -1))
+    return torch.stack(shifts, 2)
+
+
+def soft_argmax_disparity(score_BDHW: Tensor) -> Tensor:
+    """Reference of `mmflatten.ops.soft_argmax_disparity`."""
+    weights = [score.exp() for score in (score_BDHW - score_BDHW.amax(1, keepdim=True)).unbind(1)]
+    return torch.stack([d * weight for d, weight in enumerate(weights)]).sum(0) / torch.stack(
+        weights
+    ).sum(0)
