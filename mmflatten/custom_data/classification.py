@@ -72,10 +72,12 @@ def read(request: Request, base: Config) -> CustomData:
     numbers = {name: number for number, name in enumerate(names)}
     lines = []
     for side, root in zip(sides, (roots[0], roots[-1])):
-        numbered = [path for path in side if labels[path] in numbers]
-        lines.append(
-            [f'{path.relative_to(root).as_posix()} {numbers[labels[path]]}' for path in numbered]
-        )
+        rows = []
+        for path in side:
+            number = numbers.get(labels[path])
+            if number is not None:
+                rows.append(f'{path.relative_to(root).as_posix()} {number}')
+        lines.append(rows)
 
     facts = [f'image sizes: {image_files.size_range(pictures)}']
     for name in names:
@@ -116,38 +118,42 @@ def read_table(file: Path, images: Path) -> tuple[Classes, list[Problem]]:
             '--images.'
         )
     found, stems = image_files.names_and_stems(images, image_files.find_images(images))
+    names = {*found, *stems}
     lines = _read_lines(file)
     for line in lines:
-        for column, cell in enumerate(line.cells):
-            name = image_files.plain_name(cell, images)
-            if name in found or name in stems:
-                line.cells[column] = name
-
-    image, label, header = _columns(lines, {*found, *stems}, file)
-    classes: dict[Path, str] = {}
+        _use_plain_names(line.cells, names, images)
+    image, label, header = _columns(lines, names, file)
     places: dict[str, list[str]] = defaultdict(list)
-    for cells, place in lines[header:]:
-        if len(cells) != len(lines[0].cells) or not cells[label]:
-            places['line without an image and a class'].append(place)
-            continue
-        name, class_name = cells[image], cells[label]
+    complete = []
+    for line in lines[header:]:
+        if len(line.cells) == len(lines[0].cells) and line.cells[label]:
+            complete.append((line.cells[image], line.cells[label], line.place))
+        else:
+            places['line without an image and a class'].append(line.place)
+
+    # The first class of an image is kept.
+    classes: dict[Path, str] = {}
+    for name, class_name, place in complete:
         if name in found:
-            # The first class of an image is kept.
             if classes.setdefault(found[name], class_name) != class_name:
                 places['image with two classes'].append(f'{place} ({name}: {class_name})')
         elif name in stems:
             places['name of two images'].append(f'{place} ({name})')
         else:
             places['listed image that does not exist'].append(f'{place} ({name})')
+    return _group(classes, file), problems_of(places, CSV_PROBLEMS)
 
+
+def _group(classes: Mapping[Path, str], file: Path) -> Classes:
+    """Return the images of each class. Raises DataError for less than two classes."""
     parts: Classes = defaultdict(list)
-    for path, class_name in classes.items():
-        parts[class_name].append(path)
+    for path, name in classes.items():
+        parts[name].append(path)
     if len(parts) < 2:
         raise DataError(
             f'--ann {file}: expected at least two classes, got {shorten([*parts]) or "none"}.'
         )
-    return parts, problems_of(places, CSV_PROBLEMS)
+    return parts
 
 
 def _read_lines(file: Path) -> list[Line]:
@@ -173,6 +179,14 @@ def _read_lines(file: Path) -> list[Line]:
     except csv.Error as error:
         raise DataError(f'--ann {file}: expected a CSV file, got {error}.') from error
     return lines
+
+
+def _use_plain_names(cells: list[str], names: set[str], images: Path) -> None:
+    """Replace the name of an image as another system writes it."""
+    for column, cell in enumerate(cells):
+        name = image_files.plain_name(cell, images)
+        if name in names:
+            cells[column] = name
 
 
 def _columns(lines: list[Line], names: set[str], file: Path) -> tuple[int, int, int]:

@@ -35,7 +35,7 @@ from mmflatten.text import shorten
 
 DATASET = 'mmflatten.CheckedCocoDataset'
 UNUSABLE = 'unusable segmentation'
-# A segmentation may exceed its box by this fraction of the side, or by these pixels if they are more.
+# A segmentation may exceed its box by the larger of a fraction of the side and some pixels.
 OUTSIDE_FRACTION = 0.25
 OUTSIDE_PIXELS = 2
 BORDER = 1  # pixels by which a box may exceed its image, for rounding
@@ -68,7 +68,8 @@ COCO_PROBLEMS = {
     TINY: (False, 'it is skipped in training'),
     IGNORED: (
         False,
-        "it is skipped in training, and COCO's evaluation counts it; remove the field or the object",
+        "it is skipped in training, and COCO's evaluation counts it; remove the field or the"
+        ' object',
     ),
     CROWD: (
         False,
@@ -244,7 +245,7 @@ def _check_annotation(
 
 
 def _check_fields(annotation: dict, categories: Collection) -> list[str]:
-    """Check the fields that need no image."""
+    """Check the fields that do not depend on the image."""
     faults = []
     for name in ('area', 'iscrowd'):
         if not are_numbers([annotation.get(name)]):
