@@ -24,6 +24,13 @@ MAIN = (
     'stereo/d1',
     'lr',
 )
+# Other costs have three digits.
+COST_FORMATS = {
+    'training iterations': ',d',
+    'training time (min)': '.1f',
+    'time per iteration (s)': '.3f',
+    'GPU memory in training (MiB)': ',d',
+}
 NOT_COMPARED = ('work_dir',)
 PERCENT = ' (%)'
 PERCENTAGES = re.compile(
@@ -134,21 +141,10 @@ def _facts(runs: Sequence[TrainedRun]) -> list[_Fact]:
         unit = PERCENT if PERCENTAGES.match(key) else ''
         facts.append(_Fact(key + unit, '.3f', [values.get(key) for values in metrics]))
 
-    costs = [run.cost for run in runs]
-    params = [cost and cost.params / 1e6 for cost in costs]
-    macs = [cost and cost.counts.macs / 1e9 for cost in costs]
-    iterations = [run.iterations for run in runs]
-    minutes = [run.wall_time / 60 or None for run in runs]
-    times = [_reduce_logged(run, 'time', median) for run in runs]
-    memory = [_reduce_logged(run, 'memory', max) for run in runs]
-    facts += [
-        _Fact('parameters (M)', _three_digits(params), params),
-        _Fact('multiply-accumulates (G)', _three_digits(macs), macs),
-        _Fact('training iterations', ',d', iterations),
-        _Fact('training time (min)', '.1f', minutes),
-        _Fact('time per iteration (s)', '.3f', times),
-        _Fact('GPU memory in training (MiB)', ',d', memory),
-    ]
+    costs = [_costs(run) for run in runs]
+    for name in costs[0]:
+        values = [cost[name] for cost in costs]
+        facts.append(_Fact(name, COST_FORMATS.get(name) or _three_digits(values), values))
     return [fact for fact in facts if fact.is_known]
 
 
@@ -168,11 +164,16 @@ def _metrics(run: TrainedRun) -> dict[str, float]:
     return found
 
 
-def _three_digits(values: Sequence[float | None]) -> str:
-    """Return a format with at least two decimals, and three digits of the smallest value."""
-    smallest = min((value for value in values if value), default=1.0)
-    decimals = max(2, 2 - math.floor(math.log10(smallest)))
-    return f'.{decimals}f'
+def _costs(run: TrainedRun) -> dict[str, float | None]:
+    cost = run.cost
+    return {
+        'parameters (M)': cost and cost.params / 1e6,
+        'multiply-accumulates (G)': cost and cost.counts.macs / 1e9,
+        'training iterations': run.iterations,
+        'training time (min)': run.wall_time / 60 or None,
+        'time per iteration (s)': _reduce_logged(run, 'time', median),
+        'GPU memory in training (MiB)': _reduce_logged(run, 'memory', max),
+    }
 
 
 def _reduce_logged(
@@ -182,6 +183,13 @@ def _reduce_logged(
     records = [record for record in run.records if is_training(record)]
     values = [record[key] for record in records if key in record]
     return reduce(values) if values else None
+
+
+def _three_digits(values: Sequence[float | None]) -> str:
+    """Return a format with at least two decimals, and three digits of the smallest value."""
+    smallest = min((value for value in values if value), default=1.0)
+    decimals = max(2, 2 - math.floor(math.log10(smallest)))
+    return f'.{decimals}f'
 
 
 def config_difference(runs: Sequence[TrainedRun]) -> ResultTable:
