@@ -2,7 +2,9 @@
 
 import csv
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from mmengine.config import Config
 
@@ -19,7 +21,11 @@ from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.files import read_text
 from mmflatten.text import shorten
 
+# images of each class in training or validation
+Classes = dict[str, list[Path]]
+
 LABEL_COLUMNS = ('label', 'class', 'class_name', 'category', 'target', 'name')
+# name: (is an error, fix)
 CSV_PROBLEMS = {
     'line without an image and a class': (
         True,
@@ -31,67 +37,53 @@ CSV_PROBLEMS = {
 }
 
 
+class Line(NamedTuple):
+    """The cells of a line of a CSV file, and its `file:line`."""
+
+    cells: list[str]
+    place: str
+
+
 def read(request: Request, base: Config) -> CustomData:
     """Read `train/CLASS/*` and `val/CLASS/*`, two such folders, or one; or one or two CSV files.
 
     One part is split class by class.
     """
-    problems: list[Problem] = []
     if request.ann:
-        roots = [folder.resolve() for folder in (*request.images, request.images[-1])][
-            : len(request.ann)
-        ]
-        tables = [read_table(file, root) for file, root in zip(request.ann, roots)]
-        parts, problems = (
-            [part for part, _ in tables],
-            [problem for _, found in tables for problem in found],
-        )
+        roots, parts, problems = _read_tables(request)
+        kind = 'class'
     else:
         roots = image_files.split_folders(request.images)
         parts = [_class_folders(root) for root in roots]
+        problems = []
+        kind = 'class folder'
     names = sorted(parts[0])
-    if sorted(parts[-1]) != names:
-        kind = 'class' if request.ann else 'class folder'
-        problems.append(
-            Problem(
-                f'{kind} in only one part',
-                sorted({*parts[0]} ^ {*parts[-1]}),
-                f'training and validation need the same {kind}s',
-            )
-        )
-    empty = [
-        f'{root / name}'
-        for root, part in zip(roots, parts)
-        for name, files in part.items()
-        if not files
-    ]
-    if empty:
-        problems.append(Problem('class folder without images', empty, 'fill or remove it'))
-    labels = {path: name for part in parts for name, files in part.items() for path in files}
+    problems += _class_problems(roots, parts, kind)
+
+    # Each image is decoded once, whatever the number of its uses.
+    labels = _label_images(parts)
     pictures = image_files.read_pictures(labels, request.pictures)
     if len(parts) == 2:
-        sides = [sum(part.values(), []) for part in parts]
+        sides = [_all_images(part) for part in parts]
     else:
-        halves = [
-            image_files.split({path: pictures[path] for path in files}, request.val_share)
-            for files in parts[0].values()
-            if files
-        ]
-        sides = [sum(side, []) for side in zip(*halves)]
+        sides = _split_classes(parts[0], pictures, request.val_share)
+
+    # Classes of the validation data alone have no number; they are reported above.
     numbers = {name: number for number, name in enumerate(names)}
-    lines = [
-        [
-            f'{path.relative_to(root).as_posix()} {numbers[labels[path]]}'
-            for path in side
-            if labels[path] in numbers
-        ]
-        for side, root in zip(sides, (roots[0], roots[-1]))
-    ]
+    lines = []
+    for side, root in zip(sides, (roots[0], roots[-1])):
+        rows = []
+        for path in side:
+            number = numbers.get(labels[path])
+            if number is not None:
+                rows.append(f'{path.relative_to(root).as_posix()} {number}')
+        lines.append(rows)
+
     facts = [f'image sizes: {image_files.size_range(pictures)}']
-    facts += [
-        f'class {name}: {sum(len(part.get(name, [])) for part in parts)} images' for name in names
-    ]
-    # the default of the base configs, top 5, needs 5 classes
+    for name in names:
+        count = sum(len(part.get(name, [])) for part in parts)
+        facts.append(f'class {name}: {count} images')
+    # The base configs report top-5 accuracy, which needs five classes.
     evaluator = dict(topk=(1,)) if len(names) < 5 else {}
     return CustomData(
         'CustomDataset',
@@ -103,10 +95,22 @@ def read(request: Request, base: Config) -> CustomData:
     )
 
 
-def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Problem]]:
+def _read_tables(request: Request) -> tuple[list[Path], list[Classes], list[Problem]]:
+    """Return the image folder and the classes of each CSV file, and the problems of all."""
+    folders = [*request.images, request.images[-1]]
+    roots = [folder.resolve() for folder in folders[: len(request.ann)]]
+    parts, problems = [], []
+    for file, root in zip(request.ann, roots):
+        classes, found = read_table(file, root)
+        parts.append(classes)
+        problems += found
+    return roots, parts, problems
+
+
+def read_table(file: Path, images: Path) -> tuple[Classes, list[Problem]]:
     """Read the images of each class from a CSV file, and its problems.
 
-    Names of files may lack the suffix, and a header is recognised.
+    File names without suffix are accepted, and a header is detected.
     """
     if file.is_dir():
         raise DataError(
@@ -114,75 +118,114 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
             '--images.'
         )
     found, stems = image_files.names_and_stems(images, image_files.find_images(images))
-    text = read_text(file)
-    try:
-        delimiter = next((mark for mark in '\t;' if mark in text.partition('\n')[0]), ',')
-        reader = csv.reader(text.splitlines(), delimiter=delimiter)
-        rows = [
-            ([cell.strip() for cell in row], f'{file}:{reader.line_num}')
-            for row in reader
-            if any(row)
-        ]
-        for row, _ in rows:
-            plain = [image_files.plain_name(cell, images) for cell in row]
-            row[:] = [
-                name if name in found or name in stems else cell for name, cell in zip(plain, row)
-            ]
-    except csv.Error as error:
-        raise DataError(f'--ann {file}: expected a CSV file, got {error}.') from error
-    image, label, header = _columns(rows, {**dict.fromkeys(stems, images), **found}, file)
-    classes: dict[Path, str] = {}
+    names = {*found, *stems}
+    lines = _read_lines(file)
+    for line in lines:
+        _use_plain_names(line.cells, names, images)
+    image, label, header = _columns(lines, names, file)
     places: dict[str, list[str]] = defaultdict(list)
-    for row, place in rows[header:]:
-        if len(row) != len(rows[0][0]) or not row[label]:
-            places['line without an image and a class'].append(place)
-        elif row[image] not in found and row[image] in stems:
-            places['name of two images'].append(f'{place} ({row[image]})')
-        elif row[image] not in found:
-            places['listed image that does not exist'].append(f'{place} ({row[image]})')
-        elif classes.setdefault(found[row[image]], row[label]) != row[label]:
-            places['image with two classes'].append(f'{place} ({row[image]}: {row[label]})')
-    parts: dict[str, list[Path]] = defaultdict(list)
+    complete = []
+    for line in lines[header:]:
+        if len(line.cells) == len(lines[0].cells) and line.cells[label]:
+            complete.append((line.cells[image], line.cells[label], line.place))
+        else:
+            places['line without an image and a class'].append(line.place)
+
+    # The first class of an image is kept.
+    classes: dict[Path, str] = {}
+    for name, class_name, place in complete:
+        if name in found:
+            if classes.setdefault(found[name], class_name) != class_name:
+                places['image with two classes'].append(f'{place} ({name}: {class_name})')
+        elif name in stems:
+            places['name of two images'].append(f'{place} ({name})')
+        else:
+            places['listed image that does not exist'].append(f'{place} ({name})')
+    return _group(classes, file), problems_of(places, CSV_PROBLEMS)
+
+
+def _group(classes: Mapping[Path, str], file: Path) -> Classes:
+    """Return the images of each class. Raises DataError for less than two classes."""
+    parts: Classes = defaultdict(list)
     for path, name in classes.items():
         parts[name].append(path)
     if len(parts) < 2:
         raise DataError(
             f'--ann {file}: expected at least two classes, got {shorten([*parts]) or "none"}.'
         )
-    return parts, problems_of(places, CSV_PROBLEMS)
+    return parts
 
 
-def _columns(
-    rows: list[tuple[list[str], str]], found: dict[str, Path], file: Path
-) -> tuple[int, int, int]:
-    """Return the columns of image and class, and the number of lines of the header, which names no
-    image file.
+def _read_lines(file: Path) -> list[Line]:
+    """Read the lines of a CSV file that are not empty.
+
+    The delimiter is a tab or, without a tab, a semicolon in the first line; otherwise a comma.
     """
-    header = int(
-        bool(rows)
-        and not any(
-            Path(cell).suffix.lower() in IMAGE_SUFFIXES or cell in found for cell in rows[0][0]
-        )
-    )
-    for row, _ in rows[header : header + 20]:
-        for image in (number for number, cell in enumerate(row) if cell in found):
-            names = [cell.lower() for cell in rows[0][0]] if header else [''] * len(row)
-            others = [number for number in range(len(row)) if number != image]
-            chosen = (
-                others
-                if len(others) == 1
-                else [n for n in others if n < len(names) and names[n] in LABEL_COLUMNS]
-            )
-            if len(chosen) == 1:
-                return image, chosen[0], header
-    shown = ', '.join(rows[0][0]) if rows else 'an empty file'
+    text = read_text(file)
+    first = text.partition('\n')[0]
+    if '\t' in first:
+        delimiter = '\t'
+    elif ';' in first:
+        delimiter = ';'
+    else:
+        delimiter = ','
+    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+    lines = []
+    try:
+        for row in reader:
+            if any(row):
+                cells = [cell.strip() for cell in row]
+                lines.append(Line(cells, f'{file}:{reader.line_num}'))
+    except csv.Error as error:
+        raise DataError(f'--ann {file}: expected a CSV file, got {error}.') from error
+    return lines
+
+
+def _use_plain_names(cells: list[str], names: set[str], images: Path) -> None:
+    """Replace the name of an image as another system writes it."""
+    for column, cell in enumerate(cells):
+        name = image_files.plain_name(cell, images)
+        if name in names:
+            cells[column] = name
+
+
+def _columns(lines: list[Line], names: set[str], file: Path) -> tuple[int, int, int]:
+    """Return the columns of image and class, and the number of header lines, 0 or 1.
+
+    Args:
+        names: names of the images, with and without suffix.
+    """
+    header = int(bool(lines) and not _has_image(lines[0].cells, names))
+    titles = [cell.lower() for cell in lines[0].cells] if header else []
+    for cells, _ in lines[header : header + 20]:
+        for image, cell in enumerate(cells):
+            if cell not in names:
+                continue
+            label = _label_column(len(cells), image, titles)
+            if label is not None:
+                return image, label, header
+    shown = ', '.join(lines[0].cells) if lines else 'an empty file'
     raise DataError(
         f'--ann {file}:1: expected a column of images below --images and a column of classes, in a'
         f' file of more than two columns called {LABEL_COLUMNS[0]}, got {shown:.200}.'
     )
 
 
-def _class_folders(root: Path) -> dict[str, list[Path]]:
+def _has_image(cells: Sequence[str], names: set[str]) -> bool:
+    """Return True if a cell is the name of an image, even of a missing one."""
+    return any(cell in names or Path(cell).suffix.lower() in IMAGE_SUFFIXES for cell in cells)
+
+
+def _label_column(width: int, image: int, titles: Sequence[str]) -> int | None:
+    """Return the column of the classes: the only other one, or the only one with a known title."""
+    others = [column for column in range(width) if column != image]
+    if len(others) > 1:
+        titled = [column for column in others if column < len(titles)]
+        others = [column for column in titled if titles[column] in LABEL_COLUMNS]
+    return others[0] if len(others) == 1 else None
+
+
+def _class_folders(root: Path) -> Classes:
     """List the images of each class."""
     files = image_files.find_images(root)
     loose = [path.name for path in files if path.parent == root]
@@ -191,12 +234,61 @@ def _class_folders(root: Path) -> dict[str, list[Path]]:
             f'--images {root}: expected CLASS/IMAGE, or train/CLASS/IMAGE and val/CLASS/IMAGE, got '
             f'{shorten(loose, 3)} without a class folder.'
         )
-    names = sorted(
-        path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith('.')
-    )
+    folders = [path for path in root.iterdir() if path.is_dir()]
+    names = sorted(path.name for path in folders if not path.name.startswith('.'))
     if len(names) < 2:
         raise DataError(f'--images {root}: expected at least two class folders, got {names[0]}.')
-    found: dict[str, list[Path]] = {name: [] for name in names}
+    found: Classes = {name: [] for name in names}
     for path in files:
         found[path.relative_to(root).parts[0]].append(path)
     return found
+
+
+def _class_problems(roots: Sequence[Path], parts: Sequence[Classes], kind: str) -> list[Problem]:
+    """Report classes of only one part, and class folders without images."""
+    problems = []
+    differing = {*parts[0]} ^ {*parts[-1]}
+    if differing:
+        problems.append(
+            Problem(
+                name=f'{kind} in only one part',
+                where=sorted(differing),
+                fix=f'training and validation need the same {kind}s',
+            )
+        )
+    empty = []
+    for root, part in zip(roots, parts):
+        empty += [f'{root / name}' for name, files in part.items() if not files]
+    if empty:
+        problems.append(Problem('class folder without images', empty, 'fill or remove it'))
+    return problems
+
+
+def _label_images(parts: Sequence[Classes]) -> dict[Path, str]:
+    """Return the class of each image."""
+    labels = {}
+    for part in parts:
+        for name, files in part.items():
+            labels |= dict.fromkeys(files, name)
+    return labels
+
+
+def _all_images(part: Classes) -> list[Path]:
+    images = []
+    for files in part.values():
+        images += files
+    return images
+
+
+def _split_classes(
+    part: Classes, pictures: Mapping[Path, image_files.Picture], val_share: float
+) -> list[list[Path]]:
+    """Split the images of each class into training and validation."""
+    train, val = [], []
+    for files in part.values():
+        if not files:
+            continue
+        halves = image_files.split({path: pictures[path] for path in files}, val_share)
+        train += halves[0]
+        val += halves[1]
+    return [train, val]

@@ -13,11 +13,10 @@ from mmflatten.custom_data.reading import MAX_CLASSES, DataError
 from mmflatten.files import parse_json, read_bytes, read_text
 from mmflatten.text import shorten
 
-TEXT, NUMBER, ID = (
-    (str, 'text'),
-    ((int, float), 'a number'),
-    ((int, float, str), 'a number or text'),
-)
+# Types that a field may have, and their name for a message.
+TEXT = (str, 'text')
+NUMBER = ((int, float), 'a number')
+ID = ((int, float, str), 'a number or text')
 OUTLINE = ((list, dict), 'a list of polygons or an object of run lengths')
 FIELDS = dict(
     images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
@@ -50,10 +49,8 @@ class CocoFile:
 
     def place(self, annotation: dict) -> str:
         """Return where an annotation is, for a message."""
-        return (
-            self.places.get(annotation.get('id'))
-            or f'annotation {annotation.get("id")} in {self.path}'
-        )
+        key = annotation.get('id')
+        return self.places.get(key) or f'annotation {key} in {self.path}'
 
     @property
     def images(self) -> dict[Path, dict]:
@@ -72,10 +69,10 @@ class CocoFile:
         ids = {image['id'] for image in images}
         annotations = [entry for entry in self.content['annotations'] if entry['image_id'] in ids]
         return CocoFile(
-            file,
-            self.folder,
-            {**self.content, 'images': images, 'annotations': annotations},
-            self.places,
+            path=file,
+            folder=self.folder,
+            content=dict(self.content, images=images, annotations=annotations),
+            places=self.places,
             converted=True,
         )
 
@@ -91,12 +88,31 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
         )
     files = find_images(folder)
     content = parse_json(path, read_text(path))
+    _require_lists(path, content)
+    _require_types(path, content)
+    # A file with groups of categories, a byte order mark (which pycocotools cannot read) or other
+    # spellings of the image names is replaced by a corrected copy.
+    has_mark = read_bytes(path).startswith(codecs.BOM_UTF8)
+    changed = [_without_groups(content), has_mark, _correct_names(content, folder, files)]
+    listed = {os.path.normpath(folder / image['file_name']) for image in content['images']}
+    return CocoFile(
+        path=path.resolve(),
+        folder=folder.resolve(),
+        content=content,
+        converted=any(changed),
+        unlisted=frozenset(file for file in files if os.path.normpath(file) not in listed),
+    )
+
+
+def _require_lists(path: Path, content: Any) -> None:
+    """Raise DataError unless the content has the lists of a COCO file."""
     lists = content if isinstance(content, dict) else {}
-    missing = [
-        kind
-        for kind in FIELDS
-        if not isinstance(lists.get(kind), list) or (kind != 'annotations' and not lists[kind])
-    ]
+    missing = []
+    for kind in FIELDS:
+        entries = lists.get(kind)
+        # Annotations alone may be empty.
+        if not isinstance(entries, list) or (not entries and kind != 'annotations'):
+            missing.append(kind)
     if missing:
         raise DataError(
             f'--ann {path}: expected a COCO file of detection with images, annotations with bbox,'
@@ -107,61 +123,74 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
             f'--ann {path}: categories: expected at most {MAX_CLASSES}, got'
             f' {len(lists["categories"])}. Remove those without objects.'
         )
+
+
+def _require_types(path: Path, content: dict[str, list]) -> None:
+    """Raise DataError for entries whose fields have other types than `FIELDS`."""
     wrong = []
     for kind, fields in FIELDS.items():
-        for number, entry in enumerate(lists[kind]):
-            if not isinstance(entry, dict):
-                wrong.append(f'{kind}[{number}] must be an object, got {reprlib.repr(entry)}')
-                continue
-            wrong += [
-                f'{key} of {kind}[{number}] must be {meaning}, got {reprlib.repr(entry.get(key))}'
-                for key, (types, meaning) in fields.items()
-                if not isinstance(entry.get(key), types)
-                and (entry.get(key) is not None or types is str)
-            ]
+        for number, entry in enumerate(content[kind]):
+            place = f'{kind}[{number}]'
+            if isinstance(entry, dict):
+                wrong += _wrong_fields(entry, fields, place)
+            else:
+                wrong.append(f'{place} must be an object, got {reprlib.repr(entry)}')
     if wrong:
         raise DataError(
             f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.'
         )
-    # pycocotools reads neither
-    changed = _without_groups(content) or read_bytes(path).startswith(codecs.BOM_UTF8)
-    names = file_names(folder, files)
-    for image in content['images']:
-        found = names.get(plain_name(image['file_name'], folder))
-        if found and not os.path.lexists(folder / image['file_name']):
-            image['file_name'], changed = found.relative_to(folder).as_posix(), True
-    listed = {os.path.normpath(folder / image['file_name']) for image in content['images']}
-    return CocoFile(
-        path.resolve(),
-        folder.resolve(),
-        content,
-        converted=changed,
-        unlisted=frozenset(file for file in files if os.path.normpath(file) not in listed),
-    )
+
+
+def _wrong_fields(entry: dict, fields: dict[str, tuple], place: str) -> list[str]:
+    """Describe the fields with other types; only text must not be missing."""
+    wrong = []
+    for key, (types, meaning) in fields.items():
+        value = entry.get(key)
+        optional = types is not str
+        if isinstance(value, types) or (value is None and optional):
+            continue
+        wrong.append(f'{key} of {place} must be {meaning}, got {reprlib.repr(value)}')
+    return wrong
 
 
 def _without_groups(content: dict) -> bool:
     """Remove categories without objects that are the supercategory of others, as Roboflow adds;
-    return if so.
+    return True if there are some.
     """
     used = {entry.get('category_id') for entry in content['annotations']}
-    parents = [category.get('supercategory') for category in content['categories']]
-    parents = {name for name in parents if isinstance(name, str)}  # mmdet reads no other
-    kept = [
-        category
-        for category in content['categories']
-        if category['id'] in used
-        or category['name'] not in parents
-        or category.get('supercategory') == category['name']
-    ]
+    parents = set()
+    for category in content['categories']:
+        parent = category.get('supercategory')
+        if isinstance(parent, str):  # mmdet reads no other
+            parents.add(parent)
+    kept = []
+    for category in content['categories']:
+        name = category['name']
+        is_group = name in parents and category.get('supercategory') != name
+        if category['id'] in used or not is_group:
+            kept.append(category)
     changed = 0 < len(kept) < len(content['categories'])
     if changed:
         content['categories'] = kept
     return changed
 
 
+def _correct_names(content: dict, folder: Path, files: Sequence[Path]) -> bool:
+    """Replace names of missing files by those of `files` that differ in spelling alone; return True
+    if there are some.
+    """
+    names = file_names(folder, files)
+    changed = False
+    for image in content['images']:
+        found = names.get(plain_name(image['file_name'], folder))
+        if found and not os.path.lexists(folder / image['file_name']):
+            image['file_name'] = found.relative_to(folder).as_posix()
+            changed = True
+    return changed
+
+
 def are_numbers(values: Any) -> bool:
     """Return True for a list of numbers that are possible in an image, unlike infinity and NaN."""
-    return isinstance(values, list) and all(
-        isinstance(item, (int, float)) and abs(item) < LARGEST for item in values
-    )
+    if not isinstance(values, list):
+        return False
+    return all(isinstance(item, (int, float)) and abs(item) < LARGEST for item in values)

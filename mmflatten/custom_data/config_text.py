@@ -41,28 +41,33 @@ def custom_config_text(
         batch: batch size on one GPU.
         checkpoint: initial weights.
     """
-    places = []
-    for part in (data.train, data.val):
-        prefix = part['data_prefix']
-        places += [
-            part['ann_file'].parent,
-            *(prefix.values() if isinstance(prefix, dict) else [prefix]),
-        ]
-    root = os.path.commonpath(places).rstrip('/')
-    start = (
-        "# load_from = 'CHECKPOINT.pth'"
-        if checkpoint is None
-        else f'load_from = {str(checkpoint.resolve())!r}'
-    )
+    root = _common_root(data)
     blocks = [_head(data, base, out, root)]
     if data.classes:
         blocks += [_classes(data), _model(base, checkpoint)]
-    blocks += [
-        _loaders(data, base, batch, root),
-        _rate(base, batch),
-        f'{start}  # initial weights; heads of other classes are new',
-    ]
+    blocks += [_loaders(data, base, batch, root), _rate(base, batch), _weights(checkpoint)]
     return python_text('\n\n'.join(blocks) + '\n')
+
+
+def _common_root(data: CustomData) -> str:
+    """Return the deepest folder with all files of the data."""
+    places = []
+    for part in (data.train, data.val):
+        places.append(part['ann_file'].parent)
+        prefix = part['data_prefix']
+        if isinstance(prefix, dict):
+            places += prefix.values()
+        else:
+            places.append(prefix)
+    return os.path.commonpath(places).rstrip('/')
+
+
+def _weights(checkpoint: Path | None) -> str:
+    if checkpoint is None:
+        assignment = "# load_from = 'CHECKPOINT.pth'"
+    else:
+        assignment = f'load_from = {str(checkpoint.resolve())!r}'
+    return f'{assignment}  # initial weights; heads of other classes are new'
 
 
 def require_base(base: Config, task: Task, data: CustomData | None = None) -> None:
@@ -102,9 +107,8 @@ def find_heads(model: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator
     for name, child in model.items():
         here = (*path, name)
         heads = child if isinstance(child, (list, tuple)) else [child]
-        if HEADS.fullmatch('.'.join(here)) and any(
-            isinstance(h, dict) and 'num_classes' in h for h in heads
-        ):
+        has_classes = any(isinstance(head, dict) and 'num_classes' in head for head in heads)
+        if has_classes and HEADS.fullmatch('.'.join(here)):
             yield here
         elif isinstance(child, dict):
             yield from find_heads(child, here)
@@ -113,19 +117,20 @@ def find_heads(model: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator
 def palette(count: int) -> list[tuple[int, int, int]]:
     """Choose distinct colours: hues at golden-angle steps, with seven alternating lightnesses."""
     lightness = (0.5, 0.3, 0.7, 0.4, 0.6, 0.25, 0.8)
-    return [
-        tuple(
-            round(255 * channel)
-            for channel in colorsys.hls_to_rgb(i * 0.618034 % 1, lightness[i % 7], 0.9)
-        )
-        for i in range(count)
-    ]
+    colours = []
+    for index in range(count):
+        hue = index * 0.618034 % 1
+        channels = colorsys.hls_to_rgb(hue, lightness[index % 7], 0.9)
+        red, green, blue = (round(255 * channel) for channel in channels)
+        colours.append((red, green, blue))
+    return colours
 
 
 def source(value: Any, root: str = '') -> str:
     """Format a value as Python: dictionaries as `dict(...)`, paths relative to `root`."""
     if isinstance(value, dict):
-        return f'dict({", ".join(f"{key}={source(item, root)}" for key, item in value.items())})'
+        arguments = [f'{key}={source(item, root)}' for key, item in value.items()]
+        return f'dict({", ".join(arguments)})'
     if isinstance(value, Path):
         value = Path(os.path.relpath(value, root or '/')).as_posix()
     return str(value) if isinstance(value, PythonSource) else repr(value)
@@ -135,21 +140,24 @@ def _head(data: CustomData, base: Config, out: Path, root: str) -> str:
     train, val = data.counts
     what = f'{len(data.classes)} classes, ' if data.classes else ''
     name = repr(str(out))[1:-1].replace('"', '\\"')  # inside of a docstring
-    return (
+    lines = [
         f'"""Custom data: {what}{train} images for training and {val} for validation; from'
-        f' `mmflatten init`.\n\n    mmflatten train {name}\n    mmflatten test {name} CHECKPOINT\n '
-        f'   mmflatten predict {name} CHECKPOINT IMAGE --out predictions\n"""\n# Model, schedule,'
-        ' augmentation and all other settings.\n_base_ ='
-        f' [{os.path.realpath(base.filename)!r}]\ndata_root = {root + "/"!r}  # root of the paths'
-        ' below'
-    )
+        ' `mmflatten init`.',
+        '',
+        f'    mmflatten train {name}',
+        f'    mmflatten test {name} CHECKPOINT',
+        f'    mmflatten predict {name} CHECKPOINT IMAGE --out predictions',
+        '"""',
+        '# Model, schedule, augmentation and all other settings.',
+        f'_base_ = [{os.path.realpath(base.filename)!r}]',
+        f'data_root = {root + "/"!r}  # root of the paths below',
+    ]
+    return '\n'.join(lines)
 
 
 def _classes(data: CustomData) -> str:
-    classes, colours = (
-        pformat(value, width=100, compact=True).replace('\n', '\n' + ' ' * 10)
-        for value in (data.classes, palette(len(data.classes)))
-    )
+    classes = _wrap(data.classes)
+    colours = _wrap(palette(len(data.classes)))
     return (
         "# In the order of the labels. A single name needs a comma: ('cat', ).\n"
         f'classes = {classes}\npalette = {colours}  # RGB colours of drawings\n'
@@ -157,70 +165,90 @@ def _classes(data: CustomData) -> str:
     )
 
 
+def _wrap(value: Any) -> str:
+    """Format a long value in several lines behind a name of seven letters."""
+    return pformat(value, width=100, compact=True).replace('\n', '\n' + ' ' * 10)
+
+
 def _model(base: Config, checkpoint: Path | None) -> str:
     model: dict[str, Any] = {}
     for path in find_heads(base.model):
+        *parents, last = path
         node, place = model, base.model
-        for name in path[:-1]:
-            node, place = node.setdefault(name, {}), place[name]
-        if isinstance(place[path[-1]], dict):
-            node[path[-1]] = dict(num_classes=PythonSource('len(classes)'))
+        for name in parents:
+            node = node.setdefault(name, {})
+            place = place[name]
+        if isinstance(place[last], dict):
+            node[last] = dict(num_classes=PythonSource('len(classes)'))
         else:
-            node[path[-1]] = PythonSource(
+            node[last] = PythonSource(
                 f'[dict(head, num_classes=len(classes)) for head in _base_.model.{".".join(path)}]'
             )
     if checkpoint is not None and base.model.get('backbone', {}).get('init_cfg'):
         model['backbone'] = dict(init_cfg=None)  # load_from contains them
-    lines = ',\n'.join(f'    {name}={source(value)}' for name, value in model.items())
-    text = f'# All heads predict these classes.\nmodel = dict(\n{lines})'
+    lines = [f'    {name}={source(value)}' for name, value in model.items()]
+    text = '# All heads predict these classes.\nmodel = dict(\n' + ',\n'.join(lines) + ')'
     if 'num_classes' in base.get('data_preprocessor', {}):
         text += '\ndata_preprocessor = dict(num_classes=len(classes))'
     return text
 
 
 def _loaders(data: CustomData, base: Config, batch: int, root: str) -> str:
-    texts = []
-    for part, arguments in (('train', data.train), ('val', data.val)):
-        fields = dict(type=data.dataset, data_root=PythonSource('data_root'))
-        if data.classes:
-            fields['metainfo'] = PythonSource('metainfo')
-        fields |= arguments
-        if part == 'val':
-            fields['test_mode'] = True
-        place, node = f'_base_.{part}_dataloader.dataset', base[f'{part}_dataloader'].dataset
-        while 'dataset' in node or 'datasets' in node:  # wrappers
-            place, node = (
-                (f'{place}.dataset', node.dataset)
-                if 'dataset' in node
-                else (f'{place}.datasets[0]', node.datasets[0])
-            )
-        fields['pipeline'] = PythonSource(f'{place}.pipeline')
-        lines = [
-            f'        {key}={source(value, root)},'
-            + (f'  # {COMMENTS[key]}' if key in COMMENTS else '')
-            for key, value in fields.items()
-        ]
-        lines[-1] = lines[-1].replace(',  #', '))  #')
-        head = f'    batch_size={batch},\n' if part == 'train' else ''
-        texts.append(
-            f'{part}_dataloader = dict(\n{head}    dataset=dict(\n        _delete_=True,\n'
-            + '\n'.join(lines)
-        )
-    texts.append('test_dataloader = val_dataloader')
+    train = _dataset_fields(data, 'train', base)
+    val = _dataset_fields(data, 'val', base)
+    lines = [
+        'train_dataloader = dict(',
+        f'    batch_size={batch},',
+        *_dataset_lines(train, root),
+        'val_dataloader = dict(',
+        *_dataset_lines(val, root),
+        'test_dataloader = val_dataloader',
+    ]
     if data.evaluator:
-        evaluator = {
-            key: (
-                PythonSource(f'data_root + {source(value, root)}')
-                if isinstance(value, Path)
-                else value
-            )
-            for key, value in data.evaluator.items()
-        }
-        if 'metric' in evaluator and not needs_masks(base):
-            evaluator['metric'] = 'bbox'
-        comment = '  # the annotations of val_dataloader' if 'ann_file' in evaluator else ''
-        texts += [f'val_evaluator = {source(evaluator)}{comment}', 'test_evaluator = val_evaluator']
-    return '\n'.join(texts)
+        lines += _evaluator_lines(data, base, root)
+    return '\n'.join(lines)
+
+
+def _dataset_fields(data: CustomData, part: str, base: Config) -> dict[str, Any]:
+    """Return the arguments of the data set of `train` or `val`."""
+    fields: dict[str, Any] = dict(type=data.dataset, data_root=PythonSource('data_root'))
+    if data.classes:
+        fields['metainfo'] = PythonSource('metainfo')
+    fields |= data.train if part == 'train' else data.val
+    if part == 'val':
+        fields['test_mode'] = True
+    # The pipeline is that of the innermost data set in wrappers such as ConcatDataset.
+    place, node = f'_base_.{part}_dataloader.dataset', base[f'{part}_dataloader'].dataset
+    while 'dataset' in node or 'datasets' in node:
+        if 'dataset' in node:
+            place, node = f'{place}.dataset', node.dataset
+        else:
+            place, node = f'{place}.datasets[0]', node.datasets[0]
+    fields['pipeline'] = PythonSource(f'{place}.pipeline')
+    return fields
+
+
+def _dataset_lines(fields: dict[str, Any], root: str) -> list[str]:
+    """Write a data set as the last argument of a loader, with a comment beside each field."""
+    lines = ['    dataset=dict(', '        _delete_=True,']
+    last = list(fields)[-1]
+    for key, value in fields.items():
+        end = '))' if key == last else ','
+        comment = f'  # {COMMENTS[key]}' if key in COMMENTS else ''
+        lines.append(f'        {key}={source(value, root)}{end}{comment}')
+    return lines
+
+
+def _evaluator_lines(data: CustomData, base: Config, root: str) -> list[str]:
+    arguments = {}
+    for key, value in data.evaluator.items():
+        if isinstance(value, Path):
+            value = PythonSource(f'data_root + {source(value, root)}')
+        arguments[key] = value
+    if 'metric' in arguments and not needs_masks(base):
+        arguments['metric'] = 'bbox'
+    comment = '  # the annotations of val_dataloader' if 'ann_file' in arguments else ''
+    return [f'val_evaluator = {source(arguments)}{comment}', 'test_evaluator = val_evaluator']
 
 
 def default_batch(base: Config, images: int) -> int:
@@ -234,16 +262,19 @@ def _rate(base: Config, batch: int) -> str:
     SGD's rate is proportional to the batch (Goyal et al., arXiv 1706.02677), Adam's to its square
     root (Malladi et al., arXiv 2205.10287).
     """
-    optimizer, old = base.optim_wrapper.get('optimizer', {}), base_batch(base)
+    optimizer = base.optim_wrapper.get('optimizer', {})
+    old = base_batch(base)
     if not optimizer.get('lr') or not old:
         return (
             '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
         )
-    adaptive = 'Adam' in optimizer.type
-    lr = optimizer.lr * (math.sqrt(batch / old) if adaptive else batch / old)
-    return (
-        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU'
-        f' ({"square root" if adaptive else "linear"}). Use --auto-scale-lr on'
-        f' several.\noptim_wrapper = dict(optimizer=dict(lr={lr:.3g}))\nauto_scale_lr ='
-        f' dict(base_batch_size={batch})'
-    )
+    rule, factor = 'linear', batch / old
+    if 'Adam' in optimizer.type:
+        rule, factor = 'square root', math.sqrt(batch / old)
+    lines = [
+        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule}).'
+        ' Use --auto-scale-lr on several.',
+        f'optim_wrapper = dict(optimizer=dict(lr={optimizer.lr * factor:.3g}))',
+        f'auto_scale_lr = dict(base_batch_size={batch})',
+    ]
+    return '\n'.join(lines)

@@ -35,7 +35,9 @@ from mmflatten.text import shorten
 
 DATASET = 'mmflatten.CheckedCocoDataset'
 UNUSABLE = 'unusable segmentation'
-OUTSIDE = 0.25, 2  # of a box's side, and pixels by which a segmentation may exceed it
+# A segmentation may exceed its box by the larger of a fraction of the side and some pixels.
+OUTSIDE_FRACTION = 0.25
+OUTSIDE_PIXELS = 2
 BORDER = 1  # pixels by which a box may exceed its image, for rounding
 UNIQUE = (
     ('images', 'id'),
@@ -50,10 +52,8 @@ COCO_PROBLEMS = {
     'unknown image_id': (True, 'add the image or remove the annotation'),
     'no bbox': (
         True,
-        (
-            'bbox must be four finite numbers, [x, y, width, height]; for maps of classes use'
-            ' --task seg'
-        ),
+        'bbox must be four finite numbers, [x, y, width, height]; for maps of classes use --task'
+        ' seg',
     ),
     'no area': (True, "add area, in pixels; mmdet and COCO's evaluation need it"),
     'no iscrowd': (True, "add iscrowd=0; COCO's evaluation needs it"),
@@ -68,17 +68,13 @@ COCO_PROBLEMS = {
     TINY: (False, 'it is skipped in training'),
     IGNORED: (
         False,
-        (
-            "it is skipped in training, and COCO's evaluation counts it; remove the field or the"
-            ' object'
-        ),
+        "it is skipped in training, and COCO's evaluation counts it; remove the field or the"
+        ' object',
     ),
     CROWD: (
         False,
-        (
-            'training ignores it; CVAT writes masks of a brush so: --crowds-as-objects reads them'
-            ' as objects'
-        ),
+        'training ignores it; CVAT exports masks drawn with a brush as crowds: --crowds-as-objects'
+        ' reads them as objects',
     ),
     'object twice (same image, class and box)': (
         False,
@@ -86,14 +82,12 @@ COCO_PROBLEMS = {
     ),
     'rotated box (attributes.rotation)': (
         False,
-        'bbox is that before it; export polygons, or the box around',
+        'bbox is the box before the rotation; export polygons, or the box around',
     ),
     'segmentation that cannot be drawn': (
         True,
-        (
-            'coordinates must be pixels near the image; run lengths need its '
-            '[height, width] and number of pixels'
-        ),
+        'coordinates must be pixels near the image; run lengths need its [height, width] and number'
+        ' of pixels',
     ),
     'segmentation outside its box': (
         True,
@@ -122,105 +116,200 @@ COCO_PROBLEMS = {
         True,
         'more than half exceed their image; bbox must be [x, y, width, height]',
     ),
-    **{
-        f'{key} of {kind} repeated or missing': (True, 'each must occur once')
-        for kind, key in UNIQUE
-    },
-}
+} | {f'{key} of {kind} repeated or missing': (True, 'each must occur once') for kind, key in UNIQUE}
 
 
 def read(request: Request, base: Config) -> CustomData:
     """Read COCO files or labels of another format, in one part that is split, or in two."""
-    parts, pictures, problems = read_checked(request)
-    first, read = parts[0].names, parts
-    if any(problem.stops for problem in problems):  # the rest needs valid ids and names
-        return CustomData(
-            DATASET, {}, {}, (0, 0), problems=problems + picture_problems(pictures, pictures, [])
-        )
-    names = _chosen(first, request.classes)
-    sides = [list(part.images) for part in parts]
-    if len(parts) == 1:
-        sides, parts = split(pictures, request.val_share), parts * 2
-    if parts[0] is parts[1] or parts[0].converted:
-        parts = [
-            part.subset(side, request.split_file(name, '.json'))
-            for part, side, name in zip(parts, sides, ('train', 'val'))
-        ]
-    lists = {part.path: json.dumps(part.content) + '\n' for part in parts if part.converted}
-    train, val = parts
+    sources, pictures, problems = read_checked(request)
+    # The remaining steps require valid ids and names.
+    if any(problem.stops for problem in problems):
+        problems += picture_problems(pictures, pictures, [])
+        return CustomData(dataset=DATASET, train={}, val={}, counts=(0, 0), problems=problems)
+
+    names = _chosen(sources[0].names, request.classes)
+    train, val = _split_parts(sources, pictures, request)
     problems += picture_problems(pictures, train.images, val.images)
+
+    # The problems and facts count the objects and images that mmdet uses.
     filter_cfg = dict(filter_empty_gt=True)
-    masks = all(
-        annotation.get('segmentation')
-        for part in parts
-        for annotation in part.content['annotations']
-    )
-    masks = masks and not any(problem.name == UNUSABLE for problem in problems)
-    arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
-    arguments[0]['filter_cfg'] = filter_cfg
-    used = [
-        used_by_mmdet(part.content, names, rule, masks)
-        for part, rule in ((train, filter_cfg), (val, {}))
-    ]
-    problems += _empty_classes(request.ann[0], *used, names) + too_thin(pictures, base)
+    masks = _have_masks((train, val)) and not any(problem.name == UNUSABLE for problem in problems)
+    used_train = used_by_mmdet(train.content, names, filter_cfg, masks)
+    used_val = used_by_mmdet(val.content, names, {}, masks)
+    problems += _empty_classes(request.ann[0], used_train, used_val, names)
+    problems += too_thin(pictures, base)
     if base is not None:
-        if limits := too_few_boxes(base.model, max(part.most for part in used)):
-            problems.append(
-                Problem(
-                    'more objects than boxes', limits, 'it is a setting of the base', stops=False
-                )
-            )
-    facts = _summary(*used, names, pictures, masks, [len(part.images) for part in (train, val)])
-    for folder in dict.fromkeys(part.folder for part in read):
-        if rest := frozenset.intersection(
-            *(part.unlisted for part in read if part.folder == folder)
-        ):
-            facts.append(f'{len(rest)} images in {folder} are in no annotation file: left out')
+        problems += _box_limits(base, used_train, used_val)
+
+    facts = [f'image sizes: {size_range(pictures)}', f'masks: {"yes" if masks else "no"}']
+    facts += _object_facts(used_train, used_val, names)
+    facts += _left_out_facts(used_train, listed=len(train.images))
+    facts += _unlisted_facts(sources)
+    lists = {}
+    for part in (train, val):
+        if part.converted:
+            lists[part.path] = json.dumps(part.content) + '\n'
     return CustomData(
-        DATASET,
-        *arguments,
-        (len(used[0].images), len(val.images)),
-        tuple(names),
-        facts,
-        problems,
-        lists,
-        dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'),
+        dataset=DATASET,
+        train=dict(ann_file=train.path, data_prefix=dict(img=train.folder), filter_cfg=filter_cfg),
+        val=dict(ann_file=val.path, data_prefix=dict(img=val.folder)),
+        counts=(len(used_train.images), len(val.images)),
+        classes=tuple(names),
+        facts=facts,
+        problems=problems,
+        lists=lists,
+        evaluator=dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'),
     )
 
 
 def read_checked(request: Request) -> tuple[list[CocoFile], dict[Path, Picture], list[Problem]]:
     """Read one or two parts with their images, and list the problems of the labels."""
     parts = read_labels(request)
-    pictures = read_pictures((path for part in parts for path in part.images), request.pictures)
-    problems = [problem for part in parts for problem in _problems(part, pictures)]
+    paths = []
+    for part in parts:
+        paths += part.images
+    pictures = read_pictures(paths, request.pictures)
+    problems = []
+    for part in parts:
+        problems += _problems(part, pictures)
     first, last = parts[0].names, parts[-1].names
     if first != last:
-        differing = sorted({*first} ^ {*last}) or [
-            f'{a} / {b}' for a, b in zip(first, last) if a != b
-        ]
+        differing = sorted({*first} ^ {*last})
+        if not differing:  # the same names in another order
+            differing = [f'{one} / {other}' for one, other in zip(first, last) if one != other]
         problems.append(
             Problem(
-                'categories differ between training and validation',
-                differing,
-                'mmdet numbers '
-                "classes in the file's order: list the same names in the same order in both",
+                name='categories differ between training and validation',
+                where=differing,
+                fix="mmdet numbers classes in the file's order: list the same names in the same"
+                ' order in both',
             )
         )
     return parts, pictures, problems
 
 
 def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]:
+    places: dict[str, list[str]] = defaultdict(list)
+    _check_annotations(part, places)
+    _check_images(part, pictures, places)
+    _check_units(part, places)
+    _check_unique(part, places)
+    return problems_of({**places, **part.faults}, {**COCO_PROBLEMS, **LABEL_PROBLEMS})
+
+
+def _check_annotations(part: CocoFile, places: dict[str, list[str]]) -> None:
+    """Add the places of problems of single annotations, and of repeated ones."""
     images = {image.get('id'): image for image in part.content['images']}
     categories = {category.get('id') for category in part.content['categories']}
-    places: dict[str, list[str]] = defaultdict(list)
     seen: set[str] = set()
     for annotation in part.content['annotations']:
         for name in _check_annotation(annotation, images, categories):
             places[name].append(part.place(annotation))
+        # The fields of a hostile file need not be hashable.
         key = repr([annotation.get(field) for field in ('image_id', 'category_id', 'bbox')])
         if key in seen and annotation.get('bbox'):
             places['object twice (same image, class and box)'].append(part.place(annotation))
         seen.add(key)
+
+
+def _check_annotation(
+    annotation: dict, images: Mapping[Any, dict], categories: Collection
+) -> list[str]:
+    """Return the names of the problems of an annotation."""
+    faults = _check_fields(annotation, categories)
+    image = images.get(annotation.get('image_id'))
+    if image is None:
+        return [*faults, 'unknown image_id']
+    faults += _check_segmentation(annotation.get('segmentation'), image)
+    box = annotation.get('bbox')
+    if not are_numbers(box) or len(box) != 4:
+        return [*faults, 'no bbox']
+    attributes = annotation.get('attributes')
+    if isinstance(attributes, dict) and attributes.get('rotation'):
+        faults.append('rotated box (attributes.rotation)')
+    if image.get('width') is None or image.get('height') is None:
+        return faults
+
+    faults += _check_box(box, image)
+    reason = reason_left_out(annotation, image, categories)
+    explained = 'no area' in faults or 'box outside its image' in faults
+    if reason == TINY:
+        if not explained:
+            faults.append(reason)
+    elif reason not in (None, OTHER):
+        faults.append(reason)
+    # The comparison requires a usable segmentation and a usable box.
+    if annotation.get('segmentation') and not faults:
+        faults += _compare_mask(annotation['segmentation'], box, image)
+    return faults
+
+
+def _check_fields(annotation: dict, categories: Collection) -> list[str]:
+    """Check the fields that do not depend on the image."""
+    faults = []
+    for name in ('area', 'iscrowd'):
+        if not are_numbers([annotation.get(name)]):
+            faults.append(f'no {name}')
+    if annotation.get('category_id') not in categories:
+        faults.append('unknown category_id')
+    if annotation.get('id') == 0:
+        faults.append('annotation id 0')
+    return faults
+
+
+def _check_segmentation(segmentation: Any, image: dict) -> list[str]:
+    if segmentation and not can_be_drawn(segmentation, image):
+        return ['segmentation that cannot be drawn']
+    if isinstance(segmentation, list) and not all(map(_is_polygon, segmentation)):
+        return [UNUSABLE]
+    return []
+
+
+def _is_polygon(values: Any) -> bool:
+    """Return True for at least three points, x and y in turn."""
+    return are_numbers(values) and len(values) >= 6 and len(values) % 2 == 0
+
+
+def _check_box(box: Sequence[float], image: dict) -> list[str]:
+    x, y, width, height = box
+    if not overlaps(box, image):
+        return ['box outside its image']
+    margins = (x, y, image['width'] - x - width, image['height'] - y - height)
+    if min(margins) < -BORDER:
+        return ['box over the border']
+    return []
+
+
+def _compare_mask(segmentation: Any, box: Sequence[float], image: dict) -> list[str]:
+    around = box_of_mask(segmentation)
+    if around == [0, 0, 0, 0]:
+        return ['mask without pixels']
+    if _exceeds(around, box, image):
+        return ['segmentation outside its box']
+    return []
+
+
+def _exceeds(inner: Sequence[float], box: Sequence[float], image: Mapping[str, Any]) -> bool:
+    """Return True if a box in an image lies outside of another, or in a corner as fractions do."""
+    for axis, side in enumerate((image['width'], image['height'])):
+        start, size = box[axis], box[axis + 2]
+        low = _clip(inner[axis], side)
+        high = _clip(inner[axis] + inner[axis + 2], side)
+        slack = max(OUTSIDE_FRACTION * size, OUTSIDE_PIXELS)
+        if low < start - slack or high > start + size + slack:
+            return True
+    in_corner = inner[0] + inner[2] <= 1 and inner[1] + inner[3] <= 1
+    return in_corner and max(box[2:]) > OUTSIDE_PIXELS
+
+
+def _clip(value: float, side: float) -> float:
+    return min(max(value, 0), side)
+
+
+def _check_images(
+    part: CocoFile, pictures: Mapping[Path, Picture], places: dict[str, list[str]]
+) -> None:
+    """Compare the listed images with the files."""
     for path, image in part.images.items():
         size = image.get('width'), image.get('height')
         if path not in pictures:
@@ -228,83 +317,40 @@ def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]
         elif None in size:
             places['image without width and height'].append(str(path))
         elif pictures[path].size not in (None, size):
-            places['image size differs from the listed size'].append(
-                part.places.get(path, str(path))
-            )
-    boxes = [
-        annotation
-        for annotation in part.content['annotations']
-        if are_numbers(annotation.get('bbox')) and len(annotation['bbox']) == 4
-    ]
+            place = part.places.get(path, str(path))
+            places['image size differs from the listed size'].append(place)
+
+
+def _check_units(part: CocoFile, places: dict[str, list[str]]) -> None:
+    """Detect boxes in another unit or order of numbers, from the majority of the boxes."""
+    annotations = part.content['annotations']
+    boxes = []
+    for annotation in annotations:
+        box = annotation.get('bbox')
+        if are_numbers(box) and len(box) == 4:
+            boxes.append(annotation)
     normalised = [annotation for annotation in boxes if max(annotation['bbox']) <= 1]
     if 2 * len(normalised) > len(boxes):
         places['boxes look normalised'] = [
-            f'{item["bbox"]} in {part.place(item)}' for item in normalised
+            f'{annotation["bbox"]} in {part.place(annotation)}' for annotation in normalised
         ]
-        places.pop(TINY, None)
+        places.pop(TINY, None)  # the consequence
     over = places['box over the border']
-    if len(over) > len(part.content['annotations']) / 2:
+    if len(over) > len(annotations) / 2:
         places['boxes like [x1, y1, x2, y2]'] = over
+
+
+def _check_unique(part: CocoFile, places: dict[str, list[str]]) -> None:
     for kind, key in UNIQUE:
+        name = f'{key} of {kind} repeated or missing'
         counts = Counter(entry.get(key) for entry in part.content[kind])
-        places[f'{key} of {kind} repeated or missing'] = [
-            f'{value} in {part.path}'
-            for value, count in counts.items()
-            if count > 1 or value is None
-        ]
-    return problems_of({**places, **part.faults}, {**COCO_PROBLEMS, **LABEL_PROBLEMS})
-
-
-def _check_annotation(
-    annotation: dict, images: Mapping[Any, dict], categories: Collection
-) -> list[str]:
-    image, box = images.get(annotation.get('image_id')), annotation.get('bbox')
-    faults = [
-        f'no {name}' for name in ('area', 'iscrowd') if not are_numbers([annotation.get(name)])
-    ]
-    if annotation.get('category_id') not in categories:
-        faults.append('unknown category_id')
-    if annotation.get('id') == 0:
-        faults.append('annotation id 0')
-    if image is None:
-        return [*faults, 'unknown image_id']
-    segmentation = annotation.get('segmentation')
-    if segmentation and not can_be_drawn(segmentation, image):
-        faults.append('segmentation that cannot be drawn')
-    elif isinstance(segmentation, list) and not all(
-        are_numbers(polygon) and len(polygon) >= 6 and len(polygon) % 2 == 0
-        for polygon in segmentation
-    ):
-        faults.append(UNUSABLE)
-        segmentation = None
-    if not are_numbers(box) or len(box) != 4:
-        return [*faults, 'no bbox']
-    attributes = annotation.get('attributes')
-    if isinstance(attributes, dict) and attributes.get('rotation'):
-        faults.append('rotated box (attributes.rotation)')
-    if None not in (image.get('width'), image.get('height')):
-        x, y, width, height = box
-        if not overlaps(box, image):
-            faults.append('box outside its image')
-        elif min(x, y, image['width'] - x - width, image['height'] - y - height) < -BORDER:
-            faults.append('box over the border')
-        reason = reason_left_out(annotation, image, categories)
-        if (
-            reason not in (None, OTHER, TINY)
-            or reason == TINY
-            and not {'no area', 'box outside its image'} & {*faults}
-        ):
-            faults.append(reason)
-        elif segmentation and not faults:
-            around = box_of_mask(segmentation)
-            if around == [0, 0, 0, 0]:
-                faults.append('mask without pixels')
-            elif _exceeds(around, box, image):
-                faults.append('segmentation outside its box')
-    return faults
+        for value, count in counts.items():
+            if count > 1 or value is None:
+                places[name].append(f'{value} in {part.path}')
 
 
 def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
+    """Return the categories in `--classes`, in the order of the file; all if there are none."""
     unknown = [name for name in classes or [] if name not in names]
     if unknown:
         raise DataError(
@@ -314,58 +360,106 @@ def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
     return [name for name in names if not classes or name in classes]
 
 
-def _exceeds(inner: Sequence[float], box: Sequence[float], image: Mapping[str, Any]) -> bool:
-    """Return True if a box in an image lies outside of another, or in a corner as fractions do."""
-    for start, size, side in ((0, 2, image['width']), (1, 3, image['height'])):
-        low, high = (
-            min(max(value, 0), side) for value in (inner[start], inner[start] + inner[size])
-        )
-        slack = max(OUTSIDE[0] * box[size], OUTSIDE[1])
-        if low < box[start] - slack or high > box[start] + box[size] + slack:
-            return True
-    return inner[0] + inner[2] <= 1 and inner[1] + inner[3] <= 1 and max(box[2:]) > OUTSIDE[1]
+def _split_parts(
+    parts: Sequence[CocoFile], pictures: Mapping[Path, Picture], request: Request
+) -> tuple[CocoFile, CocoFile]:
+    """Return the training and the validation part; parts that are not yet a file are named."""
+    train, val = parts[0], parts[-1]
+    if len(parts) == 1:
+        sides = split(pictures, request.val_share)
+    else:
+        sides = list(train.images), list(val.images)
+    if len(parts) == 1 or train.converted:
+        train = train.subset(sides[0], request.split_file('train', '.json'))
+        val = val.subset(sides[1], request.split_file('val', '.json'))
+    return train, val
+
+
+def _have_masks(parts: Sequence[CocoFile]) -> bool:
+    for part in parts:
+        if not all(annotation.get('segmentation') for annotation in part.content['annotations']):
+            return False
+    return True
 
 
 def _empty_classes(file: Path, train: Used, val: Used, names: Sequence[str]) -> list[Problem]:
-    empty = [[name for name in names if not part.objects[name]] for part in (train, val)]
-    if len(empty[0]) == len(names):
-        reasons = ', '.join(
-            f'{len(entries)} x {reason}' for reason, entries in train.left_out.items()
-        )
+    """Report classes without objects."""
+    empty_train = [name for name in names if not train.objects[name]]
+    empty_val = [name for name in names if not val.objects[name]]
+    if len(empty_train) == len(names):
         fix = f'annotate objects of {shorten(names, 5)}' if names else 'annotate objects'
-        fix += f'; left out: {reasons}' if reasons else ''
-        fix += ' (--crowds-as-objects reads crowds as objects)' if CROWD in train.left_out else ''
+        reasons = [f'{len(entries)} x {reason}' for reason, entries in train.left_out.items()]
+        if reasons:
+            fix += f'; left out: {", ".join(reasons)}'
+        if CROWD in train.left_out:
+            fix += ' (--crowds-as-objects reads crowds as objects)'
         return [Problem('no object for training', [f'annotations of {file}'], fix)]
-    effects = dict(
-        training='it cannot be learned: annotate more, or leave it out with --classes',
-        validation='its AP is not counted',
-    )
+    problems = []
+    if empty_train:
+        problems.append(
+            Problem(
+                name='class without an object in training',
+                where=empty_train,
+                fix='it cannot be learned: annotate more, or leave it out with --classes',
+            )
+        )
+    if empty_val:
+        problems.append(
+            Problem(
+                name='class without an object in validation',
+                where=empty_val,
+                fix='its AP is not counted',
+                stops=False,
+            )
+        )
+    return problems
+
+
+def _box_limits(base: Config, train: Used, val: Used) -> list[Problem]:
+    """Report limits of the base on the number of detections that are below the objects."""
+    limits = too_few_boxes(base.model, max(train.most, val.most))
+    if not limits:
+        return []
     return [
-        Problem(f'class without an object in {part}', labels, effect, stops=part == 'training')
-        for (part, effect), labels in zip(effects.items(), empty)
-        if labels
+        Problem(
+            name='more objects than boxes',
+            where=limits,
+            fix='it is a setting of the base',
+            stops=False,
+        )
     ]
 
 
-def _summary(
-    train: Used,
-    val: Used,
-    names: Sequence[str],
-    pictures: Mapping[Path, Picture],
-    masks: bool,
-    listed: Sequence[int],
-) -> list[str]:
-    facts = [f'image sizes: {size_range(pictures)}', f'masks: {"yes" if masks else "no"}']
-    facts += [
+def _object_facts(train: Used, val: Used, names: Sequence[str]) -> list[str]:
+    return [
         f'class {name}: {train.objects[name]} objects for training, {val.objects[name]} for'
         ' validation'
         for name in names
     ]
-    if background := listed[0] - len(train.images):
+
+
+def _left_out_facts(train: Used, listed: int) -> list[str]:
+    """Return the numbers of images and objects that training leaves out; `listed` images exist."""
+    facts = []
+    background = listed - len(train.images)
+    if background:
         facts.append(
-            f'{background} of {listed[0]} training images have no object and are left out; '
+            f'{background} of {listed} training images have no object and are left out; '
             'filter_cfg=dict(filter_empty_gt=False) trains on them'
         )
-    if others := len(train.left_out.get(OTHER, ())):
+    others = len(train.left_out.get(OTHER, ()))
+    if others:
         facts.append(f'{others} objects for training are of classes that --classes leaves out')
     return facts
+
+
+def _unlisted_facts(parts: Sequence[CocoFile]) -> list[str]:
+    """Return the number of images in each folder that no annotation file lists."""
+    unlisted: dict[Path, frozenset[Path]] = {}
+    for part in parts:
+        unlisted[part.folder] = unlisted.get(part.folder, part.unlisted) & part.unlisted
+    return [
+        f'{len(rest)} images in {folder} are in no annotation file: left out'
+        for folder, rest in unlisted.items()
+        if rest
+    ]

@@ -4,6 +4,7 @@ validation.
 
 import contextlib
 import hashlib
+import math
 import os
 import sys
 import threading
@@ -26,7 +27,7 @@ from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
 from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, is_image, read_bytes
 from mmflatten.text import shorten
 
-# any case
+# names of the folders of training, validation and test data, in any case
 SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'test', 'testing'})
 PROGRESS_THRESHOLD = 1000  # images
 MANY_PIXELS = 2**24  # of an image
@@ -55,12 +56,10 @@ def find_images(folder: Path) -> list[Path]:
     """List image files below a folder, sorted, without hidden files. Raises DataError if there are
     none.
     """
+    if not folder.exists():
+        raise FileNotFoundError(f'folder {folder} does not exist')
     if not folder.is_dir():
-        raise FileNotFoundError(
-            f'--images {folder} is not a folder'
-            if folder.exists()
-            else f'folder {folder} does not exist'
-        )
+        raise FileNotFoundError(f'--images {folder} is not a folder')
     found = images_in(folder, (*IMAGE_SUFFIXES, *OTHER_IMAGES), deep=True)
     files = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
     others = [str(path) for path in found if path.suffix.lower() in OTHER_IMAGES]
@@ -76,8 +75,8 @@ def find_images(folder: Path) -> list[Path]:
 
 
 def plain_name(name: str, folder: Path) -> str:
-    """Return the name of a file in a folder as Linux has it, in Unicode's composed form, unlike a
-    Mac's.
+    """Return the name of a file in a folder with `/` as separator and in Unicode's composed form;
+    Windows and macOS use others.
     """
     return unicodedata.normalize('NFC', name.replace('\\', '/')).removeprefix(f'{folder.name}/')
 
@@ -93,29 +92,32 @@ def names_and_stems(folder: Path, files: Sequence[Path]) -> tuple[dict[str, Path
     """
     names = file_names(folder, files)
     stems = Counter(os.path.splitext(name)[0] for name in names)
-    return {
-        stem: path for full, path in names.items() if stems[stem := os.path.splitext(full)[0]] == 1
-    } | names, stems
+    found = {}
+    for name, path in names.items():
+        stem = os.path.splitext(name)[0]
+        if stems[stem] == 1:
+            found[stem] = path
+    # A full name has priority over an equal stem.
+    return found | names, stems
 
 
 def split_folders(folders: Sequence[Path]) -> list[Path]:
     """Resolve the folders for training and validation, or the only one; its folders named as splits
     are these two.
 
-    Raises DataError for splits that cannot be told apart, or without one for training.
+    Raises DataError for ambiguous splits, or if there is none for training.
     """
     roots = [Path(folder).resolve() for folder in folders]
     if len(roots) != 1 or not roots[0].is_dir():
         return roots
-    inside = [
-        path
-        for path in sorted(roots[0].iterdir())
-        if path.is_dir() and not path.name.startswith('.')
-    ]
-    named = [[path for path in inside if path.name.lower() in names] for names in SPLITS]
-    train, val, test = named
-    if not train and not val or not (val or test) or len(inside) > sum(map(len, named)):
-        return roots  # classes may have such names
+    folders = [path for path in sorted(roots[0].iterdir()) if path.is_dir()]
+    inside = [path for path in folders if not path.name.startswith('.')]
+    train, val, test = (_named_as(inside, names) for names in SPLITS)
+    others = len(inside) - len(train) - len(val) - len(test)
+    is_split = not others and bool(train or val) and bool(val or test)
+    # Classes may have these names, so other folders, or `train` or `test` alone, make no split.
+    if not is_split:
+        return roots
     if len(train) != 1 or len(val or test) != 1:
         raise DataError(
             f'--images {roots[0]}: expected one folder for training and one for validation, got '
@@ -129,11 +131,15 @@ def split_folders(folders: Sequence[Path]) -> list[Path]:
     return [*train, *(val or test)]
 
 
+def _named_as(folders: Sequence[Path], names: set[str]) -> list[Path]:
+    return [path for path in folders if path.name.lower() in names]
+
+
 def read_pictures(
     paths: Iterable[Path], known: dict[Path, Picture] | None = None
 ) -> dict[Path, Picture]:
-    """Read each file once; missing files are left out. Files in `known` are not read again, and new
-    ones are added.
+    """Read each file once; missing files are left out. `known` is a cache, to which new files are
+    added.
     """
     known = {} if known is None else known
     wanted = [path for path in dict.fromkeys(paths) if os.path.lexists(path)]
@@ -166,16 +172,14 @@ def _read(path: Path) -> Picture:
 
 @contextlib.contextmanager
 def opened(content: bytes) -> Iterator[Image.Image]:
-    """Open an image or raise one of `UNREADABLE`; a large one after others of this process: it
-    takes gigabytes.
-    """
+    """Open an image or raise one of `UNREADABLE`."""
     if not is_image(content):
         raise ValueError('expected an image')
-    with (
-        Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image,
-        _LARGE if image.width * image.height > MANY_PIXELS else contextlib.nullcontext(),
-    ):
-        yield image
+    with Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image:
+        # A large image occupies gigabytes, so the threads decode such images one after another.
+        is_large = image.width * image.height > MANY_PIXELS
+        with _LARGE if is_large else contextlib.nullcontext():
+            yield image
 
 
 def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -> list[Problem]:
@@ -186,84 +190,107 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
     validation: dict[str, Path] = {}
     repeated = []
     for first, side in zip((training, validation), sides):
-        for path in filter(pictures.__contains__, side):
-            if (original := first.setdefault(pictures[path].digest, path)) != path:
-                repeated.append(f'{original} = {path}')
-    shared = [
-        f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training
-    ]
-    broken = [
-        str(path)
-        for path, picture in pictures.items()
-        if picture.size is None and not picture.parts
-    ]
-    unread, cut = (
-        [
-            f'{path} ({picture.parts})'
-            for path, picture in pictures.items()
-            if picture.parts and bool(picture.size) == read
-        ]
-        for read in (False, True)
-    )
+        repeated += _find_repeated(pictures, side, first)
+    shared = []
+    for digest, path in validation.items():
+        if digest in training:
+            shared.append(f'{training[digest]} = {path}')
+
+    broken, unread, cut = [], [], []
+    for path, picture in pictures.items():
+        if picture.parts and picture.size:
+            cut.append(f'{path} ({picture.parts})')
+        elif picture.parts:
+            unread.append(f'{path} ({picture.parts})')
+        elif picture.size is None:
+            broken.append(str(path))
+
     problems = [
         Problem(
-            'broken image',
-            broken,
-            'replace it or remove it from the annotations; it is truncated, no image that Pillow'
-            ' knows (such as a TIFF of doubles or float colours), a broken link, a pipe or device,'
-            ' not readable, or above the pixel limit',
+            name='broken image',
+            where=broken,
+            fix='replace it or remove it from the annotations; it is truncated, not an image that'
+            ' Pillow supports (such as a TIFF of doubles or float colours), a broken link, a pipe'
+            ' or device, not readable, or above the pixel limit',
         ),
-        Problem('TIFF that training cannot read', unread, 'convert it to 8 bits of grey or RGB'),
         Problem(
-            'TIFF of which training reads a part',
-            cut,
-            'it drops a fourth band and further pages; convert it if they matter',
+            name='TIFF that training cannot read',
+            where=unread,
+            fix='convert it to 8 bits of grey or RGB',
+        ),
+        Problem(
+            name='TIFF of which training reads a part',
+            where=cut,
+            fix='it drops a fourth band and further pages; convert it if they matter',
             stops=False,
         ),
         Problem(
-            'leakage: same image in training and validation',
-            shared,
-            'remove it from one of them, or give one '
-            'annotation file or folder that --val-share splits',
+            name='leakage: same image in training and validation',
+            where=shared,
+            fix='remove it from one of them, or pass one annotation file or folder that --val-share'
+            ' splits',
         ),
-        Problem('same image twice', repeated, 'it counts twice', stops=False),
+        Problem(name='same image twice', where=repeated, fix='it counts twice', stops=False),
     ]
     return [problem for problem in problems if problem.where]
+
+
+def _find_repeated(
+    pictures: Mapping[Path, Picture], side: Iterable[Path], first: dict[str, Path]
+) -> list[str]:
+    """Return the images that repeat another one; `first` receives the first image by digest."""
+    repeated = []
+    for path in side:
+        if path not in pictures:
+            continue
+        original = first.setdefault(pictures[path].digest, path)
+        if original != path:
+            repeated.append(f'{original} = {path}')
+    return repeated
 
 
 def too_thin(pictures: Mapping[Path, Picture], base: Mapping[str, Any] | None) -> list[Problem]:
     """Report images of which the `Resize` of a base's training would leave no pixel, such as 3000 x
     1.
     """
-    longest = min(
-        (
-            max(np.ravel(step[name])) * min(step.get('ratio_range') or [1])
-            for step in _steps((base or {}).get('train_dataloader'))
-            for name in ('scale', 'scales')
-            if 'Resize' in str(step.get('type')) and step.get(name)
-        ),
-        default=0,
-    )
-    thin = [
-        f'{path} ({" x ".join(map(str, size))})'
-        for path, (size, *_) in pictures.items()
-        if size and longest and longest * min(size) / max(size) < 0.5
-    ]
+    longest = _smallest_resize((base or {}).get('train_dataloader'))
+    if not longest:
+        return []
+    thin = []
+    for path, picture in pictures.items():
+        size = picture.size
+        if size and longest * min(size) / max(size) < 0.5:
+            thin.append(f'{path} ({size[0]} x {size[1]})')
+    if not thin:
+        return []
     fix = f'crop it, or leave it out; resized to {longest:g} pixels, its shorter side has none'
-    return [Problem('image too thin to resize', thin, fix)] if thin else []
+    return [Problem(name='image too thin to resize', where=thin, fix=fix)]
+
+
+def _smallest_resize(loader: Any) -> float:
+    """Return the smallest length in pixels to which a pipeline resizes a longer side, 0 if there is
+    no resizing.
+    """
+    lengths = []
+    for step in _steps(loader):
+        if 'Resize' not in str(step.get('type')):
+            continue
+        ratio = min(step.get('ratio_range') or [1])
+        for name in ('scale', 'scales'):
+            if step.get(name):
+                lengths.append(max(np.ravel(step[name])) * ratio)
+    return min(lengths, default=0)
 
 
 def _steps(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the dictionaries in nested containers."""
+    parts: Iterable[Any] = ()
     if isinstance(value, Mapping):
         yield value
-    for part in (
-        value.values()
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, (list, tuple))
-        else ()
-    ):
+        parts = value.values()
+    elif isinstance(value, (list, tuple)):
+        parts = value
+    for part in parts:
         yield from _steps(part)
 
 
@@ -278,18 +305,19 @@ def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[P
             '--images: expected at least two different images to split into training and'
             f' validation, got {shorten([*map(str, pictures)], 3)}.'
         )
-    chosen = set(digests[: min(max(round(val_fraction * len(digests)), 1), len(digests) - 1)])
-    return (
-        [path for path, picture in pictures.items() if picture.digest not in chosen],
-        [path for path, picture in pictures.items() if picture.digest in chosen],
-    )
+    # Each part has at least one image.
+    count = min(max(round(val_fraction * len(digests)), 1), len(digests) - 1)
+    chosen = set(digests[:count])
+    train = [path for path, picture in pictures.items() if picture.digest not in chosen]
+    val = [path for path, picture in pictures.items() if picture.digest in chosen]
+    return train, val
 
 
 def size_range(pictures: Mapping[Path, Picture]) -> str:
     """Format the range of the image sizes."""
-    sizes = sorted(
-        {picture.size for picture in pictures.values() if picture.size},
-        key=lambda size: size[0] * size[1],
-    )
-    text = [f'{width} x {height}' for width, height in sizes] or ['unknown']
+    different = {picture.size for picture in pictures.values() if picture.size}
+    if not different:
+        return 'unknown'
+    sizes = sorted(different, key=math.prod)
+    text = [f'{width} x {height}' for width, height in sizes]
     return text[0] if len(text) == 1 else f'{text[0]} to {text[-1]} ({len(text)} sizes)'

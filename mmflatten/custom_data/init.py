@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,28 +28,18 @@ def initialise(request: Request) -> Iterator[str]:
         require_whole(request.checkpoint)
     data = request.spec.part('custom_data').read(request, base)
     yield from data.facts
-    yield from (
-        ('error: ' if problem.stops else 'warning: ') + str(problem) for problem in data.problems
-    )
+    for problem in data.problems:
+        yield f'{"error" if problem.stops else "warning"}: {problem}'
     data.require_usable()
     _require_free(request, base, data.lists)
     require_base(base, request.spec, data)
     images = data.counts[0]
     batch = min(request.batch, images) if request.batch else default_batch(base, images)
-    text = custom_config_text(data, base, request.out, batch, request.checkpoint)
+    text = custom_config_text(
+        data, base, out=request.out, batch=batch, checkpoint=request.checkpoint
+    )
     files = {**data.lists, request.out: text}
-    with ExitStack() as stack:
-        # The config is opened first, so that it appears last, with all files that it names.
-        partial = {path: stack.enter_context(atomic_write(path)) for path in reversed(files)}
-        for path, content in files.items():
-            partial[path].write_bytes(content.encode())
-        with quiet_libraries(logging.ERROR):
-            read_back = load_config(str(partial[request.out]))
-        if data.classes and tuple(read_back.classes) != data.classes:
-            raise DataError(
-                f'--out {request.out.name}: the config has other classes than the data. Rename the '
-                'classes.'
-            )
+    _write_files(files, request.out, data.classes)
     unit = 'pairs' if request.spec.pairs else 'images'
     yield f'{images} {unit} for training, {data.counts[1]} for validation, in batches of {batch}'
     yield f'written: {", ".join(map(str, files))}; next: mmflatten check {request.out}'
@@ -59,6 +49,16 @@ def _check_options(request: Request) -> None:
     """Raise DataError for options that do not fit together, and FileNotFoundError for missing
     files.
     """
+    _check_paths(request)
+    _check_classes(request)
+    if not 0 < request.val_share < 1:
+        raise DataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
+    if request.out.suffix != '.py':
+        raise DataError(f'--out: expected a name ending in .py, got {request.out}.')
+
+
+def _check_paths(request: Request) -> None:
+    """Check `--images` and `--ann`; the folders of the labels replace missing `--images`."""
     spec = request.spec
     if spec.annotation_files and not request.ann:
         raise DataError(f'--ann is missing: --task {request.task} requires annotations.')
@@ -67,16 +67,8 @@ def _check_options(request: Request) -> None:
             f'--ann {" ".join(map(str, request.ann))}: --task {request.task} reads no annotations. '
             'Leave --ann out.'
         )
-    for option in ('images', 'ann'):
-        paths = getattr(request, option) or []
-        if len(paths) > 2:
-            raise DataError(
-                f'--{option}: expected one path, or one for training and one for validation, got '
-                f'{len(paths)}.'
-            )
-        for path in paths:
-            if not path.exists():
-                raise FileNotFoundError(f'--{option} {path} does not exist')
+    _require_existing('images', request.images)
+    _require_existing('ann', request.ann or [])
     if not request.images:  # `data.yaml` names its images, and labelme's files are beside them
         if not request.ann:
             raise DataError('--images is missing: name the folder of the images.')
@@ -86,7 +78,21 @@ def _check_options(request: Request) -> None:
             f'--ann: expected annotations for each of {len(request.images)} folders, got '
             f'{len(request.ann)}.'
         )
-    if request.classes and not spec.annotation_files:
+
+
+def _require_existing(option: str, paths: Sequence[Path]) -> None:
+    if len(paths) > 2:
+        raise DataError(
+            f'--{option}: expected one path, or one for training and one for validation, got '
+            f'{len(paths)}.'
+        )
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f'--{option} {path} does not exist')
+
+
+def _check_classes(request: Request) -> None:
+    if request.classes and not request.spec.annotation_files:
         raise DataError(
             f'--classes {" ".join(request.classes)}: --task {request.task} has no such option.'
             ' Leave --classes out.'
@@ -96,10 +102,6 @@ def _check_options(request: Request) -> None:
         raise DataError(
             f'--classes: expected each class once, got {shorten(repeated, 5)} repeatedly.'
         )
-    if not 0 < request.val_share < 1:
-        raise DataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
-    if request.out.suffix != '.py':
-        raise DataError(f'--out: expected a name ending in .py, got {request.out}.')
 
 
 def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None:
@@ -114,4 +116,20 @@ def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None
             raise DataError(
                 f'--out {request.out}: {path} exists. Choose another name, or replace it with'
                 ' --force.'
+            )
+
+
+def _write_files(files: dict[Path, str], config: Path, classes: Sequence[str]) -> None:
+    """Write all files, or none if the config cannot be read back with these classes."""
+    with ExitStack() as stack:
+        # The config is opened first, so that it appears last, with all files that it names.
+        partial = {path: stack.enter_context(atomic_write(path)) for path in reversed(files)}
+        for path, content in files.items():
+            partial[path].write_bytes(content.encode())
+        with quiet_libraries(logging.ERROR):
+            read_back = load_config(str(partial[config]))
+        if classes and tuple(read_back.classes) != tuple(classes):
+            raise DataError(
+                f'--out {config.name}: the config has other classes than the data. Rename the '
+                'classes.'
             )

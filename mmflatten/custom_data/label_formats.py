@@ -6,8 +6,12 @@ from pathlib import Path
 from mmflatten.custom_data import labelme, voc, yolo
 from mmflatten.custom_data.coco import CocoFile, read_coco
 from mmflatten.custom_data.images import read_pictures
+from mmflatten.custom_data.labels import Labels
 from mmflatten.custom_data.reading import DataError, Request
 from mmflatten.files import images_in
+
+# reader of a folder by the suffix of its label files
+READERS = {'.yaml': yolo.read, '.xml': voc.read, '.json': labelme.read, '.txt': yolo.read}
 
 
 def read_labels(request: Request) -> list[CocoFile]:
@@ -20,28 +24,19 @@ def read_labels(request: Request) -> list[CocoFile]:
     folders = [*request.images, *request.images[-1:]]
     read, ann[0] = _reader(ann[0])
     if read is None:
-        return _as_objects([read_coco(file, folder) for file, folder in zip(ann, folders)], request)
-    parts = read(ann, [folder.resolve() for folder in folders], request)
-    faults = [
-        f'{name}: {places[0]}' for part in parts for name, places in part.faults.items() if places
-    ]
-    if not all(part.images for part in parts):
-        raise DataError(
-            f'--ann {ann[0]}: no labels of the images in {folders[0]}, got '
-            f'{faults[0] if faults else "no label file"}.'
-        )
-    pictures = read_pictures((path for part in parts for path in part.images), request.pictures)
-    used = {item.name for part in parts for objects in part.images.values() for item in objects}
-    names = parts[0].names or [*(request.classes or ()), *sorted(used - {*(request.classes or ())})]
-    return _as_objects([part.to_coco(names, pictures) for part in parts], request)
-
-
-def _as_objects(parts: list[CocoFile], request: Request) -> list[CocoFile]:
-    """Make crowds objects, if `--crowds-as-objects` asks for it."""
-    for part in parts if request.crowds_as_objects else ():
-        for entry in part.content['annotations']:
-            if entry.get('iscrowd'):
-                entry['iscrowd'], part.converted = 0, True
+        parts = [read_coco(file, folder) for file, folder in zip(ann, folders)]
+    else:
+        labels = read(ann, [folder.resolve() for folder in folders], request)
+        _require_labels(labels, ann[0], folders[0])
+        paths = []
+        for part in labels:
+            paths += part.images
+        pictures = read_pictures(paths, request.pictures)
+        names = labels[0].names or _collect_names(labels, request)
+        parts = [part.to_coco(names, pictures) for part in labels]
+    if request.crowds_as_objects:
+        for part in parts:
+            _make_objects_of_crowds(part)
     return parts
 
 
@@ -50,14 +45,41 @@ def _reader(path: Path) -> tuple[Callable | None, Path]:
     from.
     """
     if path.is_file():
-        return (yolo.read if path.suffix.lower() in ('.yaml', '.yml') else None), path
-    for suffix, read in (
-        ('.yaml', yolo.read),
-        ('.xml', voc.read),
-        ('.json', labelme.read),
-        ('.txt', yolo.read),
-    ):
+        is_yaml = path.suffix.lower() in ('.yaml', '.yml')
+        return yolo.read if is_yaml else None, path
+    # The first suffix with files decides: data.yaml comes before the text files beside it.
+    for suffix, read in READERS.items():
         files = images_in(path.resolve(), (suffix,), deep=True)
         if files:
-            return read, (files[0] if suffix == '.yaml' else path)
+            return read, files[0] if suffix == '.yaml' else path
     return None, path
+
+
+def _require_labels(parts: list[Labels], ann: Path, folder: Path) -> None:
+    """Raise DataError if a part has no labels; the message has the first problem."""
+    if all(part.images for part in parts):
+        return
+    faults = []
+    for part in parts:
+        faults += [f'{name}: {places[0]}' for name, places in part.faults.items() if places]
+    raise DataError(
+        f'--ann {ann}: no labels of the images in {folder}, got '
+        f'{faults[0] if faults else "no label file"}.'
+    )
+
+
+def _collect_names(parts: list[Labels], request: Request) -> list[str]:
+    """Return the names in `--classes`, followed by others of the labels in alphabetical order."""
+    used = set()
+    for part in parts:
+        for objects in part.images.values():
+            used.update(item.name for item in objects)
+    first = request.classes or ()
+    return [*first, *sorted(used - {*first})]
+
+
+def _make_objects_of_crowds(part: CocoFile) -> None:
+    for entry in part.content['annotations']:
+        if entry.get('iscrowd'):
+            entry['iscrowd'] = 0
+            part.converted = True

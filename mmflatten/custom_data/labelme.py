@@ -2,7 +2,9 @@
 
 import math
 import reprlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mmflatten.custom_data.coco import are_numbers
 from mmflatten.custom_data.labels import Labelled, Labels, read_files
@@ -10,13 +12,38 @@ from mmflatten.custom_data.reading import Request
 from mmflatten.datasets.masks import box_of_mask
 from mmflatten.files import parse_json, read_text
 
-RESERVED = ('__ignore__', '_background_')  # names that are no class
+RESERVED = ('__ignore__', '_background_')  # labels of regions without a class
 AS_CORNERS = {'mask': 'rectangle', 'rotation': 'polygon'}  # of its box, or of a rotated one
 
 
 def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     """Read folders of JSON files. Polygons of one label and `group_id` are one object."""
-    return read_files(ann, images, '.json', _parse)
+    return read_files(ann, images, suffix='.json', parse=_parse)
+
+
+@dataclass
+class _Shape:
+    """A shape, or the polygons of a group.
+
+    Attributes:
+        name: class, as in the file.
+        kind: 'polygon', 'rectangle' or 'circle'.
+        place: of the first shape, for a message.
+        polygons: [x1, y1, x2, y2, ...] of each polygon, or of two corners of the box.
+    """
+
+    name: str
+    kind: str
+    place: str
+    polygons: list[list[float]]
+
+    def to_labelled(self) -> Labelled:
+        return Labelled(
+            name=self.name.strip(),
+            box=box_of_mask(self.polygons),
+            polygons=self.polygons if self.kind == 'polygon' else [],
+            place=self.place,
+        )
 
 
 def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
@@ -24,44 +51,52 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
     shapes = content.get('shapes') if isinstance(content, dict) else None
     if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
         raise ValueError('no list "shapes" of objects, so it is not of labelme')
-    # name, kind, place and polygons
-    found: dict[object, tuple[str, str, str, list[list[float]]]] = {}
-    for number, shape in enumerate(shapes):
-        name, points, kind = (
-            shape.get('label'),
-            shape.get('points'),
-            shape.get('shape_type', 'polygon'),
-        )
-        if name in RESERVED:  # as labelme's own converters
+
+    found: dict[object, _Shape] = {}
+    for number, entry in enumerate(shapes):
+        if entry.get('label') in RESERVED:  # as labelme's own converters
             continue
-        place = f'{file}: shapes[{number}]'
-        if isinstance(kind, str):
-            kind = AS_CORNERS.get(kind, kind)
-        if kind not in ('polygon', 'rectangle', 'circle'):
-            faults['shape without an area'].append(f'{place} ({reprlib.repr(kind)})')
+        shape = _parse_shape(entry, f'{file}: shapes[{number}]', faults)
+        if shape is None:
             continue
-        if (
-            not name
-            or not isinstance(name, str)
-            or not isinstance(points, list)
-            or (len(points) < (3 if kind == 'polygon' else 2))
-            or not all(are_numbers(point) and len(point) == 2 for point in points)
-        ):
-            faults['label that cannot be read'].append(place)
-            continue
-        if kind == 'circle':  # centre and a point of the circle
-            (x, y), radius = points[0], math.dist(*points[:2])
-            points = [[x - radius, y - radius], [x + radius, y + radius]]
-        polygon = [float(value) for point in points for value in point]
-        grouped = kind == 'polygon' and shape.get('group_id') is not None
-        key = (name, reprlib.repr(shape.get('group_id'))) if grouped else number
-        found.setdefault(key, (name.strip(), kind, place, []))[3].append(polygon)
+        # Polygons of a group are parts of one object; any other shape is an object.
+        key: object = number
+        if shape.kind == 'polygon' and entry.get('group_id') is not None:
+            key = (shape.name, reprlib.repr(entry['group_id']))
+        if key in found:
+            found[key].polygons += shape.polygons
+        else:
+            found[key] = shape
+
     size = content.get('imageWidth'), content.get('imageHeight'), str(file)
-    return (
-        str(content.get('imagePath') or ''),
-        size,
-        [
-            Labelled(name, box_of_mask(polygons), polygons if kind == 'polygon' else [], place)
-            for name, kind, place, polygons in found.values()
-        ],
-    )
+    objects = [shape.to_labelled() for shape in found.values()]
+    return str(content.get('imagePath') or ''), size, objects
+
+
+def _parse_shape(entry: dict, place: str, faults: dict[str, list[str]]) -> _Shape | None:
+    """Read a shape; a problem is added to `faults`, and None returned."""
+    kind = entry.get('shape_type', 'polygon')
+    if isinstance(kind, str):
+        kind = AS_CORNERS.get(kind, kind)
+    if kind not in ('polygon', 'rectangle', 'circle'):
+        faults['shape without an area'].append(f'{place} ({reprlib.repr(kind)})')
+        return None
+    name, points = entry.get('label'), entry.get('points')
+    fewest = 3 if kind == 'polygon' else 2
+    if not name or not isinstance(name, str) or not _are_points(points, fewest):
+        faults['label that cannot be read'].append(place)
+        return None
+    if kind == 'circle':  # centre and a point of the circle
+        (x, y), radius = points[0], math.dist(*points[:2])
+        points = [[x - radius, y - radius], [x + radius, y + radius]]
+    polygon = []
+    for point in points:
+        polygon += [float(value) for value in point]
+    return _Shape(name=name, kind=kind, place=place, polygons=[polygon])
+
+
+def _are_points(points: Any, fewest: int) -> bool:
+    """Return True for a list of `fewest` or more points [x, y]."""
+    if not isinstance(points, list) or len(points) < fewest:
+        return False
+    return all(are_numbers(point) and len(point) == 2 for point in points)

@@ -55,6 +55,19 @@ class Labelled(NamedTuple):
     place: str
     crowd: bool = False
 
+    def to_coco(self) -> dict:
+        """Return the fields of a COCO annotation without its ids."""
+        area = self.box[2] * self.box[3]
+        if self.polygons:
+            points = [np.reshape(part, (-1, 2)).astype(np.float32) for part in self.polygons]
+            area = sum(map(cv2.contourArea, points))
+        return dict(
+            bbox=self.box,
+            area=area,
+            iscrowd=int(self.crowd),
+            segmentation=self.polygons,
+        )
+
 
 @dataclass
 class Labels:
@@ -80,45 +93,42 @@ class Labels:
         """
         folder = Path(os.path.commonpath([path.parent for path in self.images]))
         ids = {name: number for number, name in enumerate(names, 1)}
-        content: dict[str, list[dict]] = dict(
-            images=[],
-            annotations=[],
-            categories=[dict(id=number, name=name) for number, name in enumerate(names, 1)],
-        )
+        # A repeated name stays, because it is reported as a problem.
+        categories = [dict(id=number, name=name) for number, name in enumerate(names, 1)]
+        images: list[dict] = []
+        annotations: list[dict] = []
         places: dict[int | Path, str] = {}
-        for number, (path, objects) in enumerate(self.images.items(), 1):
-            width, height, place = self.sizes.get(path) or (
-                *(pictures[path].size or (0, 0)),
-                str(path),
+        for path, objects in self.images.items():
+            width, height, places[path] = self._size_of(path, pictures)
+            image = dict(
+                id=len(images) + 1,
+                file_name=path.relative_to(folder).as_posix(),
+                width=width,
+                height=height,
             )
-            places[path] = place
-            content['images'].append(
-                dict(
-                    id=number,
-                    file_name=path.relative_to(folder).as_posix(),
-                    width=width,
-                    height=height,
-                )
-            )
+            images.append(image)
             for item in objects:
-                key = len(content['annotations']) + 1
+                key = len(annotations) + 1
                 places[key] = item.place
-                areas = [
-                    cv2.contourArea(np.reshape(part, (-1, 2)).astype(np.float32))
-                    for part in item.polygons
-                ]
-                content['annotations'].append(
-                    dict(
-                        id=key,
-                        image_id=number,
-                        category_id=ids[item.name],
-                        bbox=item.box,
-                        area=sum(areas) if areas else item.box[2] * item.box[3],
-                        iscrowd=int(item.crowd),
-                        segmentation=item.polygons,
-                    )
-                )
-        return CocoFile(self.source, folder, content, places, self.faults, converted=True)
+                fields = dict(id=key, image_id=image['id'], category_id=ids[item.name])
+                annotations.append(fields | item.to_coco())
+        return CocoFile(
+            path=self.source,
+            folder=folder,
+            content=dict(images=images, annotations=annotations, categories=categories),
+            places=places,
+            faults=self.faults,
+            converted=True,
+        )
+
+    def _size_of(self, path: Path, pictures: Mapping[Path, Picture]) -> tuple[int, int, str]:
+        """Return the width and height that the labels state, or those of the file, and their
+        place.
+        """
+        if path in self.sizes:
+            return self.sizes[path]
+        width, height = pictures[path].size or (0, 0)
+        return width, height, str(path)
 
 
 def read_files(
@@ -140,13 +150,10 @@ def read_files(
             try:
                 name, size, objects = parse(file, labels.faults)
             except (ValueError, RecursionError, ExpatError) as error:
-                place = (
-                    ''
-                    if isinstance(error, UnusableFile)
-                    else f'{file}:{getattr(error, "lineno", 1)}: '
-                )
-                labels.faults['unreadable label file'].append(f'{place}{error}'.rstrip('.'))
+                message = _describe(error, file)
+                labels.faults['unreadable label file'].append(message.rstrip('.'))
                 continue
+            # The name in the file may be a path of another computer; only its last part is used.
             place, name = file.relative_to(labels.source), PureWindowsPath(name).name
             stem = plain_name(os.path.splitext(place)[0], root)
             image = names.get(plain_name((place.parent / name).as_posix(), root)) or names.get(stem)
@@ -159,3 +166,10 @@ def read_files(
                 labels.sizes[image] = size
         parts.append(labels)
     return parts
+
+
+def _describe(error: Exception, file: Path) -> str:
+    """Return the message of an error, with the file and line if it lacks them."""
+    if isinstance(error, UnusableFile):
+        return str(error)
+    return f'{file}:{getattr(error, "lineno", 1)}: {error}'

@@ -9,7 +9,8 @@ from mmflatten.files import read_text
 from mmflatten.tasks import Task, tasks
 from mmflatten.text import shorten
 
-MAX_CLASSES, MAX_NAME = 100_000, 1000  # of a name in characters
+MAX_CLASSES = 100_000
+MAX_NAME = 1000  # characters of a class name
 NAMES_FILE = 'classes.txt'  # class names, one per line, beside the labels
 
 
@@ -66,11 +67,11 @@ class CustomData:
 
     def require_usable(self) -> None:
         """Raise DataError if there are errors."""
-        if len(self.classes) > MAX_CLASSES or max(map(len, self.classes), default=0) > MAX_NAME:
+        longest = max(map(len, self.classes), default=0)
+        if len(self.classes) > MAX_CLASSES or longest > MAX_NAME:
             raise DataError(
                 f'classes: expected at most {MAX_CLASSES}, of at most {MAX_NAME} characters each,'
-                f' got {len(self.classes)} of up to {max(map(len, self.classes))}. Check the'
-                ' labels.'
+                f' got {len(self.classes)} of up to {longest}. Check the labels.'
             )
         stopping = [
             f'{problem.name} ({len(problem.where)}): {shorten(problem.where, 1)}'
@@ -105,7 +106,8 @@ class Request:
     @property
     def spec(self) -> Task:
         """The task named by its abbreviation."""
-        return next(task for task in tasks().values() if task.abbreviation == self.task)
+        by_abbreviation = {task.abbreviation: task for task in tasks().values()}
+        return by_abbreviation[self.task]
 
     def split_file(self, split: str, suffix: str) -> Path:
         """Return the path of the list of a split, beside the config."""
@@ -114,11 +116,11 @@ class Request:
 
 def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
     """Create problems from the places of each kind and a table of (is an error, fix)."""
-    return [
-        Problem(name, places[name], fix, stops)
-        for name, (stops, fix) in kinds.items()
-        if places.get(name)
-    ]
+    problems = []
+    for name, (stops, fix) in kinds.items():
+        if places.get(name):
+            problems.append(Problem(name=name, where=places[name], fix=fix, stops=stops))
+    return problems
 
 
 def listed(
@@ -131,24 +133,34 @@ def listed(
         names: of the training and of the validation samples.
         arguments: other arguments of the data sets, one for both or one each.
     """
-    lists, parts = {}, []
-    for split, lines, others in zip(
-        ('train', 'val'), map(list, names), (arguments[0], arguments[-1])
-    ):
-        bad = [
-            repr(line)
-            for line in lines
-            if line.encode(errors='ignore').decode().strip().splitlines() != [line]
-        ]
-        if bad:
-            raise DataError(
-                'file names: expected UTF-8 without line breaks or surrounding blanks, got '
-                f'{shorten(bad, 3)}. Rename the files.'
-            )
-        parts.append(dict(ann_file=request.split_file(split, '.txt'), **others))
-        lists[parts[-1]['ann_file']] = ''.join(f'{line}\n' for line in lines)
-    counts = tuple(text.count('\n') for text in lists.values())
-    return dict(train=parts[0], val=parts[1], counts=counts, lists=lists)
+    train, train_list = _list_part(request, 'train', names[0], arguments[0])
+    val, val_list = _list_part(request, 'val', names[1], arguments[-1])
+    return dict(
+        train=train,
+        val=val,
+        counts=(train_list.count('\n'), val_list.count('\n')),
+        lists={train['ann_file']: train_list, val['ann_file']: val_list},
+    )
+
+
+def _list_part(
+    request: Request, split: str, names: Iterable[str], arguments: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Return the arguments of a data set and the text of its file list."""
+    lines = list(names)
+    unusable = [repr(line) for line in lines if not _is_line(line)]
+    if unusable:
+        raise DataError(
+            'file names: expected UTF-8 without line breaks or surrounding blanks, got '
+            f'{shorten(unusable, 3)}. Rename the files.'
+        )
+    file = request.split_file(split, '.txt')
+    return dict(ann_file=file, **arguments), ''.join(f'{line}\n' for line in lines)
+
+
+def _is_line(name: str) -> bool:
+    """Return True if a name is read back unchanged from a line of a UTF-8 file."""
+    return name.encode(errors='ignore').decode().strip().splitlines() == [name]
 
 
 def listed_names(folder: Path) -> list[str]:

@@ -1,7 +1,7 @@
 """Segmentation data: a folder of images and a folder of PNG maps whose pixels are class numbers."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from mmflatten.files import read_bytes
 from mmflatten.text import shorten
 
 MAP_SUFFIX = '.png'
+# name: (is an error, fix)
 LABEL_MAP_PROBLEMS = {
     'image without a label map': (
         True,
@@ -39,10 +40,8 @@ LABEL_MAP_PROBLEMS = {
     CUT: (True, 'mmseg reads 8 bits, so that 257 would become 1: merge or renumber classes'),
     'class without pixels': (
         True,
-        (
-            f'it cannot be learned: leave its name out, or draw it; {IGNORED_LABEL} is '
-            'ignored, so write 1 where an object is white'
-        ),
+        f'it cannot be learned: leave its name out, or draw it; {IGNORED_LABEL} is ignored, so'
+        ' write 1 where an object is white',
     ),
 }
 
@@ -54,23 +53,72 @@ def read(request: Request, base: Config) -> CustomData:
     Classes without names in the request are read from `classes.txt` in or beside the first folder
     of maps.
     """
+    images, maps = _find_folders(request)
+    names = _class_names(request, maps[0])
+    places: dict[str, list[str]] = defaultdict(list)
+    pairs = [_pair(*folders, places) for folders in zip(images, maps)]
+    label_maps = {}
+    for part in pairs:
+        label_maps |= part
+    pictures = image_files.read_pictures(label_maps, request.pictures)
+    suffix = _common_suffix(pictures)
+    if len(pairs) == 2:
+        sides = [list(part) for part in pairs]
+    else:
+        sides = image_files.split(pictures, request.val_share)
+
+    facts = [f'image sizes: {image_files.size_range(pictures)}']
+    facts += _check_maps(label_maps, pictures, names, places=places, training={*sides[0]})
+    lines = []
+    for side, root in zip(sides, (images[0], images[-1])):
+        lines.append([path.relative_to(root).with_suffix('').as_posix() for path in side])
+    arguments = []
+    for image, label_map in zip(images, maps):
+        arguments.append(
+            dict(
+                data_prefix=dict(img_path=image, seg_map_path=label_map),
+                img_suffix=suffix,
+                seg_map_suffix=MAP_SUFFIX,
+                reduce_zero_label=False,
+            )
+        )
+    problems = problems_of(places, LABEL_MAP_PROBLEMS)
+    problems += image_files.too_thin(pictures, base)
+    problems += image_files.picture_problems(pictures, *sides)
+    return CustomData(
+        'BaseSegDataset',
+        **listed(request, lines, arguments),
+        classes=names,
+        facts=facts,
+        problems=problems,
+    )
+
+
+def _find_folders(request: Request) -> tuple[list[Path], list[Path]]:
+    """Return the folders of images and of label maps, one or two of each."""
     for folder in (*request.images, *request.ann):
         if folder.is_file():
             raise DataError(
                 f'{folder}: expected a folder of images or PNG label maps for --task seg, got a'
                 ' file. For a COCO file use --task det.'
             )
-    images, maps = image_files.split_folders(request.images), image_files.split_folders(request.ann)
+    images = image_files.split_folders(request.images)
+    maps = image_files.split_folders(request.ann)
     if len(images) != len(maps):
         raise DataError(
             f'--ann: expected as many folders as in --images ({shorten([*map(str, images)])}), got '
             f'{len(maps)} ({shorten([*map(str, maps)])}).'
         )
-    names = tuple(request.classes or listed_names(maps[0]) or listed_names(maps[0].parent))
+    return images, maps
+
+
+def _class_names(request: Request, maps: Path) -> tuple[str, ...]:
+    """Return the names of `--classes`, or of `classes.txt` in or beside the folder of maps."""
+    names = tuple(request.classes or listed_names(maps) or listed_names(maps.parent))
     if not names:
         raise DataError(
             '--classes is missing: name the label values 0, 1, ..., or write one name per line'
-            f' into {maps[0] / NAMES_FILE}.'
+            f' into {maps / NAMES_FILE}.'
         )
     if not 2 <= len(names) <= IGNORED_LABEL:
         raise DataError(
@@ -78,67 +126,41 @@ def read(request: Request, base: Config) -> CustomData:
             f' ({shorten(names, 3)}). One class needs a second for the rest: --classes background'
             ' NAME, with values 0 and 1. More do not fit the 8 bits that mmseg reads.'
         )
-    places: dict[str, list[str]] = defaultdict(list)
-    pairs = [_pairs(*folders, places) for folders in zip(images, maps)]
-    label_maps = {image: label_map for part in pairs for image, label_map in part.items()}
-    pictures = image_files.read_pictures(label_maps, request.pictures)
-    suffixes = Counter(path.suffix for path in pictures)
-    if len(suffixes) != 1:
-        raise DataError(
-            '--images: expected one file suffix, which mmseg requires, got'
-            f' {", ".join(f"{count} {suffix}" for suffix, count in suffixes.items())}. Convert or'
-            ' rename the images.'
-        )
-    sides = (
-        [list(part) for part in pairs]
-        if len(pairs) == 2
-        else image_files.split(pictures, request.val_share)
-    )
-    facts = [
-        f'image sizes: {image_files.size_range(pictures)}',
-        *_check_maps(label_maps, pictures, names, places, {*sides[0]}),
-    ]
-    lines = [
-        [path.relative_to(root).with_suffix('').as_posix() for path in side]
-        for side, root in zip(sides, (images[0], images[-1]))
-    ]
-    arguments = [
-        dict(
-            data_prefix=dict(img_path=image, seg_map_path=label_map),
-            img_suffix=[*suffixes][0],
-            seg_map_suffix=MAP_SUFFIX,
-            reduce_zero_label=False,
-        )
-        for image, label_map in zip(images, maps)
-    ]
-    return CustomData(
-        'BaseSegDataset',
-        **listed(request, lines, arguments),
-        classes=names,
-        facts=facts,
-        problems=problems_of(places, LABEL_MAP_PROBLEMS)
-        + image_files.too_thin(pictures, base)
-        + image_files.picture_problems(pictures, *sides),
-    )
+    return names
 
 
-def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path, Path]:
-    """Pair images with their label maps."""
-    found = image_files.find_images(images)
-    expected = {path: maps / path.relative_to(images).with_suffix(MAP_SUFFIX) for path in found}
-    label_maps = {
-        path for path in image_files.find_images(maps) if path.suffix.lower() == MAP_SUFFIX
-    }
-    if not label_maps & {*expected.values()}:
+def _pair(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path, Path]:
+    """Return the label map of each image that has one."""
+    expected = {}
+    for path in image_files.find_images(images):
+        expected[path] = maps / path.relative_to(images).with_suffix(MAP_SUFFIX)
+    files = image_files.find_images(maps)
+    label_maps = {path for path in files if path.suffix.lower() == MAP_SUFFIX}
+    unused = label_maps - {*expected.values()}
+    if unused == label_maps:
         raise DataError(
             f'--ann {maps}: no label map matches an image in {images}. An image a/NAME.jpg needs '
             f'a/NAME{MAP_SUFFIX}.'
         )
-    places['image without a label map'] += [
-        str(path) for path, other in expected.items() if other not in label_maps
-    ]
-    places['label map without an image'] += sorted(map(str, label_maps - {*expected.values()}))
-    return {path: other for path, other in expected.items() if other in label_maps}
+    places['label map without an image'] += sorted(map(str, unused))
+    pairs = {}
+    for path, label_map in expected.items():
+        if label_map in label_maps:
+            pairs[path] = label_map
+        else:
+            places['image without a label map'].append(str(path))
+    return pairs
+
+
+def _common_suffix(paths: Iterable[Path]) -> str:
+    suffixes = Counter(path.suffix for path in paths)
+    if len(suffixes) != 1:
+        counts = ', '.join(f'{count} {suffix}' for suffix, count in suffixes.items())
+        raise DataError(
+            f'--images: expected one file suffix, which mmseg requires, got {counts}. Convert or'
+            ' rename the images.'
+        )
+    return next(iter(suffixes))
 
 
 def _check_maps(
@@ -153,34 +175,40 @@ def _check_maps(
     """
     total: Counter = Counter()
     with ThreadPoolExecutor() as pool:
-        for (image, path), (shape, counts) in zip(
-            label_maps.items(), pool.map(_count, label_maps.values())
-        ):
+        counted = pool.map(_count, label_maps.values())
+        for (image, path), (shape, counts) in zip(label_maps.items(), counted):
             if shape is None:
                 places['unreadable label map'].append(str(path))
-            elif len(shape) != 2:
+                continue
+            if len(shape) != 2:
                 places['label map with colours'].append(str(path))
-            else:
-                if pictures[image].size not in (None, shape[::-1]):
-                    places['label map size differs from its image'].append(str(path))
-                for reason, values in used_by_mmseg(counts, len(names))[1].items():
-                    if reason != UNLABELLED:
-                        places[reason] += [f'{value} in {path}' for value in values]
-                total.update(counts if image in training else {})
-    pixels, (used, left_out) = max(total.total(), 1), used_by_mmseg(total, len(names))
-    lines = [
-        f'class {name} (value {value}): {used[value] / pixels:.1%} of the pixels'
-        for value, name in enumerate(names)
-    ]
-    if total:
-        places['class without pixels'] += [
-            f'{name} (value {value})' for value, name in enumerate(names) if not used[value]
-        ]
-    lines += [
-        f'ignored ({value}): {count / pixels:.1%} of the pixels'
-        for value, count in left_out.get(UNLABELLED, {}).items()
-    ]
+                continue
+            if pictures[image].size not in (None, shape[::-1]):
+                places['label map size differs from its image'].append(str(path))
+            _check_values(path, counts, len(names), places)
+            if image in training:
+                total.update(counts)
+
+    used, left_out = used_by_mmseg(total, len(names))
+    pixels = max(total.total(), 1)
+    lines = []
+    for value, name in enumerate(names):
+        lines.append(f'class {name} (value {value}): {used[value] / pixels:.1%} of the pixels')
+        if total and not used[value]:
+            places['class without pixels'].append(f'{name} (value {value})')
+    for value, count in left_out.get(UNLABELLED, {}).items():
+        lines.append(f'ignored ({value}): {count / pixels:.1%} of the pixels')
     return lines
+
+
+def _check_values(
+    path: Path, counts: Mapping[int, int], classes: int, places: dict[str, list[str]]
+) -> None:
+    """Add the values of a label map that mmseg does not accept."""
+    _, left_out = used_by_mmseg(counts, classes)
+    for reason, values in left_out.items():
+        if reason != UNLABELLED:
+            places[reason] += [f'{value} in {path}' for value in values]
 
 
 def _count(path: Path) -> tuple[tuple[int, ...] | None, dict[int, int]]:

@@ -1,12 +1,14 @@
 """Stereo data: folders of left images, right images and disparities."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from mmengine.config import Config
 
 from mmflatten.custom_data.images import (
+    Picture,
     find_images,
     picture_problems,
     read_pictures,
@@ -22,6 +24,7 @@ from mmflatten.datasets.stereo.layouts import disparity_of
 STEREO_FOLDERS = ('left', 'right', 'disparity')
 ZEROS = 0.05  # of the pixels
 COMPARED = 20  # pairs whose sides are compared
+# name: (is an error, fix)
 STEREO_PROBLEMS = {
     'left image without a right image': (True, 'put a file of the same name into right/'),
     'image sizes of a pair differ': (
@@ -51,49 +54,75 @@ def read(request: Request, base: Config) -> CustomData:
     """Read pairs in `train/{left,right,disparity}` and `val/...`, two such folders, or one folder
     that is split.
     """
-    roots, max_disp = split_folders(request.images), base.model.max_disp
+    roots = split_folders(request.images)
     for root in roots:
-        missing = [name for name in STEREO_FOLDERS if not (root / name).is_dir()]
-        if missing:
-            raise DataError(
-                f'--images {root}: {", ".join(missing)} missing. --task stereo reads left/NAME.png,'
-                ' right/NAME.png and disparity/NAME.pfm.'
-            )
+        _require_folders(root)
     lefts = [find_images(root / 'left') for root in roots]
-    rights = {left: left.parent.parent / 'right' / left.name for part in lefts for left in part}
+    rights = {}
+    for part in lefts:
+        for left in part:
+            rights[left] = left.parent.parent / 'right' / left.name
     pictures = read_pictures([*rights, *rights.values()], request.pictures)
-    left_pictures = {path: pictures[path] for path in rights}
+
     places: dict[str, list[str]] = defaultdict(list)
-    largest = 0.0
-    for number, (left, right) in enumerate(rights.items()):
-        sizes = {pictures[path].size if path in pictures else None for path in (left, right)}
-        if right not in pictures:
-            places['left image without a right image'].append(str(left))
-        elif len(sizes - {None}) > 1:
-            places['image sizes of a pair differ'].append(str(left))
-        disparity = _check_disparity(left, pictures[left].size, max_disp, places)
-        if disparity is not None:
-            largest = max(largest, float(disparity[np.isfinite(disparity)].max(initial=0)))
-            if (
-                number < COMPARED
-                and sizes == {disparity.shape[::-1]}
-                and _look_swapped(left, right, disparity)
-            ):
-                places['left and right swapped'].append(str(left))
-    if 2 * len(places['left and right swapped']) <= min(len(rights), COMPARED):
-        places.pop('left and right swapped')
+    largest = _check_pairs(rights, pictures, base.model.max_disp, places=places)
+
+    left_pictures = {path: pictures[path] for path in rights}
     sides = lefts if len(roots) == 2 else split(left_pictures, request.val_share)
-    facts = [
-        f'image sizes: {size_range(left_pictures)}',
-        f'largest disparity: {largest:.1f} pixels; the model predicts up to {max_disp}',
-    ]
-    arguments = [dict(data_prefix={part: root / part for part in STEREO_FOLDERS}) for root in roots]
+    train, val = sides
+    names = [path.stem for path in train], [path.stem for path in val]
+    arguments = []
+    for root in roots:
+        arguments.append(dict(data_prefix={part: root / part for part in STEREO_FOLDERS}))
     return CustomData(
         'mmflatten.StereoFolderDataset',
-        **listed(request, [[path.stem for path in side] for side in sides], arguments),
-        facts=facts,
-        problems=problems_of(places, STEREO_PROBLEMS) + picture_problems(pictures, *sides),
+        **listed(request, names, arguments),
+        facts=[
+            f'image sizes: {size_range(left_pictures)}',
+            f'largest disparity: {largest:.1f} pixels; the model predicts up to'
+            f' {base.model.max_disp}',
+        ],
+        problems=problems_of(places, STEREO_PROBLEMS) + picture_problems(pictures, train, val),
     )
+
+
+def _require_folders(root: Path) -> None:
+    missing = [name for name in STEREO_FOLDERS if not (root / name).is_dir()]
+    if missing:
+        raise DataError(
+            f'--images {root}: {", ".join(missing)} missing. --task stereo reads left/NAME.png,'
+            ' right/NAME.png and disparity/NAME.pfm.'
+        )
+
+
+def _check_pairs(
+    rights: Mapping[Path, Path],
+    pictures: Mapping[Path, Picture],
+    max_disp: int,
+    places: dict[str, list[str]],
+) -> float:
+    """Add the problems of all pairs to `places`, and return the largest disparity in pixels."""
+    largest = 0.0
+    swapped = []
+    for number, (left, right) in enumerate(rights.items()):
+        size = pictures[left].size
+        right_size = pictures[right].size if right in pictures else None
+        if right not in pictures:
+            places['left image without a right image'].append(str(left))
+        elif None not in (size, right_size) and size != right_size:
+            places['image sizes of a pair differ'].append(str(left))
+        disparity = _check_disparity(left, size, max_disp, places=places)
+        if disparity is None:
+            continue
+        largest = max(largest, float(disparity[np.isfinite(disparity)].max(initial=0)))
+        # The comparison requires three maps of one size.
+        fits = size == right_size == disparity.shape[::-1]
+        if number < COMPARED and fits and _look_swapped(left, right, disparity):
+            swapped.append(str(left))
+    # A single pair may look swapped by chance.
+    if 2 * len(swapped) > min(len(rights), COMPARED):
+        places['left and right swapped'] = swapped
+    return largest
 
 
 def _check_disparity(
@@ -126,17 +155,18 @@ def _look_swapped(left: Path, right: Path, disparity: np.ndarray) -> bool:
     """Return True if the images differ half as much where the opposite direction matches, of either
     image's disparity.
     """
-    first, second = (read_image(path)[..., 1].astype(float) for path in (left, right))
+    first = read_image(left)[..., 1].astype(float)  # the green channel
+    second = read_image(right)[..., 1].astype(float)
+    # Only pixels with a match inside the image in both directions are compared.
     rows, columns = np.nonzero((disparity >= 1) & (disparity < disparity.shape[1]))
     shift = np.rint(disparity[rows, columns]).astype(int)
     inside = (columns >= shift) & (columns + shift < disparity.shape[1])
     rows, columns, shift = rows[inside], columns[inside], shift[inside]
-    usual, exchanged, backward = (
-        np.abs(one[rows, columns] - other[rows, there]).sum()
-        for one, other, there in (
-            (first, second, columns - shift),
-            (second, first, columns - shift),
-            (first, second, columns + shift),
-        )
-    )
+
+    def difference(one: np.ndarray, other: np.ndarray, there: np.ndarray) -> float:
+        return np.abs(one[rows, columns] - other[rows, there]).sum()
+
+    usual = difference(first, second, columns - shift)
+    exchanged = difference(second, first, columns - shift)
+    backward = difference(first, second, columns + shift)
     return 2 * min(exchanged, backward) < usual

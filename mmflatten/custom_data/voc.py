@@ -23,60 +23,68 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     """Read folders of XML files. One folder is split by `../ImageSets/Main/{train,val}.txt` if both
     exist.
     """
-    parts = read_files(ann, images, '.xml', _parse_labels)
-    lists = [
-        ann[0].resolve().parent / 'ImageSets' / 'Main' / f'{split}.txt'
-        for split in ('train', 'val')
-    ]
+    parts = read_files(ann, images, suffix='.xml', parse=_parse_labels)
+    folder = ann[0].resolve().parent / 'ImageSets' / 'Main'
+    lists = [folder / 'train.txt', folder / 'val.txt']
     if len(parts) > 1 or not all(file.is_file() for file in lists):
         return parts
-    (whole,) = parts
-    chosen = [
-        {line.split()[0] for line in read_text(file).splitlines() if line.strip()} for file in lists
-    ]
-    whole.faults['image in neither list'] += [
-        str(path) for path in whole.images if path.stem not in chosen[0] | chosen[1]
-    ]
-    return [
-        Labels(
-            whole.source,
-            {path: objects for path, objects in whole.images.items() if path.stem in stems},
-            whole.sizes,
-            faults,
-        )
-        for stems, faults in zip(chosen, (whole.faults, {}))
-    ]
+    whole = parts[0]
+    train, val = (_read_stems(file) for file in lists)
+    for path in whole.images:
+        if path.stem not in train | val:
+            whole.faults['image in neither list'].append(str(path))
+    # The problems of the folder are reported once, with the training part.
+    return [_select(whole, train, whole.faults), _select(whole, val, {})]
+
+
+def _read_stems(file: Path) -> set[str]:
+    """Return the first word of each line, which is the name of an image without suffix."""
+    lines = read_text(file).splitlines()
+    return {line.split()[0] for line in lines if line.strip()}
+
+
+def _select(whole: Labels, stems: set[str], faults: dict[str, list[str]]) -> Labels:
+    images = {path: objects for path, objects in whole.images.items() if path.stem in stems}
+    return Labels(source=whole.source, images=images, sizes=whole.sizes, faults=faults)
 
 
 def _parse_labels(file: Path, faults: dict[str, list[str]]) -> tuple:
     root = parse(file)
-    size = root.find('size')
-    try:
-        stated = (
-            int(size.findtext('width')),
-            int(size.findtext('height')),
-            f'{file}:{size.get("line")}',
-        )
-    except (AttributeError, TypeError, ValueError):
-        stated = None
     objects = []
     for item in root.iter('object'):
         place = f'{file}:{item.get("line")}'
-        try:
-            name = item.findtext('name').strip()
-            x1, y1, x2, y2 = (
-                float(item.find('bndbox').findtext(key)) for key in ('xmin', 'ymin', 'xmax', 'ymax')
-            )
-        except (AttributeError, TypeError, ValueError):
-            name = ''
-        if not name or not are_numbers([x1, y1, x2, y2]) or not (x1 <= x2 and y1 <= y2):
+        name = (item.findtext('name') or '').strip()
+        box = _parse_box(item.find('bndbox'))
+        if not name or box is None:
             faults['label that cannot be read'].append(place)
             continue
-        if max(x2, y2) > 1:  # otherwise normalised, which is reported later
-            x1, y1 = max(x1 - 1, 0), max(y1 - 1, 0)
         crowd = (item.findtext('difficult') or '').strip() == '1'
-        objects.append(Labelled(name, [x1, y1, x2 - x1, y2 - y1], [], place, crowd))
-    return root.findtext('filename') or '', stated, objects
+        objects.append(Labelled(name, box=box, polygons=[], place=place, crowd=crowd))
+    return root.findtext('filename') or '', _parse_size(root.find('size'), file), objects
+
+
+def _parse_box(element: Element | None) -> list[float] | None:
+    """Return [x, y, width, height], None if the element has no box."""
+    try:
+        corners = [float(element.findtext(key)) for key in ('xmin', 'ymin', 'xmax', 'ymax')]
+    except (AttributeError, TypeError, ValueError):
+        return None
+    x1, y1, x2, y2 = corners
+    if not are_numbers(corners) or not (x1 <= x2 and y1 <= y2):
+        return None
+    if max(x2, y2) > 1:  # otherwise normalised, which is reported later
+        x1, y1 = max(x1 - 1, 0), max(y1 - 1, 0)
+    return [x1, y1, x2 - x1, y2 - y1]
+
+
+def _parse_size(element: Element | None, file: Path) -> tuple[int, int, str] | None:
+    """Return width, height and place, None if the file does not state them."""
+    try:
+        width = int(element.findtext('width'))
+        height = int(element.findtext('height'))
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return width, height, f'{file}:{element.get("line")}'
 
 
 def parse(file: Path) -> Element:
@@ -90,19 +98,17 @@ def parse(file: Path) -> Element:
     def start(name: str, attributes: dict) -> None:
         builder.start(name, {**attributes, 'line': str(parser.CurrentLineNumber)})
 
-    def refuse(name: str, *_) -> None:
+    def refuse_entity(name: str, *_) -> None:
         raise ValueError(f'declares the entity {name}')
 
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = (
-        start,
-        builder.end,
-        builder.data,
-    )
-
-    def check(version: str, encoding: str | None, standalone: int) -> None:
+    def check_encoding(version: str, encoding: str | None, standalone: int) -> None:
         if not _ENCODINGS.fullmatch(encoding or 'utf-8'):
             raise ValueError(f'declares the encoding {encoding:.40}')
 
-    parser.EntityDeclHandler, parser.XmlDeclHandler = refuse, check
+    parser.StartElementHandler = start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.EntityDeclHandler = refuse_entity
+    parser.XmlDeclHandler = check_encoding
     parser.Parse(read_bytes(file), True)
     return builder.close()

@@ -36,25 +36,27 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
                 f'--ann {ann[0]}: class names are missing. Give data.yaml, --classes, or one name'
                 f' per line in {ann[0] / NAMES_FILE}.'
             )
-        parts = [
-            (
-                folder.resolve(),
-                {
-                    image: folder.resolve() / image.relative_to(root).with_suffix('.txt')
-                    for image in find_images(root)
-                },
-            )
-            for folder, root in zip(ann, images)
-        ]
-    pictures = read_pictures((image for _, files in parts for image in files), request.pictures)
+        parts = []
+        for folder, root in zip(ann, images):
+            files = {}
+            for image in find_images(root):
+                files[image] = folder.resolve() / image.relative_to(root).with_suffix('.txt')
+            parts.append((folder.resolve(), files))
+
+    # The labels are fractions of the sizes of the images.
+    paths = []
+    for _, files in parts:
+        paths += files
+    pictures = read_pictures(paths, request.pictures)
     found = []
     for source, files in parts:
         labels = Labels(source, names=names)
         _check_files(labels, files)
         for image, file in files.items():
             labels.images[image] = []
-            if file.is_file() and pictures[image].size:
-                labels.images[image] = _read_file(file, pictures[image].size, labels)
+            size = pictures[image].size
+            if file.is_file() and size:
+                labels.images[image] = _read_file(file, size, labels)
         found.append(labels)
     return found
 
@@ -64,72 +66,99 @@ def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]
     validation.
     """
     content = read_yaml(file)
-
-    def wrong(field: str, expected: str, got: Any) -> DataError:
-        line = next(
-            (n for n, line in enumerate(read_text(file).splitlines(), 1) if line.startswith(field)),
-            1,
-        )
-        return DataError(
-            f'--ann {file}:{line}: {field}: expected {expected}, got {reprlib.repr(got)}.'
-        )
-
     if not isinstance(content, dict):
-        raise wrong('names', 'a mapping with train, val and names', content)
+        raise _yaml_error(
+            file, field='names', expected='a mapping with train, val and names', got=content
+        )
+    names = _class_names(file, content)
+    if 'kpt_shape' in content:
+        raise _yaml_error(
+            file,
+            field='kpt_shape',
+            expected='boxes or polygons, since keypoints are not read',
+            got=content['kpt_shape'],
+        )
+    root = content.get('path')
+    if root is not None and not isinstance(root, str):
+        raise _yaml_error(file, field='path', expected='a folder', got=root)
+    parts = []
+    for part in ('train', 'val'):
+        images = _list_part(file, root, part, content.get(part))
+        if images:
+            parts.append((file, {image: _label_file(image) for image in images}))
+    return names, parts
+
+
+def _class_names(file: Path, content: dict) -> list[str]:
+    """Return the names of a list, or of a mapping from the ids 0, 1, ..."""
     names = content.get('names')
     if isinstance(names, dict):
         if sorted(names, key=str) != sorted(range(len(names)), key=str):
-            raise wrong(
-                'names', f'the ids 0 to {len(names) - 1}, as YOLO counts classes from 0', [*names]
+            raise _yaml_error(
+                file,
+                field='names',
+                expected=f'the ids 0 to {len(names) - 1}, as YOLO counts classes from 0',
+                got=[*names],
             )
         names = [names[number] for number in range(len(names))]
-    if (
-        not isinstance(names, list)
-        or not names
-        or not all(type(name) in (str, int) for name in names)
-    ):
-        raise wrong('names', 'a list of class names (yes and no in quotes)', names)
-    if content.get('nc', len(names)) != len(names):
-        raise wrong('nc', f'{len(names)}, the number of names', content['nc'])
-    if 'kpt_shape' in content:
-        raise wrong(
-            'kpt_shape', 'boxes or polygons, since keypoints are not read', content['kpt_shape']
+    # YAML reads an unquoted `no` as a boolean, whose type is a subclass of int.
+    is_list = isinstance(names, list) and len(names) > 0
+    if not is_list or not all(type(name) in (str, int) for name in names):
+        raise _yaml_error(
+            file, field='names', expected='a list of class names (yes and no in quotes)', got=names
         )
-    if content.get('path') is not None and not isinstance(content['path'], str):
-        raise wrong('path', 'a folder', content['path'])
-    parts = []
-    for part in ('train', 'val'):
-        entries = content.get(part) or []
-        entries = entries if isinstance(entries, list) else [entries]
-        places = [
-            _find(file, content.get('path'), entry) for entry in entries if isinstance(entry, str)
-        ]
-        if None in places or len(places) < max(len(entries), part == 'train'):
-            raise wrong(
-                part, 'folders of images, or text files (.txt) with their paths', content.get(part)
-            )
-        images = [image for place in places for image in _list_images(place)]
-        parts += [(file, {image: _label_file(image) for image in images})] if images else []
-    return [str(name) for name in names], parts
+    if content.get('nc', len(names)) != len(names):
+        raise _yaml_error(
+            file, field='nc', expected=f'{len(names)}, the number of names', got=content['nc']
+        )
+    return [str(name) for name in names]
 
 
-def _find(file: Path, root: str | None, entry: str) -> Path | None:
-    """Return the existing path of an entry; Roboflow writes ../train/images for a folder beside
-    `data.yaml`.
-    """
+def _yaml_error(file: Path, field: str, expected: str, got: Any) -> DataError:
+    """Return an error with the line of the field."""
+    place = 1
+    for number, line in enumerate(read_text(file).splitlines(), 1):
+        if line.startswith(field):
+            place = number
+            break
+    return DataError(
+        f'--ann {file}:{place}: {field}: expected {expected}, got {reprlib.repr(got)}.'
+    )
+
+
+def _list_part(file: Path, root: str | None, part: str, value: Any) -> list[Path]:
+    """List the images of `train` or `val`, which are one or more folders or text files."""
+    entries = value or []
+    if not isinstance(entries, list):
+        entries = [entries]
+    places = [_find(file, root, entry) for entry in entries]
+    if None in places or (part == 'train' and not places):
+        raise _yaml_error(
+            file,
+            field=part,
+            expected='folders of images, or text files (.txt) with their paths',
+            got=value,
+        )
+    images = []
+    for place in places:
+        images += _list_images(place)
+    return images
+
+
+def _find(file: Path, root: str | None, entry: Any) -> Path | None:
+    """Return the existing path of an entry, None if there is none."""
+    if not isinstance(entry, str):
+        return None
     tried = (
         file.parent / (root or '') / entry,
         file.parent / entry,
+        # Roboflow writes ../train/images for a folder beside `data.yaml`
         file.parent / entry.removeprefix('../'),
     )
-    return next(
-        (
-            Path(os.path.normpath(path))
-            for path in tried  # links stay
-            if path.is_dir() or path.suffix == '.txt' and path.exists()
-        ),
-        None,
-    )
+    for path in tried:
+        if path.is_dir() or (path.suffix == '.txt' and path.exists()):
+            return Path(os.path.normpath(path))  # links are not resolved
+    return None
 
 
 def _list_images(place: Path) -> list[Path]:
@@ -137,38 +166,47 @@ def _list_images(place: Path) -> list[Path]:
         return find_images(place)
     images = []
     for number, line in enumerate(read_text(place).splitlines(), 1):
-        images += [Path(os.path.normpath(place.parent / line.strip()))] * bool(line.strip())
-        if images and not images[-1].exists():
-            raise DataError(f'{place}:{number}: the image {line.strip():.100} does not exist.')
+        name = line.strip()
+        if not name:
+            continue
+        image = Path(os.path.normpath(place.parent / name))
+        if not image.exists():
+            raise DataError(f'{place}:{number}: the image {name:.100} does not exist.')
+        images.append(image)
     return images
 
 
 def _label_file(image: Path) -> Path:
     """Return `labels/...txt` for `images/...`, or the text file beside the image."""
     parts = list(image.parts)
-    if 'images' in parts[:-1]:
-        parts[len(parts) - 2 - parts[-2::-1].index('images')] = 'labels'
+    folders = range(len(parts) - 1)
+    for index in reversed(folders):
+        if parts[index] == 'images':
+            parts[index] = 'labels'
+            break
     return Path(*parts).with_suffix('.txt')
 
 
 def _check_files(labels: Labels, files: dict[Path, Path]) -> None:
-    """Find label files of no image or of two, and other lists of names beside them."""
+    """Report label files without an image or of two images, and other lists of names beside
+    them.
+    """
     uses = Counter(files.values())
     if not any(map(Path.is_file, uses)):
         raise DataError(
             f'--ann {labels.source}: none of {len(files)} images has a label file. That of '
             f'{next(iter(files))} would be {next(iter(uses))}.'
         )
-    labels.faults['label file of two images'] += [
-        f'{file} of {image.name}' for image, file in files.items() if uses[file] > 1
-    ]
-    for folder in sorted({file.parent for file in files.values()}):
-        if folder.is_dir() and folder not in {image.parent for image in files}:
-            labels.faults['label without an image'] += [
-                str(file)
-                for file in sorted(folder.glob('*.txt'))
-                if file not in uses and file.name != NAMES_FILE
-            ]
+    for image, file in files.items():
+        if uses[file] > 1:
+            labels.faults['label file of two images'].append(f'{file} of {image.name}')
+    image_folders = {image.parent for image in files}
+    for folder in sorted({file.parent for file in uses}):
+        # A text file beside the images may be anything else.
+        if folder.is_dir() and folder not in image_folders:
+            for file in sorted(folder.glob('*.txt')):
+                if file not in uses and file.name != NAMES_FILE:
+                    labels.faults['label without an image'].append(str(file))
         other = listed_names(folder)
         if other and other != labels.names:
             labels.faults['two lists of class names differ'].append(
@@ -179,41 +217,50 @@ def _check_files(labels: Labels, files: dict[Path, Path]) -> None:
 
 def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labelled]:
     """Read the objects of an image with a size of (width, height)."""
-    objects = []
     try:
         lines = read_text(file).splitlines()
     except UnusableFile as error:
         labels.faults['unreadable label file'].append(str(error).rstrip('.'))
         return []
-    for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
-        try:
-            label, *values = map(float, line.split())
-        except ValueError:
-            label, values = math.nan, []
-        box, place = len(values) == 4, f'{file}:{number}'
-        if _are_keypoints(values):
-            labels.faults['keypoints'].append(f'{place} ({line.strip()[:60]})')
-        elif (
-            not label.is_integer()
-            or not all(map(math.isfinite, values))
-            or (min(values[2:]) < 0 if box else len(values) < 6 or len(values) % 2)
-        ):
-            labels.faults['label that cannot be read'].append(f'{place} ({line.strip()[:60]})')
-        elif max(map(abs, values)) > LARGEST_FRACTION:
-            labels.faults['coordinates look like pixels'].append(f'{place} ({line.strip()[:60]})')
+    objects = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        place = f'{file}:{number}'
+        label, values = _parse_numbers(line)
+        fault = _find_fault(label, values)
+        if fault:
+            labels.faults[fault].append(f'{place} ({line.strip()[:60]})')
         elif not 0 <= label < len(labels.names):
-            labels.faults['class id without a name'].append(
-                f'{place} ({label:g} of {len(labels.names)} names)'
-            )
+            known = f'{label:g} of {len(labels.names)} names'
+            labels.faults['class id without a name'].append(f'{place} ({known})')
         else:
-            values = [value * size[axis % 2] for axis, value in enumerate(values)]
-            around = box_of_mask([values])
-            if box:
-                around = [values[0] - values[2] / 2, values[1] - values[3] / 2, *values[2:]]
-            objects.append(
-                Labelled(labels.names[int(label)], around, [] if box else [values], place)
-            )
+            objects.append(_to_object(labels.names[int(label)], values, size, place))
     return objects
+
+
+def _parse_numbers(line: str) -> tuple[float, list[float]]:
+    """Return the class and the other numbers of a line; NaN and [] if there are others."""
+    try:
+        label, *values = map(float, line.split())
+    except ValueError:
+        return math.nan, []
+    return label, values
+
+
+def _find_fault(label: float, values: list[float]) -> str:
+    """Return the name of the problem of a box or polygon, '' if there is none."""
+    if _are_keypoints(values):
+        return 'keypoints'
+    if len(values) == 4:
+        complete = min(values[2:]) >= 0
+    else:
+        complete = len(values) >= 6 and len(values) % 2 == 0
+    if not label.is_integer() or not all(map(math.isfinite, values)) or not complete:
+        return 'label that cannot be read'
+    if max(map(abs, values)) > LARGEST_FRACTION:
+        return 'coordinates look like pixels'
+    return ''
 
 
 def _are_keypoints(values: list[float]) -> bool:
@@ -223,9 +270,22 @@ def _are_keypoints(values: list[float]) -> bool:
     if len(values) < 7 or len(values) % 3 != 1 or not {*values[6::3]} <= {0.0, 1.0, 2.0}:
         return False
     x, y, width, height = values[:4]
-    seen = [
-        (px, py) for px, py, visible in zip(values[4::3], values[5::3], values[6::3]) if visible
-    ]
-    return bool(seen) and all(
-        abs(px - x) <= width / 2 and abs(py - y) <= height / 2 for px, py in seen
-    )
+    visible = 0
+    for px, py, visibility in zip(values[4::3], values[5::3], values[6::3]):
+        if not visibility:
+            continue
+        visible += 1
+        # the negated comparison excludes NaN
+        if not (abs(px - x) <= width / 2 and abs(py - y) <= height / 2):
+            return False
+    return visible > 0
+
+
+def _to_object(name: str, values: list[float], size: tuple[int, int], place: str) -> Labelled:
+    """Return a box or polygon in pixels."""
+    pixels = [value * size[index % 2] for index, value in enumerate(values)]
+    if len(pixels) > 4:
+        return Labelled(name, box=box_of_mask([pixels]), polygons=[pixels], place=place)
+    x, y, width, height = pixels
+    box = [x - width / 2, y - height / 2, width, height]
+    return Labelled(name, box=box, polygons=[], place=place)

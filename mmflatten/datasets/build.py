@@ -36,9 +36,9 @@ class BuildOptions:
 def content_hash(folder: Path) -> str:
     """Compute the SHA-256 over names and bytes of all files except the manifest."""
     digest = hashlib.sha256()
-    for path in sorted(
-        path for path in folder.rglob('*') if path.is_file() and path != folder / MANIFEST
-    ):
+    for path in sorted(folder.rglob('*')):
+        if not path.is_file() or path == folder / MANIFEST:
+            continue
         digest.update(path.relative_to(folder).as_posix().encode() + b'\0')
         digest.update(hashlib.sha256(read_bytes(path)).digest())
     return digest.hexdigest()
@@ -65,13 +65,8 @@ def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = Fa
         )
     if force:
         return False
-    existing, requested = (
-        ' '.join(f'{name}={value}' for name, value in sorted(values.items()))
-        for values in (
-            dict(manifest.get('options', {}), format=manifest.get('format')),
-            dict(asdict(options), format=BUILD_VERSION),
-        )
-    )
+    existing = _describe(manifest.get('options', {}), manifest.get('format'))
+    requested = _describe(asdict(options), BUILD_VERSION)
     if existing != requested:
         raise FileExistsError(
             f'out ({folder}): {kind} exist with {existing}, but {requested} were requested. Choose '
@@ -82,6 +77,11 @@ def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = Fa
             f'out ({folder}): the {kind} were changed or damaged. Build them again with --force.'
         )
     return True
+
+
+def _describe(options: dict[str, Any], version: Any) -> str:
+    fields = sorted(dict(options, format=version).items())
+    return ' '.join(f'{name}={value}' for name, value in fields)
 
 
 def build(
@@ -99,7 +99,7 @@ def build(
         write_split: writes a split into a folder and yields the number of objects in each image.
     """
     out = Path(os.path.abspath(out))
-    if is_finished(out, kind, options, force):
+    if is_finished(out, kind=kind, options=options, force=force):
         return read_json(out / MANIFEST)
     objects = dict.fromkeys(SPLITS, 0)
     with atomic_write(out) as folder:
@@ -116,7 +116,6 @@ def build(
             scenes={split: getattr(options, split) for split in SPLITS},
             sha256=content_hash(folder),
         )
-        (folder / MANIFEST).write_text(
-            json.dumps(manifest, sort_keys=True, indent=2) + '\n', encoding='ascii'
-        )
+        text = json.dumps(manifest, sort_keys=True, indent=2) + '\n'
+        (folder / MANIFEST).write_text(text, encoding='ascii')
     return manifest

@@ -23,38 +23,35 @@ class CheckedCOCO(COCO):
         super().__init__(annotation_file)
         self.annotation_file = annotation_file
         for annotation in self.dataset.get('annotations', []):
-            category, image = (
-                annotation.get('category_id'),
-                self.imgs.get(annotation.get('image_id')),
+            problem = self._problem(annotation)
+            if problem:
+                raise AnnotationError(
+                    f'annotation {annotation.get("id")} in {annotation_file} {problem}. Correct or '
+                    'remove it.'
+                )
+
+    def _problem(self, annotation: dict) -> str:
+        """Describe the problem of an annotation, '' if there is none."""
+        category = annotation.get('category_id')
+        if category not in self.cats:
+            known = shorten([*map(str, self.cats)], 5)
+            return f'has the category_id {category}, which is not one of the categories ({known})'
+        image = self.imgs.get(annotation.get('image_id'))
+        if image is None:
+            number = annotation.get('image_id')
+            return f'has the image_id {number}, which is not listed under images'
+        if 'bbox' in annotation and not overlaps(annotation['bbox'], image):
+            return (
+                f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]},'
+                f' and {image.get("file_name")} is {image["width"]} x {image["height"]}'
             )
-            if category not in self.cats:
-                known = shorten([*map(str, self.cats)], 5)
-                problem = (
-                    f'has the category_id {category}, which is not one of the categories ({known})'
-                )
-            elif image is None:
-                problem = (
-                    f'has the image_id {annotation.get("image_id")}, which is not listed under'
-                    ' images'
-                )
-            elif 'bbox' in annotation and not overlaps(annotation['bbox'], image):
-                problem = (
-                    f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]},'
-                    f' and {image.get("file_name")} is {image["width"]} x {image["height"]}'
-                )
-            elif annotation.get('segmentation') and not can_be_drawn(
-                annotation['segmentation'], image
-            ):
-                problem = (
-                    'has a segmentation that does not fit its image: polygons need pixels near it,'
-                    ' and run lengths its size and number of pixels'
-                )
-            else:
-                continue
-            raise AnnotationError(
-                f'annotation {annotation.get("id")} in {annotation_file} {problem}. Correct or '
-                'remove it.'
+        segmentation = annotation.get('segmentation')
+        if segmentation and not can_be_drawn(segmentation, image):
+            return (
+                'has a segmentation that does not fit its image: polygons need pixels near it,'
+                ' and run lengths its size and number of pixels'
             )
+        return ''
 
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
         """Return category ids in the order of the file, as mmdet does.
@@ -70,12 +67,10 @@ class CheckedCOCO(COCO):
                 f'{self.annotation_file}, got {shorten(sorted(names), 5)}. Set '
                 'metainfo=dict(classes=...) in train_, val_ and test_dataloader.'
             )
-        wanted = set(cat_names)  # pycocotools would search a list for each category
-        ids = [
-            category
-            for category in super().get_cat_ids([], sup_names, cat_ids)
-            if not wanted or self.cats[category]['name'] in wanted
-        ]
+        ids = super().get_cat_ids([], sup_names, cat_ids)
+        if cat_names:
+            wanted = set(cat_names)  # pycocotools would search a list for each category
+            ids = [category for category in ids if self.cats[category]['name'] in wanted]
         ordered = [self.cats[category]['name'] for category in ids]
         if cat_names and ordered != [*cat_names][: len(ordered)]:
             raise AnnotationError(

@@ -29,12 +29,9 @@ def is_below(name: str) -> bool:
     """Return True if a name in an index stays below the root of its data set, and names no other
     protocol.
     """
-    return (
-        not name.startswith('/')
-        and '..' not in name.split('/')
-        and '::' not in name
-        and '://' not in name
-    )
+    if '::' in name or '://' in name:
+        return False
+    return not name.startswith('/') and '..' not in name.split('/')
 
 
 class Entry(NamedTuple):
@@ -141,9 +138,10 @@ def write_index(
         for name, *place in entries:
             parent, _, file = name.rpartition('/')
             known = folders.setdefault(place[0], parent) if parent else None
-            end += names.write(
-                _IN_FOLDER + os.fsencode(file) if parent and known == parent else os.fsencode(name)
-            )
+            stored = os.fsencode(name)
+            if parent and known == parent:
+                stored = _IN_FOLDER + os.fsencode(file)
+            end += names.write(stored)
             try:
                 rows.write(row.pack(end, *(place if shards else place[:1])))
             except struct.error as error:

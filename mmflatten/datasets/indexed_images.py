@@ -16,8 +16,8 @@ from mmflatten.registry import DATASETS
 class IndexedImages(BaseDataset):
     """Images and labels of an index: files, or members of tar shards.
 
-    This is a map-style data set, also for shards: the usual samplers shuffle all of it, a seed
-    gives the same order, and resuming is exact. `LoadImageFromFile` reads the paths without changes
+    This is a map-style data set, also for shards: the usual samplers shuffle all of it, the order
+    depends on the seed alone, and resuming is exact. `LoadImageFromFile` reads the paths without changes
     to the pipeline.
 
     Args:

@@ -15,7 +15,9 @@ from mmflatten.files import open_regular, problem_of, walk_links
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'
-MAX_EXTENSION_BYTES, MAX_EXTENSIONS = 2**13, 8  # of one header
+# of one header
+MAX_EXTENSION_BYTES = 2**13
+MAX_EXTENSIONS = 8
 _EXTENSIONS = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -34,13 +36,13 @@ def list_folder(folder: Path) -> Iterator[Entry]:
     """Yield the images below class folders, with the order and labels of mmpretrain's data sets."""
     start = len(os.path.join(folder, ''))
     for label, name in enumerate(class_folders(folder)):
-        # os.path.relpath takes longer than reading a small file
-        paths = sorted(
-            f'{place[start:]}{os.sep}{file}'
-            for place, files in walk_links(os.path.join(folder, name))
-            for file in files
-        )
-        yield from (Entry(path, label) for path in paths if _is_image(path))
+        # os.path.relpath is slower than reading a small file
+        paths = []
+        for place, files in walk_links(os.path.join(folder, name)):
+            paths += [f'{place[start:]}{os.sep}{file}' for file in files]
+        for path in sorted(paths):
+            if _is_image(path):
+                yield Entry(path, label)
 
 
 def list_file(path: Path) -> Iterator[Entry]:
@@ -63,7 +65,9 @@ def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
     images are the classes. Raises ValueError for a file that is not an intact, uncompressed tar,
     and for images without label.
     """
-    entries = [entry for number, shard in enumerate(shards) for entry in _list_shard(number, shard)]
+    entries = []
+    for number, shard in enumerate(shards):
+        entries += _list_shard(number, shard)
     unlabelled = [entry for entry in entries if entry.label < 0]
     if not unlabelled:
         return entries, []
@@ -76,51 +80,26 @@ def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
             )
     classes = sorted(set(folders))
     labels = {name: label for label, name in enumerate(classes)}
-    return [
-        entry._replace(label=labels[folder]) for entry, folder in zip(entries, folders)
-    ], classes
+    labelled = []
+    for entry, folder in zip(entries, folders):
+        labelled.append(entry._replace(label=labels[folder]))
+    return labelled, classes
 
 
 def _list_shard(number: int, shard: Path) -> list[Entry]:
     """List the images of a shard; an image without a label gets -1."""
-    if (problem := problem_of(shard, sys.maxsize)) is not None:
+    problem = problem_of(shard, sys.maxsize)
+    if problem is not None:
         raise ValueError(f'shard: {shard} {problem}.')
-    entries, labels, shard_size = [], {}, shard.stat().st_size
+    entries, labels = [], {}
     try:
         with open_regular(shard) as file:
-            _check_extensions(file, 0)
-            file.seek(0)
-            tar = tarfile.open(fileobj=file, mode='r:')
-            while (info := tar.next()) is not None:
-                _check_extensions(file, tar.offset)
-                if info.islnk() or info.issym():
-                    raise tarfile.ReadError(
-                        f'{info.name} is a link to {info.linkname}; store the file itself with '
-                        'tar --dereference --hard-dereference'
-                    )
-                if not 0 <= info.size <= shard_size - info.offset_data:
-                    raise tarfile.ReadError(
-                        f'{info.name} states {info.size} bytes at byte {info.offset_data}, but the '
-                        f'file has {shard_size}'
-                    )
-                if info.isreg() and _is_image(info.name):
+            for tar, info in _members(file, size=shard.stat().st_size):
+                if _is_image(info.name):
                     entries.append(Entry(info.name, -1, number, info.offset_data, info.size))
-                elif info.isreg() and info.name.endswith(LABEL_SUFFIX):
-                    content = tar.extractfile(info).read(100)
-                    if not content.strip().isdigit():
-                        raise tarfile.ReadError(
-                            f'{info.name} must contain a class number, got {content[:20]!r}'
-                        )
-                    labels[_sample_key(info.name)] = int(content)
-            # `tarfile` silently stops at a header that it cannot read, but only zeros may follow
-            # the last member.
-            file.seek(tar.offset)
-            only_zeros = all(not part.strip(b'\0') for part in iter(partial(file.read, 2**20), b''))
-            if not only_zeros or file.tell() < tar.offset + tarfile.BLOCKSIZE:
-                raise tarfile.ReadError(
-                    f'neither a member nor the end of the archive at byte {tar.offset}'
-                )
-    # of hostile headers
+                elif info.name.endswith(LABEL_SUFFIX):
+                    labels[_sample_key(info.name)] = _read_label(tar, info)
+    # `tarfile` raises all of these for hostile headers
     except (tarfile.TarError, ValueError, ArithmeticError, RecursionError) as error:
         raise ValueError(
             f'shard: expected an intact, uncompressed tar file, got {shard} ({error})'
@@ -128,9 +107,36 @@ def _list_shard(number: int, shard: Path) -> list[Entry]:
     return [entry._replace(label=labels.get(_sample_key(entry.name), -1)) for entry in entries]
 
 
+def _members(file: BinaryIO, size: int) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """Yield the regular files of an archive of `size` bytes, and raise ReadError if it is
+    damaged.
+    """
+    _check_extensions(file, 0)
+    file.seek(0)
+    tar = tarfile.open(fileobj=file, mode='r:')
+    while True:
+        info = tar.next()
+        if info is None:
+            break
+        _check_extensions(file, tar.offset)
+        if info.islnk() or info.issym():
+            raise tarfile.ReadError(
+                f'{info.name} is a link to {info.linkname}; store the file itself with '
+                'tar --dereference --hard-dereference'
+            )
+        if not 0 <= info.size <= size - info.offset_data:
+            raise tarfile.ReadError(
+                f'{info.name} states {info.size} bytes at byte {info.offset_data}, but the '
+                f'file has {size}'
+            )
+        if info.isreg():
+            yield tar, info
+    _check_end(file, tar.offset)
+
+
 def _check_extensions(file: BinaryIO, offset: int) -> None:
-    """Raise ReadError for long or many extensions of the header at `offset`, for which `tarfile`
-    takes very long.
+    """Raise ReadError for long or many extensions of the header at `offset`, which `tarfile` parses
+    very slowly.
     """
     for _ in range(MAX_EXTENSIONS):
         file.seek(offset)
@@ -144,6 +150,24 @@ def _check_extensions(file: BinaryIO, offset: int) -> None:
     raise tarfile.ReadError(
         f'more than {MAX_EXTENSION_BYTES} bytes or {MAX_EXTENSIONS} extensions of a header'
     )
+
+
+def _read_label(tar: tarfile.TarFile, info: tarfile.TarInfo) -> int:
+    content = tar.extractfile(info).read(100)
+    if not content.strip().isdigit():
+        raise tarfile.ReadError(f'{info.name} must contain a class number, got {content[:20]!r}')
+    return int(content)
+
+
+def _check_end(file: BinaryIO, offset: int) -> None:
+    """Raise ReadError unless only zeros follow, because `tarfile` silently stops at a header that
+    it cannot read.
+    """
+    file.seek(offset)
+    blocks = iter(partial(file.read, 2**20), b'')
+    only_zeros = all(not block.strip(b'\0') for block in blocks)
+    if not only_zeros or file.tell() < offset + tarfile.BLOCKSIZE:
+        raise tarfile.ReadError(f'neither a member nor the end of the archive at byte {offset}')
 
 
 def _is_image(name: str) -> bool:
@@ -172,7 +196,8 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     shards, classes = [], []
     if all(source.is_file() and source.suffix != '.txt' for source in sources):
         shards = [os.path.relpath(source, out.parent) for source in sources]
-        if outside := [shard for shard in shards if not is_below(shard)]:
+        outside = [shard for shard in shards if not is_below(shard)]
+        if outside:
             raise ValueError(
                 f'--out {out}: expected a place beside or above the shards, got {outside[0]}'
                 ' below it.'

@@ -31,13 +31,14 @@ def member_path(shard: str, offset: int, size: int, name: str) -> str:
 
 
 def read_rgb(path: str) -> np.ndarray:
-    """Read an image as (H, W, 3) uint8 RGB from a file or a member of a shard; other addresses are
-    not asked.
+    """Read an image as (H, W, 3) uint8 RGB from a file or a member of a shard, never from a
+    server.
 
     Raises FileNotFoundError if the file does not exist, and ValueError if it cannot be decoded.
     """
     member = _MEMBER.fullmatch(path)
-    if (problem := problem_of(member[1] if member else path, sys.maxsize)) is not None:
+    problem = problem_of(member[1] if member else path, sys.maxsize)
+    if problem is not None:
         raise FileNotFoundError(f'image {path} {problem}. Check the path.')
     content = ShardBackend().get(path) if member else read_bytes(path)
     try:
@@ -59,7 +60,7 @@ class ShardBackend(BaseStorageBackend):
     def get(self, filepath: str) -> bytes:
         """Read a member.
 
-        Raises OSError if the shard is no regular file, and ShardError if it ends before the member.
+        Raises OSError if the shard is not a regular file, and ShardError if it ends before the member.
         """
         match = _MEMBER.fullmatch(str(filepath))
         if match is None:

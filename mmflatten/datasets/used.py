@@ -7,15 +7,18 @@ from typing import Any
 
 from mmflatten.datasets.masks import overlaps
 
-IGNORED, CROWD, TINY = (
-    'object with ignore=1',
-    'crowd (iscrowd=1)',
-    'box narrower than a pixel, or area 0 or below',
-)
+# Reasons why mmdet leaves out annotations
+IGNORED = 'object with ignore=1'
+CROWD = 'crowd (iscrowd=1)'
+TINY = 'box narrower than a pixel, or area 0 or below'
+OTHER = 'object of another class'
+NO_MASK = 'segmentation without a polygon of three points'
+
+# Reasons why mmseg leaves out pixels of label maps
+CUT = 'label value above 255'
+UNKNOWN = 'label value without a class'
+UNLABELLED = 'ignored pixels'
 IGNORED_LABEL = 255
-# of label maps
-CUT, UNKNOWN, UNLABELLED = 'label value above 255', 'label value without a class', 'ignored pixels'
-OTHER, NO_MASK = 'object of another class', 'segmentation without a polygon of three points'
 
 
 @dataclass
@@ -53,30 +56,30 @@ def used_by_mmdet(
         masks: the pipeline loads masks.
     """
     learned = set(classes)
-    names = {
-        category['id']: category['name']
-        for category in content['categories']
-        if category['name'] in learned
-    }
+    names = {}
+    for category in content['categories']:
+        if category['name'] in learned:
+            names[category['id']] = category['name']
     images = {image['id']: image for image in content['images']}
+
     used, kept = Used(), Counter()
-    with_objects = {
-        entry['image_id'] for entry in content['annotations'] if entry.get('category_id') in names
-    }
+    with_objects = set()  # images with annotations of these classes, even if all are left out
     for entry in content['annotations']:
+        if entry.get('category_id') in names:
+            with_objects.add(entry['image_id'])
         reason = reason_left_out(entry, images.get(entry.get('image_id'), {}), names, masks)
         if reason is None:
             used.objects[names[entry['category_id']]] += 1
             kept[entry['image_id']] += 1
         else:
             used.left_out.setdefault(reason, []).append(entry)
-    smallest, empty = filter_cfg.get('min_size', 0), not filter_cfg.get('filter_empty_gt', False)
-    used.images = [
-        image
-        for number, image in images.items()
-        if (empty or number in with_objects)
-        and min(image.get('width') or 0, image.get('height') or 0) >= smallest
-    ]
+
+    smallest = filter_cfg.get('min_size', 0)
+    keeps_empty = not filter_cfg.get('filter_empty_gt', False)
+    for number, image in images.items():
+        side = min(image.get('width') or 0, image.get('height') or 0)
+        if side >= smallest and (keeps_empty or number in with_objects):
+            used.images.append(image)
     used.most = max(kept.values(), default=0)
     return used
 
@@ -84,13 +87,11 @@ def used_by_mmdet(
 def reason_left_out(
     entry: Mapping[str, Any], image: Mapping[str, Any], categories: Collection, masks: bool = False
 ) -> str | None:
-    """Say why an annotation with a box of four numbers is not learned; None if it is."""
+    """Return the reason why an annotation with a box of four numbers is not learned; None if it
+    is learned.
+    """
     box = entry.get('bbox')
-    if (
-        not isinstance(box, list)
-        or len(box) != 4
-        or not all(isinstance(item, (int, float)) for item in box)
-    ):
+    if not _is_box(box):
         box = [0, 0, 0, 0]
     if entry.get('ignore'):
         return IGNORED
@@ -100,26 +101,45 @@ def reason_left_out(
         return OTHER
     if entry.get('iscrowd'):
         return CROWD
-    segmentation = entry.get('segmentation')
-    drawn = isinstance(segmentation, dict) or any(
-        isinstance(part, list) and len(part) >= 6 and len(part) % 2 == 0
-        for part in segmentation or ()
-    )
-    return None if drawn or not masks else NO_MASK
+    if masks and not _is_drawn(entry.get('segmentation')):
+        return NO_MASK
+    return None
+
+
+def _is_box(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) != 4:
+        return False
+    return all(isinstance(item, (int, float)) for item in value)
+
+
+def _is_drawn(segmentation: Any) -> bool:
+    """Return True for run lengths, and for polygons of which one has at least three points."""
+    if isinstance(segmentation, dict):
+        return True
+    for part in segmentation or ():
+        if isinstance(part, list) and len(part) >= 6 and len(part) % 2 == 0:
+            return True
+    return False
 
 
 def too_few_boxes(model: Mapping[str, Any], most: int) -> list[str]:
     """Return a sentence for each `max_per_img` in a detector's `test_cfg` below the number of
     objects in an image.
     """
-    parts = {'': model.get('test_cfg') or {}}
-    parts |= {f'.{name}': part for name, part in parts[''].items() if isinstance(part, Mapping)}
-    return [
-        f'model.test_cfg{name}.max_per_img: an image has {most} objects, got {limit}, so its recall'
-        f' is at most {limit / most:.2f}; set it to {most} or more'
-        for name, part in parts.items()
-        if (limit := part.get('max_per_img', most)) < most
-    ]
+    test_cfg = model.get('test_cfg') or {}
+    parts = {'': test_cfg}
+    for name, part in test_cfg.items():
+        if isinstance(part, Mapping):
+            parts[f'.{name}'] = part
+    problems = []
+    for name, part in parts.items():
+        limit = part.get('max_per_img', most)
+        if limit < most:
+            problems.append(
+                f'model.test_cfg{name}.max_per_img: an image has {most} objects, got {limit}, so'
+                f' its recall is at most {limit / most:.2f}; set it to {most} or more'
+            )
+    return problems
 
 
 def used_by_mmseg(
@@ -133,8 +153,8 @@ def used_by_mmseg(
 
     Args:
         pixels: number of pixels of each value in label maps.
-        classes: number of labels, from 0; `reduce_zero_label` takes label 0 from the value 1, and
-            ignores 0.
+        classes: number of labels, from 0.
+        reduce_zero_label: the value 0 is ignored, and label 0 has the value 1.
     """
     used, left_out = Counter(), {}
     for value, count in pixels.items():
@@ -142,12 +162,14 @@ def used_by_mmseg(
         if 0 <= label < classes and value < IGNORED_LABEL:
             used[label] += count
         else:
-            reason = (
-                CUT
-                if value > IGNORED_LABEL
-                else UNLABELLED
-                if value == IGNORED_LABEL or label < 0
-                else UNKNOWN
-            )
+            reason = _reason_of_value(value, label)
             left_out.setdefault(reason, {})[value] = count
     return used, left_out
+
+
+def _reason_of_value(value: int, label: int) -> str:
+    if value > IGNORED_LABEL:
+        return CUT
+    if value == IGNORED_LABEL or label < 0:
+        return UNLABELLED
+    return UNKNOWN

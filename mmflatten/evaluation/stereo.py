@@ -13,7 +13,9 @@ from mmflatten.registry import METRICS
 
 BIN_WIDTH = 0.25  # pixels; bins of the histogram for the error of the constant prediction
 MAX_BIN_DISPARITY = 512
-D1_PIXELS, D1_FRACTION = 3.0, 0.05
+# KITTI 2015: a pixel is wrong above both limits.
+D1_PIXELS = 3.0
+D1_FRACTION = 0.05  # of the true disparity
 
 
 @METRICS.register_module()
@@ -32,8 +34,8 @@ class StereoMetric(BaseMetric):
 
     A NaN prediction counts as wrong in all percentages and makes `epe` NaN.
 
-    PSMNet's official code averages the EPE over batches of 8 images, which gives images with few
-    valid pixels more weight.
+    PSMNet's official code averages the EPE over batches of 8 images, so that images with few valid
+    pixels have more weight.
 
     Args:
         max_disp: only pixels with a true disparity below this value count, as in PSMNet; None
@@ -65,7 +67,8 @@ class StereoMetric(BaseMetric):
                     f'gt_disparity of {name}: missing. Add LoadDisparity to the pipeline, test on a'
                     ' split with ground truth, or only predict with test_evaluator=[].'
                 )
-            truth, predicted = sample['gt_disparity'], sample['pred_disparity']['data'].float()
+            truth = sample['gt_disparity']
+            predicted = sample['pred_disparity']['data'].float()
             true = truth['data'].to(predicted.device).float()
             if true.shape != predicted.shape:
                 raise ValueError(
@@ -81,18 +84,21 @@ class StereoMetric(BaseMetric):
 
     def compute_metrics(self, results: list[dict]) -> dict[str, float]:
         """Compute the metrics over all images, NaN if no pixel counts."""
-        total = {key: sum(result[key] for result in results) for key in results[0]}
+        total = dict(results[0])
+        for result in results[1:]:
+            for key, value in result.items():
+                total[key] = total[key] + value
+        pixels = total['pixels']
         metrics = dict(
-            epe=_ratio(total['error'], total['pixels']),
-            bad1=100 * _ratio(total['bad1'], total['pixels']),
-            bad3=100 * _ratio(total['bad3'], total['pixels']),
-            d1=100 * _ratio(total['d1'], total['pixels']),
+            epe=_ratio(total['error'], pixels),
+            bad1=100 * _ratio(total['bad1'], pixels),
+            bad3=100 * _ratio(total['bad3'], pixels),
+            d1=100 * _ratio(total['d1'], pixels),
         )
         if all(result['has_occlusion'] for result in results):
             metrics['epe_noc'] = _ratio(total['noc_error'], total['noc_pixels'])
-            metrics['epe_occ'] = _ratio(
-                total['error'] - total['noc_error'], total['pixels'] - total['noc_pixels']
-            )
+            occluded_error = total['error'] - total['noc_error']
+            metrics['epe_occ'] = _ratio(occluded_error, pixels - total['noc_pixels'])
         metrics['epe_mean_disparity'] = mean_disparity_error(
             total['bin_pixels'], total['bin_disparity']
         )
@@ -110,16 +116,17 @@ def image_sums(
         occluded: occlusion mask (n,) bool, or None if unknown.
     """
     error = (predicted - true).abs().double()
+    # NaN must count as wrong, so that each comparison is true for a correct pixel.
+    is_close = (error <= D1_PIXELS) | (error <= D1_FRACTION * true.abs())
     seen = torch.ones_like(error, dtype=torch.bool) if occluded is None else ~occluded
     number = int(MAX_BIN_DISPARITY / BIN_WIDTH)
     bins = (true / BIN_WIDTH).long().clamp(0, number - 1).cpu().numpy()
     return dict(
         pixels=error.numel(),
         error=error.sum().item(),
-        # `error > 1` would be False for NaN and count it as correct.
         bad1=(~(error <= 1)).sum().item(),
         bad3=(~(error <= 3)).sum().item(),
-        d1=(~((error <= D1_PIXELS) | (error <= D1_FRACTION * true.abs()))).sum().item(),
+        d1=(~is_close).sum().item(),
         has_occlusion=occluded is not None,
         noc_pixels=seen.sum().item(),
         noc_error=error[seen].sum().item(),

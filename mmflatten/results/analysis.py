@@ -1,4 +1,4 @@
-"""Analysis of a test: its numbers, tables and figures, and what several tasks compute alike."""
+"""Analysis of a test: its numbers, tables and figures, and functions common to several tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class ResultTable:
 
     def text(self) -> str:
         """Format at most `ROWS_ON_SCREEN` rows for the terminal."""
-        rows = [[clip(cell(value)) for value in row] for row in self.rows[:ROWS_ON_SCREEN]]
+        rows = []
+        for row in self.rows[:ROWS_ON_SCREEN]:
+            rows.append([clip(cell(value)) for value in row])
         text = f'{self.title}\n{align(rows, self.header, {0})}'
         hidden = len(self.rows) - len(rows)
         return f'{text}\n... and {hidden} more in the CSV' if hidden else text
@@ -49,10 +51,13 @@ class Analysis:
     def text(self) -> str:
         """Format summary, tables and notes for the terminal."""
         summary = ResultTable(
-            f'{self.task}, {self.images} images', ('measure', 'value'), list(self.summary.items())
+            title=f'{self.task}, {self.images} images',
+            header=('measure', 'value'),
+            rows=list(self.summary.items()),
         )
         parts = [table.text() for table in (summary, *self.tables.values())]
-        return '\n\n'.join(parts + [f'note: {note}' for note in self.notes])
+        parts += [f'note: {note}' for note in self.notes]
+        return '\n\n'.join(parts)
 
 
 def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
@@ -77,7 +82,7 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
         return results.task.part('results').analyze(results, worst, score)
     except (ResultsError, OSError):
         raise
-    # what NumPy, PyTorch and pycocotools raise for entries that do not fit
+    # NumPy, PyTorch and pycocotools raise errors of many types for entries that do not fit.
     except Exception as error:
         raise ResultsError(
             f'{results.path}: expected predictions of {results.task.name}, got entries that cannot'
@@ -96,7 +101,8 @@ def cell(value: Any, missing: str = '-', integers: str = 'd') -> str:
     value = json_number(value)
     if value is None:
         return missing
-    return format(value, {float: '.3f', int: integers}.get(type(value), ''))
+    formats = {float: '.3f', int: integers}  # not of booleans, whose type is a subclass of int
+    return format(value, formats.get(type(value), ''))
 
 
 def known_mean(values: np.ndarray) -> float:
@@ -112,13 +118,15 @@ def most_confused(matrix: np.ndarray, names: Sequence[str]) -> ResultTable:
         matrix: (classes, classes), which may be sparse; true classes are rows, predicted classes
             are columns.
     """
-    totals, pairs = matrix.sum(1), [pair for pair in zip(*matrix.nonzero()) if pair[0] != pair[1]]
+    totals = matrix.sum(1)
+    pairs = [(row, column) for row, column in zip(*matrix.nonzero()) if row != column]
     pairs.sort(key=lambda pair: -matrix[pair])
+    rows = []
+    for row, column in pairs:
+        number = matrix[row, column]
+        rows.append((names[row], names[column], int(number), number / totals[row]))
     return ResultTable(
-        'confusions, with their share of the true class',
-        ('true', 'predicted', 'number', 'share'),
-        [
-            (names[row], names[column], int(matrix[row, column]), matrix[row, column] / totals[row])
-            for row, column in pairs
-        ],
+        title='confusions, with their share of the true class',
+        header=('true', 'predicted', 'number', 'share'),
+        rows=rows,
     )

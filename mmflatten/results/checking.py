@@ -33,7 +33,7 @@ def check_entries(entries: Any, path: Path) -> None:
     """Raise ResultsError unless these are entries as `DumpPredictions` writes them, as far as their
     fields are known.
 
-    No value is formatted for the message: that of a nested one would never end.
+    The message does not format values, because a nested one could be endless.
     """
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ResultsError(
@@ -54,34 +54,44 @@ def check_entries(entries: Any, path: Path) -> None:
 
 
 def _problem(entry: dict, name: Any, value: Any) -> str:
-    """Say what is wrong with a field; '' if nothing is."""
+    """Describe the problem of a field; '' if there is none."""
     if not isinstance(name, str):
         return f'expected names of fields, got a {type(name).__name__}'
-    known = TYPES.get(name) or (dict,) * name.endswith(('_instances', '_sem_seg', '_disparity'))
-    if known and not isinstance(value, known):
+    if name.endswith(('_instances', '_sem_seg', '_disparity')):
+        return _problem_of_parts(name, value, entry.get('ori_shape'))
+    known = TYPES.get(name, (object,))
+    if not isinstance(value, known):
         return f'{name}: expected a {known[0].__name__}, got a {type(value).__name__}'
     if isinstance(value, Tensor) and not _has_numbers(value):
-        return f'{name}: expected a dense tensor of real numbers, got {value.dtype}, {value.layout}'
-    if name == 'ori_shape' and not (
-        len(value) >= 2 and all(type(side) is int and side > 0 for side in value)
-    ):
+        return _not_numbers(name, value)
+    if name == 'ori_shape' and not _is_size(value):
         return 'ori_shape: expected height and width above 0, got others'
-    if known != (dict,):
-        return ''
+    return ''
+
+
+def _problem_of_parts(name: str, value: Any, shape: Sequence[int] | None) -> str:
+    """Describe the problem of instances, a label map or a disparity map."""
+    if not isinstance(value, dict):
+        return f'{name}: expected a dict, got a {type(value).__name__}'
     for key, part in value.items():
         kind = list if key == 'masks' else Tensor
         if not isinstance(part, kind):
             return f'{name}.{key}: expected a {kind.__name__}, got a {type(part).__name__}'
         if isinstance(part, Tensor) and not _has_numbers(part):
-            return (
-                f'{name}.{key}: expected a dense tensor of real numbers, got {part.dtype},'
-                f' {part.layout}'
-            )
+            return _not_numbers(f'{name}.{key}', part)
     if name.endswith('_instances'):
-        return value and _problem_of_instances(value, entry.get('ori_shape'), name)
+        return _problem_of_instances(value, shape, name) if value else ''
     if name.endswith('_sem_seg') and value['data'].numel() and value['data'].min() < 0:
         return f'{name}.data: expected labels of at least 0, got {value["data"].min()}'
     return ''
+
+
+def _not_numbers(name: str, values: Tensor) -> str:
+    return f'{name}: expected a dense tensor of real numbers, got {values.dtype}, {values.layout}'
+
+
+def _is_size(value: Sequence[Any]) -> bool:
+    return len(value) >= 2 and all(type(side) is int and side > 0 for side in value)
 
 
 def _has_numbers(values: Tensor) -> bool:
@@ -91,26 +101,23 @@ def _has_numbers(values: Tensor) -> bool:
 
 
 def _problem_of_instances(instances: dict, shape: Sequence[int] | None, name: str) -> str:
-    boxes, labels, masks = instances['bboxes'], instances['labels'], instances.get('masks', ())
-    if boxes.shape != (len(labels), 4) or any(
-        len(part) != len(labels) for part in instances.values()
-    ):
+    boxes, labels = instances['bboxes'], instances['labels']
+    lengths = {len(part) for part in instances.values()}
+    if boxes.shape != (len(labels), 4) or lengths != {len(labels)}:
         return f'{name}: expected as many labels, scores and masks as boxes, got others'
     if not (boxes.abs() < FAR).all():  # NaN, too
         return f'{name}.bboxes: expected finite numbers below {FAR:g}, got others'
     if labels.is_floating_point() or (labels < 0).any():
         return f'{name}.labels: expected integers of at least 0, got others'
-    if not all(_is_mask(mask, shape) for mask in masks):
+    if not all(_is_mask(mask, shape) for mask in instances.get('masks', ())):
         return f'{name}.masks: expected run lengths of an image of ori_shape, got others'
     return ''
 
 
 def _is_mask(mask: Any, shape: Sequence[int] | None) -> bool:
     """Return True for the compressed run lengths of a mask (H, W)."""
-    if (
-        shape is None
-        or not isinstance(mask, dict)
-        or not isinstance(mask.get('counts'), (bytes, str))
-    ):
+    if shape is None or not isinstance(mask, dict):
+        return False
+    if not isinstance(mask.get('counts'), (bytes, str)):
         return False
     return can_be_drawn(mask, dict(height=shape[0], width=shape[1]))

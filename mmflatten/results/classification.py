@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.metrics import precision_recall_fscore_support
@@ -14,40 +16,47 @@ from mmflatten.results.reading import MAX_CLASSES, MAX_SQUARE, Results, ResultsE
 def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze images with one label each."""
     scores, true = read(results)
-    names, predicted = results.names(scores.shape[1], MAX_CLASSES), scores.argmax(1)
-    confidence, correct = scores.max(1), predicted == true
+    names = results.names(scores.shape[1], MAX_CLASSES)
+    predicted = scores.argmax(1)
+    confidence = scores.max(1)
+    correct = predicted == true
     summary = {'top-1 accuracy': correct.mean(), 'mean confidence': confidence.mean()}
     if len(names) > 5:
-        summary['top-5 accuracy'] = (
-            (np.argsort(-scores, 1, kind='stable')[:, :5] == true[:, None]).any(1).mean()
-        )
-    precision, recall, f1, number = precision_recall_fscore_support(
-        true, predicted, labels=range(len(names)), zero_division=np.nan
-    )
-    classes = sorted(
-        zip(names, number, recall, precision, f1), key=lambda row: np.nan_to_num(row[2], nan=2)
-    )
+        top_5 = np.argsort(-scores, 1, kind='stable')[:, :5]
+        summary['top-5 accuracy'] = (top_5 == true[:, None]).any(1).mean()
+
+    errors = sorted(np.flatnonzero(~correct), key=lambda index: -confidence[index])
+    # The matrix of many classes is sparse, because all pairs would not fit into memory.
     matrix = csr_array(
         (np.ones(len(true), np.int64), (true, predicted)), shape=(len(names), len(names))
     )
-    drawn = len(names) <= MAX_SQUARE
-    errors = sorted(np.flatnonzero(~correct), key=lambda index: -confidence[index])
-    return Analysis(
-        'classification',
-        len(true),
-        summary,
-        'confidence in a wrong class',
-        [(int(index), float(confidence[index])) for index in errors[:worst]],
-        dict(
-            classes=ResultTable(
-                'classes, the least accurate first',
-                ('class', 'images', 'accuracy', 'precision', 'F1'),
-                classes,
-            ),
-            confusions=most_confused(matrix, names),
+    analysis = Analysis(
+        task='classification',
+        images=len(true),
+        summary=summary,
+        worst_by='confidence in a wrong class',
+        worst=[(int(index), float(confidence[index])) for index in errors[:worst]],
+        tables=dict(
+            classes=_class_table(true, predicted, names), confusions=most_confused(matrix, names)
         ),
-        dict(confusion=Confusion(matrix.toarray(), names)) if drawn else {},
-        [] if drawn else [f'no matrix of {len(names)} classes: at most {MAX_SQUARE}'],
+    )
+    if len(names) <= MAX_SQUARE:
+        analysis.figures['confusion'] = Confusion(matrix.toarray(), names)
+    else:
+        analysis.notes.append(f'no matrix of {len(names)} classes: at most {MAX_SQUARE}')
+    return analysis
+
+
+def _class_table(true: np.ndarray, predicted: np.ndarray, names: Sequence[str]) -> ResultTable:
+    precision, recall, f1, number = precision_recall_fscore_support(
+        true, predicted, labels=range(len(names)), zero_division=np.nan
+    )
+    rows = list(zip(names, number, recall, precision, f1))
+    rows.sort(key=lambda row: np.nan_to_num(row[2], nan=2))  # without images last
+    return ResultTable(
+        title='classes, the least accurate first',
+        header=('class', 'images', 'accuracy', 'precision', 'F1'),
+        rows=rows,
     )
 
 

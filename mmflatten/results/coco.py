@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,8 @@ class Instances:
 
     def notes(self) -> list[str]:
         """Report images without predictions and repeated images."""
-        tested, known, notes = len(set(self.image_ids)), len(self.truth.imgs), []
+        notes = []
+        tested, known = len(set(self.image_ids)), len(self.truth.imgs)
         if tested < known:
             notes.append(
                 f'{known - tested} of {known} annotated images have no prediction: their objects '
@@ -48,7 +50,7 @@ class Instances:
 
     def evaluate(self, kind: str) -> COCOeval:
         """Run COCO's evaluation of 'bbox' or 'segm' with mmdet's settings."""
-        with contextlib.redirect_stdout(io.StringIO()):  # what pycocotools prints
+        with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints the metrics
             evaluation = COCOeval(self.truth, self.detections[kind], kind)
             evaluation.params.catIds = self.categories
             evaluation.params.imgIds = self.truth.getImgIds()
@@ -64,74 +66,137 @@ def read_instances(results: Results) -> Instances:
 
     Raises:
         FileNotFoundError: the annotation file does not exist.
-        ResultsError: there are no annotations, or they have other images or classes.
+        ResultsError: annotations are missing, or their images or classes differ.
     """
-    ann_file, named = results.setting('ann_file'), results.origin.get('classes') or ()
     image_ids = [entry.get('img_id', index) for index, entry in enumerate(results.entries)]
-    highest = max(
-        (int(label) for entry in results.entries for label in entry['pred_instances']['labels']),
-        default=-1,
-    )
-    results.names(len(named) or highest + 1)  # not more than can be analyzed
-    ann_file = ann_file and results.file(ann_file)
+    named = results.origin.get('classes') or ()
+    highest = _highest_label([entry['pred_instances'] for entry in results.entries])
+    results.names(len(named) or highest + 1)  # an error for more classes than can be analyzed
+    ann_file = results.setting('ann_file')
     if ann_file is None:
         truth = _truth_of_entries(results, image_ids, highest)
-    elif not Path(ann_file).is_file():
+    else:
+        ann_file = results.file(ann_file)
+        truth = _read_truth(results, ann_file)
+    _require_images(truth, image_ids, ann_file, results.path)
+    categories = _category_ids(truth, named, highest=highest, ann_file=ann_file, path=results.path)
+
+    kinds = ['bbox']
+    if 'masks' in results.entries[0]['pred_instances']:
+        _require_masks(truth, ann_file)
+        kinds.append('segm')
+    detections = {}
+    for kind in kinds:
+        found = []
+        for image_id, entry in zip(image_ids, results.entries):
+            found += _annotations(
+                entry['pred_instances'],
+                image_id=image_id,
+                categories=categories,
+                masks=kind == 'segm',
+            )
+        detections[kind] = _coco(truth.dataset['images'], truth.dataset['categories'], found)
+    return Instances(truth=truth, categories=categories, image_ids=image_ids, detections=detections)
+
+
+def _highest_label(instances: Sequence[dict]) -> int:
+    """Return the highest label of all instances; -1 if there are none."""
+    highest = -1
+    for item in instances:
+        highest = max([highest, *map(int, item['labels'])])
+    return highest
+
+
+def _read_truth(results: Results, ann_file: str) -> COCO:
+    if not Path(ann_file).is_file():
         raise FileNotFoundError(
             f'ann_file: {ann_file} of {results.path} does not exist. Run the command in the folder '
             'of the test, or pass a config with test_evaluator.ann_file with --config.'
         )
-    else:
-        with contextlib.redirect_stdout(io.StringIO()):
-            truth = COCO(ann_file)
+    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
+        return COCO(ann_file)
+
+
+def _truth_of_entries(results: Results, image_ids: Sequence[int], highest: int) -> COCO:
+    """Return the annotations in the entries; ignored instances are crowds."""
+    require_truth(results.entries, 'gt_instances')
+    truth = []  # image, instances and iscrowd
+    for image_id, entry in zip(image_ids, results.entries):
+        truth.append((image_id, entry['gt_instances'], 0))
+        truth.append((image_id, entry.get('ignored_instances'), 1))
+    truth = [item for item in truth if item[1]]
+    highest = max(highest, _highest_label([instances for _, instances, _ in truth]))
+    names = results.names(len(results.origin.get('classes') or ()) or 1 + max(highest, 0))
+    images = []
+    for image_id, entry in zip(image_ids, results.entries):
+        height, width = entry['ori_shape'][:2]
+        file_name = entry.get('img_path', '')
+        images.append(dict(id=image_id, file_name=file_name, height=height, width=width))
+    annotations = []
+    for image_id, instances, crowd in truth:
+        annotations += _annotations(
+            instances,
+            image_id=image_id,
+            categories=range(highest + 1),
+            masks='masks' in instances,
+            crowd=crowd,
+        )
+    categories = [dict(id=label, name=name) for label, name in enumerate(names)]
+    return _coco(images, categories, annotations)
+
+
+def _require_images(
+    truth: COCO, image_ids: Sequence[int], ann_file: str | None, path: Path
+) -> None:
     unknown = [image_id for image_id in image_ids if image_id not in truth.imgs]
     if unknown:
         raise ResultsError(
-            f'ann_file: {ann_file} has no image {unknown[0]} of {results.path}. Pass the config of'
+            f'ann_file: {ann_file} has no image {unknown[0]} of {path}. Pass the config of'
             ' the tested model with --config.'
         )
+
+
+def _category_ids(
+    truth: COCO, named: Sequence[str], highest: int, ann_file: str | None, path: Path
+) -> list[int]:
+    """Return the id of each label: the categories of the test's classes in the order of the
+    file.
+    """
     wanted = set(named)
-    categories = [
-        category['id']
-        for category in truth.dataset['categories']
-        if not wanted or category['name'] in wanted
-    ]
+    categories = []
+    for category in truth.dataset['categories']:
+        if not wanted or category['name'] in wanted:
+            categories.append(category['id'])
     if highest >= len(categories) or (named and len(named) != len(categories)):
         raise ResultsError(
-            f'ann_file: expected the {max(highest + 1, len(named))} classes of {results.path}, got '
+            f'ann_file: expected the {max(highest + 1, len(named))} classes of {path}, got '
             f'{len(categories)} in {ann_file}. Pass the config of the tested model with --config.'
         )
-    masks = 'masks' in results.entries[0]['pred_instances']
-    if masks and not all(
-        can_be_drawn(item['segmentation'], truth.imgs[item['image_id']])
-        for item in truth.dataset['annotations']
-    ):
-        raise ResultsError(
-            f'ann_file: {ann_file} has a mask that does not fit its image, or none. Correct it.'
-        )
-    detections = {}
-    for kind in ['bbox', 'segm'] if masks else ['bbox']:
-        found = [
-            annotation
-            for image_id, entry in zip(image_ids, results.entries)
-            for annotation in _annotations(
-                entry['pred_instances'], image_id, categories, kind == 'segm'
+    return categories
+
+
+def _require_masks(truth: COCO, ann_file: str | None) -> None:
+    for item in truth.dataset['annotations']:
+        if not can_be_drawn(item['segmentation'], truth.imgs[item['image_id']]):
+            raise ResultsError(
+                f'ann_file: {ann_file} has a mask that does not fit its image, or none. Correct it.'
             )
-        ]
-        detections[kind] = _coco(truth.dataset['images'], truth.dataset['categories'], found)
-    return Instances(truth, categories, image_ids, detections)
 
 
 def _annotations(
-    instances: dict, image_id: int, categories: list[int] | range, masks: bool, crowd: int = 0
+    instances: dict,
+    image_id: int,
+    categories: Sequence[int],
+    masks: bool,
+    crowd: int = 0,
 ) -> list[dict]:
-    """Return COCO annotations, whose area is that of the masks if these count."""
-    annotations = []
+    """Return COCO annotations; with `masks`, their area is that of the masks."""
     boxes = np.asarray(instances['bboxes']).astype(np.float64).reshape(-1, 4)
     boxes[:, 2:] -= boxes[:, :2]  # x1, y1, x2, y2 become x, y, width, height
-    scores = (
-        instances.get('mask_scores', instances.get('scores')) if masks else instances.get('scores')
-    )
+    scores = instances.get('scores')
+    if masks:
+        scores = instances.get('mask_scores', scores)
+    annotations = []
     for index, (box, label) in enumerate(zip(boxes.tolist(), instances['labels'])):
         annotation = dict(
             image_id=image_id,
@@ -149,49 +214,11 @@ def _annotations(
     return annotations
 
 
-def _truth_of_entries(results: Results, image_ids: list[int], highest: int) -> COCO:
-    require_truth(results.entries, 'gt_instances')
-    truth = [
-        (image_id, entry[kind], crowd)
-        for image_id, entry in zip(image_ids, results.entries)
-        for kind, crowd in (('gt_instances', 0), ('ignored_instances', 1))
-        if entry.get(kind)
-    ]
-    highest = max(
-        [highest, *(int(label) for _, instances, _ in truth for label in instances['labels'])]
-    )
-    names = results.names(len(results.origin.get('classes') or ()) or 1 + max(highest, 0))
-    images = [
-        dict(
-            id=image_id,
-            file_name=entry.get('img_path', ''),
-            height=entry['ori_shape'][0],
-            width=entry['ori_shape'][1],
-        )
-        for image_id, entry in zip(image_ids, results.entries)
-    ]
-    return _coco(
-        images,
-        [dict(id=label, name=name) for label, name in enumerate(names)],
-        [
-            annotation
-            for image_id, instances, crowd in truth
-            for annotation in _annotations(
-                instances, image_id, range(highest + 1), 'masks' in instances, crowd
-            )
-        ],
-    )
-
-
 def _coco(images: list[dict], categories: list[dict], annotations: list[dict]) -> COCO:
+    """Return annotations, numbered from 1, as `pycocotools` reads them from a file."""
+    numbered = [dict(annotation, id=number) for number, annotation in enumerate(annotations, 1)]
     coco = COCO()
-    coco.dataset = dict(
-        images=images,
-        categories=categories,
-        annotations=[
-            dict(annotation, id=number) for number, annotation in enumerate(annotations, 1)
-        ],
-    )
+    coco.dataset = dict(images=images, categories=categories, annotations=numbered)
     with contextlib.redirect_stdout(io.StringIO()):
         coco.createIndex()
     return coco

@@ -26,23 +26,39 @@ def read_scalars(work_dir: str | Path) -> list[dict]:
     """
     merged: list[tuple[int, dict]] = []  # iteration and record
     for log in sorted(Path(work_dir).glob(LOGS)):
-        run, iteration = [], 0
-        # a validation takes the iteration of the training record before it
-        for record in _read_lines(log):
-            iteration = iteration_of(record) if is_training(record) else iteration
-            run.append((iteration, record))
+        run = _with_iterations(_read_lines(log))
         trained = [iteration for iteration, record in run if is_training(record)]
-        if trained:  # not a test, nor a run that stopped before its first record
-            validated = {record['step'] for _, record in run if not is_training(record)}
-            merged = [
-                (iteration, record)
-                for iteration, record in merged
-                if iteration < min(trained)
-                and (is_training(record) or record['step'] not in validated)
-            ] + run
+        # Tests, and runs that stopped before their first record, have none.
+        if trained:
+            merged = _without_repeated(merged, run, first=min(trained)) + run
     if not merged:
         raise FileNotFoundError(f'{work_dir}: no training log ({LOGS}).')
     return [record for _, record in merged]
+
+
+def _with_iterations(records: Sequence[dict]) -> list[tuple[int, dict]]:
+    """Add the iteration of each record; a validation has that of the training record before it."""
+    run, iteration = [], 0
+    for record in records:
+        if is_training(record):
+            iteration = iteration_of(record)
+        run.append((iteration, record))
+    return run
+
+
+def _without_repeated(
+    merged: Sequence[tuple[int, dict]], run: Sequence[tuple[int, dict]], first: int
+) -> list[tuple[int, dict]]:
+    """Return the earlier records that a run, which starts at the iteration `first`, does not
+    repeat.
+    """
+    validated = {record['step'] for _, record in run if not is_training(record)}
+    kept = []
+    for iteration, record in merged:
+        is_repeated = not is_training(record) and record['step'] in validated
+        if iteration < first and not is_repeated:
+            kept.append((iteration, record))
+    return kept
 
 
 def _read_lines(log: Path) -> list[dict]:
@@ -95,12 +111,13 @@ def name_runs(work_dirs: Sequence[str | Path]) -> dict[str, Path]:
     paths = [Path(work_dir).resolve() for work_dir in work_dirs]
     for path in paths:
         if paths.count(path) > 1:
-            raise ValueError(f'work dir: {path} is given twice.')
+            raise ValueError(f'work dir: {path} is listed twice.')
     names = [path.name for path in paths]
-    return {
-        name if names.count(name) == 1 else str(work_dir): Path(work_dir)
-        for name, work_dir in zip(names, work_dirs)
-    }
+    runs = {}
+    for name, work_dir in zip(names, work_dirs):
+        is_unique = names.count(name) == 1
+        runs[name if is_unique else str(work_dir)] = Path(work_dir)
+    return runs
 
 
 def read_runs(work_dirs: Sequence[str | Path]) -> dict[str, list[dict]]:
@@ -114,23 +131,33 @@ def curve(key: str, runs: Mapping[str, Sequence[dict]]) -> Lines:
     """Return the values of a key over iterations, or over epochs for validations by epoch, one line
     for each run.
     """
-    of_training = any(
-        is_training(record) for records in runs.values() for record in records if key in record
-    )
+    of_training = any(_has_training_value(records, key) for records in runs.values())
     lines = {}
     for name, records in runs.items():
-        points = [
-            (record['step'], record[key])
-            for record in records
-            if key in record
-            and is_training(record) == of_training
-            and not is_undefined(key, record[key])
-        ]
-        lines[name] = tuple(zip(*points)) if points else ((), ())
-    # MMEngine logs the steps of validations as epochs in training by epoch.
-    by_epoch = not of_training and all(
-        max((record['step'] for record in records if not is_training(record)), default=0)
-        <= max((record.get('epoch', 0) for record in records if is_training(record)), default=0)
-        for records in runs.values()
-    )
+        x, y = [], []
+        for record in records:
+            if key not in record or is_training(record) != of_training:
+                continue
+            if not is_undefined(key, record[key]):
+                x.append(record['step'])
+                y.append(record[key])
+        lines[name] = tuple(x), tuple(y)
+    by_epoch = not of_training and all(map(_validates_by_epoch, runs.values()))
     return Lines(lines, 'epoch' if by_epoch else 'iteration', markers=not of_training)
+
+
+def _has_training_value(records: Sequence[dict], key: str) -> bool:
+    return any(key in record and is_training(record) for record in records)
+
+
+def _validates_by_epoch(records: Sequence[dict]) -> bool:
+    """Return True if the steps of validations are epochs, as MMEngine logs them in training by
+    epoch.
+    """
+    last_step, last_epoch = 0, 0
+    for record in records:
+        if is_training(record):
+            last_epoch = max(last_epoch, record.get('epoch', 0))
+        else:
+            last_step = max(last_step, record['step'])
+    return last_step <= last_epoch

@@ -13,106 +13,115 @@ from mmflatten.results.figures import Lines
 from mmflatten.results.reading import Results
 
 SUMMARY = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
-ALL_SIZES, MOST = 0, -1  # indices on COCO's axes: area range, maximum number of detections
-AT_50 = 0  # index on COCO's axis of overlaps
+# indices on COCO's axes
+ALL_SIZES = 0  # area range
+MOST = -1  # maximum number of detections
+AT_50 = 0  # overlap
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze boxes and, if available, masks with COCO's evaluation."""
     instances = read_instances(results)
     analysis = Analysis(
-        'detection',
-        len(results.entries),
-        {},
-        f'errors at a score of {score:g}',
-        [],
+        task='detection',
+        images=len(results.entries),
+        summary={},
+        worst_by=f'errors at a score of {score:g}',
+        worst=[],
         notes=instances.notes(),
     )
     for kind in instances.detections:
         evaluation = instances.evaluate(kind)
-        _add_kind(analysis, instances, evaluation, kind)
+        _add_kind(analysis, instances, evaluation, kind=kind)
         if kind == 'bbox':
             counted = count_errors(evaluation, score)
             errors = np.array([counted[image] for image in instances.image_ids])
-            analysis.worst = [
-                (int(index), int(errors[index]))
-                for index in np.argsort(-errors, kind='stable')[:worst]
-                if errors[index]
-            ]
+            order = np.argsort(-errors, kind='stable')[:worst]
+            analysis.worst = [(int(index), int(errors[index])) for index in order if errors[index]]
     return analysis
 
 
 def _add_kind(analysis: Analysis, instances: Instances, evaluation: COCOeval, kind: str) -> None:
     """Add metrics, tables and figures of 'bbox' or 'segm'."""
-    analysis.summary.update(
-        {
-            f'{kind}_{name}': value if value >= 0 else np.nan
-            for name, value in zip(SUMMARY, evaluation.stats)
-        }
-    )
+    for name, value in zip(SUMMARY, evaluation.stats):
+        analysis.summary[f'{kind}_{name}'] = value if value >= 0 else np.nan
     analysis.tables[f'{kind}_classes'] = _class_table(instances, evaluation, kind)
     # precision: (overlap, recall, class, size, number of detections)
-    curves = evaluation.eval['precision'][0, :, :, ALL_SIZES, MOST]
+    curves = evaluation.eval['precision'][AT_50, :, :, ALL_SIZES, MOST]
     present = curves.min(0) >= 0
-    if present.any():
-        precision = {
-            name: curves[:, label] for label, name in enumerate(instances.names) if present[label]
-        }
-        precision['mean'] = curves[:, present].mean(1)
-        analysis.figures[f'{kind}_precision_recall'] = Lines(
-            {name: (evaluation.params.recThrs, values) for name, values in precision.items()},
-            'recall',
-            'precision',
-            limits=(0, 1.02),
-            mean='mean',
-        )
+    if not present.any():
+        return
+    recall = evaluation.params.recThrs
+    lines = {}
+    for label, name in enumerate(instances.names):
+        if present[label]:
+            lines[name] = recall, curves[:, label]
+    lines['mean'] = recall, curves[:, present].mean(1)
+    analysis.figures[f'{kind}_precision_recall'] = Lines(
+        lines=lines, x_label='recall', y_label='precision', limits=(0, 1.02), mean='mean'
+    )
 
 
 def _class_table(instances: Instances, evaluation: COCOeval, kind: str) -> ResultTable:
-    # COCO marks undefined values by -1.
-    precision, recall = (
-        np.where(values > -1, values, np.nan)
-        for values in (evaluation.eval['precision'], evaluation.eval['recall'])
-    )
-    at_50, at_75 = (
-        np.flatnonzero(np.isclose(evaluation.params.iouThrs, overlap)) for overlap in (0.5, 0.75)
-    )
+    precision = _defined(evaluation.eval['precision'])
+    recall = _defined(evaluation.eval['recall'])
+    overlaps = evaluation.params.iouThrs
+    at_50 = np.flatnonzero(np.isclose(overlaps, 0.5))
+    at_75 = np.flatnonzero(np.isclose(overlaps, 0.75))
     rows = []
     for label, (category, name) in enumerate(zip(instances.categories, instances.names)):
         objects = instances.truth.loadAnns(instances.truth.getAnnIds(catIds=[category]))
-        sizes = [known_mean(precision[:, :, label, size, MOST]) for size in range(4)]
-        rows.append(
-            (
-                name,
-                sum(not item.get('iscrowd') for item in objects),
-                sizes[ALL_SIZES],
-                *(known_mean(precision[at, :, label, ALL_SIZES, MOST]) for at in (at_50, at_75)),
-                *sizes[1:],
-                known_mean(recall[:, label, ALL_SIZES, MOST]),
-            )
-        )
-    rows.sort(key=lambda row: np.nan_to_num(row[2], nan=2))
+        by_size = [known_mean(precision[:, :, label, size, MOST]) for size in range(4)]
+        row = [
+            name,
+            sum(not item.get('iscrowd') for item in objects),
+            by_size[ALL_SIZES],
+            known_mean(precision[at_50, :, label, ALL_SIZES, MOST]),
+            known_mean(precision[at_75, :, label, ALL_SIZES, MOST]),
+            *by_size[1:],
+            known_mean(recall[:, label, ALL_SIZES, MOST]),
+        ]
+        rows.append(tuple(row))
+    rows.sort(key=lambda row: np.nan_to_num(row[2], nan=2))  # without objects last
     return ResultTable(
-        f'{kind}: classes, the lowest AP first',
-        ('class', 'objects', 'AP', 'AP50', 'AP75', 'AP small', 'AP medium', 'AP large', 'recall'),
-        rows,
+        title=f'{kind}: classes, the lowest AP first',
+        header=(
+            'class',
+            'objects',
+            'AP',
+            'AP50',
+            'AP75',
+            'AP small',
+            'AP medium',
+            'AP large',
+            'recall',
+        ),
+        rows=rows,
     )
+
+
+def _defined(values: np.ndarray) -> np.ndarray:
+    """Replace -1, by which COCO marks undefined values, by NaN."""
+    return np.where(values > -1, values, np.nan)
 
 
 def count_errors(evaluation: COCOeval, score: float) -> Counter:
     """Count missed objects and false detections by id of the image, in COCO's matches at an IoU of
     0.5.
 
-    Detections below the score do not count. One of a wrong class is an error twice: the object is
-    missed, too.
+    Detections below the score do not count. A detection of a wrong class counts twice, because the
+    object is also missed.
     """
     errors: Counter = Counter()
+    all_sizes = evaluation.params.areaRng[ALL_SIZES]
     for found in evaluation.evalImgs:  # of one class, range of sizes and image
-        if found is not None and found['aRng'] == evaluation.params.areaRng[ALL_SIZES]:
-            kept, matched = np.array(found['dtScores']) >= score, found['dtMatches'][AT_50]
-            missed = ~np.isin(found['gtIds'], matched[kept]) & ~np.array(
-                found['gtIgnore'], dtype=bool
-            )
-            false = kept & (matched == 0) & ~found['dtIgnore'][AT_50].astype(bool)
-            errors[found['image_id']] += int(missed.sum() + false.sum())
+        if found is None or found['aRng'] != all_sizes:
+            continue
+        matched = found['dtMatches'][AT_50]
+        kept = np.array(found['dtScores']) >= score
+        ignored_truth = np.array(found['gtIgnore'], dtype=bool)
+        ignored_detections = found['dtIgnore'][AT_50].astype(bool)
+        missed = ~np.isin(found['gtIds'], matched[kept]) & ~ignored_truth
+        false = kept & (matched == 0) & ~ignored_detections
+        errors[found['image_id']] += int(missed.sum() + false.sum())
     return errors

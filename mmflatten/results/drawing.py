@@ -19,7 +19,7 @@ from mmflatten.text import figure_text
 
 COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
 DASHES = ('-', '--', ':', '-.')
-# transparent to opaque
+# from transparent to opaque
 HEAT = LinearSegmentedColormap.from_list('heat', [f'{COLOURS[0]}00', f'{COLOURS[0]}ff'])
 STYLE = {
     'axes.axisbelow': True,
@@ -32,16 +32,15 @@ STYLE = {
 }
 MAX_NAMES = 40  # names along an axis that stay readable
 MAX_NUMBERS = 15  # classes of a matrix whose cells hold a number
-MAX_LEGEND, MAX_LEGEND_BESIDE = 12, 20  # lines, in and beside the axes
+MAX_LEGEND = 12  # lines with a legend in the axes
+MAX_LEGEND_BESIDE = 20  # lines with a legend beside the axes
 
 
 def save_png(path: str | Path, panels: Mapping[str, Plot], columns: int = 3) -> None:
     """Draw titled panels, at most `columns` in a row, into a PNG file."""
-    names = [
-        name
-        for plot in panels.values()
-        for name in (plot.names if isinstance(plot, Confusion) else plot.lines)
-    ]
+    names: list[str] = []
+    for plot in panels.values():
+        names += plot.names if isinstance(plot, Confusion) else plot.lines
     with rc_context({**STYLE, **fonts_for(''.join(names))}):
         _figure(panels, columns).savefig(path, dpi=100)
 
@@ -51,17 +50,14 @@ def svg(plot: Plot) -> str:
     applies.
     """
     file = io.StringIO()
+    # None leaves a field out, so that the same plot has the same text.
+    metadata = dict.fromkeys(('Creator', 'Date', 'Format', 'Type'))
     with rc_context(STYLE):
-        _figure({'': plot}).savefig(
-            file,
-            format='svg',
-            transparent=True,
-            metadata=dict.fromkeys(('Creator', 'Date', 'Format', 'Type')),
-        )
+        _figure({'': plot}).savefig(file, format='svg', transparent=True, metadata=metadata)
     text = file.getvalue()
     # Ids such as "axes_1" are not referenced and would repeat on a page.
     text = re.sub(r' id="[\w.]+_\d+"', '', text[text.index('<svg') :])
-    # would apply to the whole page
+    # The style sheet would apply to the whole page.
     text = re.sub(r'<defs>\s*<style.*?</defs>', '', text, count=1, flags=re.DOTALL)
     return text.replace('#000000', 'currentColor')
 
@@ -71,9 +67,8 @@ def _figure(panels: Mapping[str, Plot], columns: int = 1) -> Figure:
     rows = -(-len(panels) // columns)
     width, height = np.max([_size(plot) for plot in panels.values()], axis=0)
     figure = Figure(figsize=(columns * width, rows * height), layout='constrained')
-    for (title, plot), part in zip(
-        panels.items(), figure.subfigures(rows, columns, squeeze=False).flatten()
-    ):
+    parts = figure.subfigures(rows, columns, squeeze=False).flatten()
+    for (title, plot), part in zip(panels.items(), parts):
         if title:
             part.suptitle(figure_text(title))
         _draw(plot, part)
@@ -85,9 +80,9 @@ def _size(plot: Plot) -> tuple[float, float]:
     if isinstance(plot, Confusion):
         side = 3.5 + 0.22 * min(len(plot.names), MAX_NAMES)
         return side + 1, side
-    if isinstance(plot, Lines) and plot.log:  # many lines, with a legend beside them
+    if plot.log:  # many lines, with a legend beside them
         return 7, max(4, 0.2 * len(plot.lines))
-    return (4.5, 3.2) if isinstance(plot, Lines) and not plot.mean else (5.5, 4)
+    return (5.5, 4) if plot.mean else (4.5, 3.2)
 
 
 @singledispatch
@@ -98,22 +93,24 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
         style = dict(color=COLOURS[number % len(COLOURS)], linestyle=DASHES[dash])
         if name == plot.mean:
             style = dict(color='black', linewidth=2.5)
-        if len(x):
-            axes.plot(
-                x,
-                np.asarray(y, dtype=float),
-                label=figure_text(name),
-                markersize=4,
-                marker='o' if plot.markers or len(x) == 1 else '',
-                **style,
-            )
+        if not len(x):
+            continue
+        has_marker = plot.markers or len(x) == 1
+        axes.plot(
+            x,
+            np.asarray(y, dtype=float),
+            label=figure_text(name),
+            markersize=4,
+            marker='o' if has_marker else '',
+            **style,
+        )
     if plot.log:
         axes.set(xscale='log', yscale='log')
     else:
         axes.locator_params(axis='x', nbins=5)
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
     axes.grid()
-    if plot.log or plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
+    if plot.log or (plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE):
         axes.legend(loc='center left', bbox_to_anchor=(1, 0.5))
     elif 1 < len(plot.lines) <= MAX_LEGEND:
         axes.legend()

@@ -31,7 +31,7 @@ class Lines:
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # name -> x and y
     x_label: str
     y_label: str = ''
-    # of the vertical axis; None is automatic
+    # limits of the vertical axis; None is automatic
     limits: tuple[float | None, float | None] = (None, None)
     markers: bool = False
     mean: str = ''  # name of the mean of the other lines, drawn in black
@@ -40,11 +40,10 @@ class Lines:
     @property
     def description(self) -> str:
         axes = f'{self.y_label} over {self.x_label}' if self.y_label else f'By {self.x_label}'
-        ends = [
-            f'{name} from {y[0]:.4g} to {y[-1]:.4g}'
-            for name, (_, y) in self.lines.items()
-            if len(y)
-        ]
+        ends = []
+        for name, (_, y) in self.lines.items():
+            if len(y):
+                ends.append(f'{name} from {y[0]:.4g} to {y[-1]:.4g}')
         return f'{axes}: {", ".join(ends)}'
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from mmflatten.files import problem_of
 from mmflatten.results.curves import LOGS, is_training, iteration_of
 
-# Lines of MMEngine's text log: `2026/01/31 23:59:59 - mmengine - INFO - Epoch(train)  [2][ 50/69]  ...` in a training
-# by epochs, and `Iter(train) [  50/2000]  ...` in one by iterations.
+# Lines of MMEngine's text log. In a training by epochs:
+#   2026/01/31 23:59:59 - mmengine - INFO - Epoch(train)  [2][ 50/69]  ...
+# and in one by iterations:
+#   2026/01/31 23:59:59 - mmengine - INFO - Iter(train) [  50/2000]  ...
 _TIME = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
 _EPOCH = re.compile(r'Epoch\(train\)\s+\[\s*(\d+)\]\[\s*(\d+)/\s*(\d+)\]')
 _ITERATION = re.compile(r'Iter\(train\)\s+\[\s*(\d+)/')
@@ -33,8 +35,8 @@ def trained_iterations(work_dir: Path, records: Sequence[dict]) -> int | None:
     """Return the number of iterations that a training finished; None without a record of one.
 
     MMEngine logs every 50 iterations by default and leaves out the rest of an epoch, so the last
-    record is no count. The last checkpoint is named by its epoch, whose length is in the text log,
-    or by its iteration.
+    record may be earlier than the last iteration. The last checkpoint is named by its epoch, whose
+    length is in the text log, or by its iteration.
 
     Args:
         work_dir: folder of the training.
@@ -54,23 +56,27 @@ def training_seconds(work_dir: Path) -> float:
     """Return the wall-clock seconds of the training that led to the last record, with start-up and
     validations.
 
-    A resumed run repeats the iterations after its checkpoint: the run before it counts up to the
-    last line that is not repeated. A run that a new training replaced does not count.
+    A resumed run repeats the iterations after its checkpoint, so the time of the run before it ends
+    at the last line that is not repeated. Runs replaced by a new training are left out.
     """
     kept: list[list[_Line]] = []
     for scalars in sorted(work_dir.glob(LOGS)):
         for log in sorted(scalars.parents[1].glob('*.log')):
-            lines = _read_lines(log)
-            first = next((line.iteration for line in lines if line.iteration), None)
-            if first is None:  # a test, or a run that ended before its first record
+            run = _read_lines(log)
+            iterations = [line.iteration for line in run if line.iteration]
+            if not iterations:  # a test, or a run that ended before its first record
                 continue
-            kept = [[line for line in run if line.iteration < first] for run in kept]
-            kept.append(lines)
+            kept = [_before(earlier, iterations[0]) for earlier in kept]
+            kept.append(run)
     seconds = 0.0
     for run in kept:
         if run and run[-1].iteration:
             seconds += (run[-1].time - run[0].time).total_seconds()
     return seconds
+
+
+def _before(lines: Sequence[_Line], iteration: int) -> list[_Line]:
+    return [line for line in lines if line.iteration < iteration]
 
 
 def _saved_iteration(work_dir: Path) -> int:

@@ -64,9 +64,10 @@ class Results:
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting of the first metric that has it."""
-        return next(
-            (item[name] for item in self.origin.get('evaluator') or () if name in item), default
-        )
+        for item in self.origin.get('evaluator') or ():
+            if name in item:
+                return item[name]
+        return default
 
 
 def read_results(path: str | Path, config: str | None = None) -> Results:
@@ -82,6 +83,29 @@ def read_results(path: str | Path, config: str | None = None) -> Results:
             or the config is of another task.
     """
     path = Path(path)
+    entries = _read_entries(path)
+    task = task_of_predictions(entries)
+    if task is None:
+        known = ', '.join(task.prediction for task in tasks().values())
+        raise ResultsError(
+            f'results: expected one of {known} in each entry of {path}, got '
+            f'{", ".join(sorted(entries[0]))}.'
+        )
+    origin = read_origin(path.with_suffix('.json'))
+    if config:
+        cfg = load_config(config)
+        require_parts(cfg, 'test_dataloader', 'test_evaluator')
+        if task_of(cfg) is not task:
+            raise ResultsError(
+                f'--config: expected a config of {task.name}, as the predictions, got {config} of '
+                f'{task_of(cfg).name}. Give the config of the tested model.'
+            )
+        origin.update(origin_of(cfg, read_metainfo(cfg)))
+    return Results(path=path, entries=entries, task=task, origin=origin)
+
+
+def _read_entries(path: Path) -> list[dict]:
+    """Read and check the entries, of which there must be one or more."""
     if path.is_dir():
         raise ResultsError(
             f'results: expected the NAME.pkl of mmflatten test --out NAME.pkl, but {path} is a'
@@ -105,24 +129,7 @@ def read_results(path: str | Path, config: str | None = None) -> Results:
     check_entries(entries, path)
     if not entries:
         raise ResultsError(f'results: {path} is empty because the test had no images.')
-    task = task_of_predictions(entries)
-    if task is None:
-        known = ', '.join(task.prediction for task in tasks().values())
-        raise ResultsError(
-            f'results: expected one of {known} in each entry of {path}, got '
-            f'{", ".join(sorted(entries[0]))}.'
-        )
-    origin = read_origin(path.with_suffix('.json'))
-    if config:
-        cfg = load_config(config)
-        require_parts(cfg, 'test_dataloader', 'test_evaluator')
-        if task_of(cfg) is not task:
-            raise ResultsError(
-                f'--config: expected a config of {task.name}, as the predictions, got {config} of '
-                f'{task_of(cfg).name}. Give the config of the tested model.'
-            )
-        origin.update(origin_of(cfg, read_metainfo(cfg)))
-    return Results(path, entries, task, origin)
+    return entries
 
 
 def require_truth(entries: Sequence[dict], key: str) -> None:

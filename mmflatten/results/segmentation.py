@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mmflatten.results.analysis import Analysis, ResultTable, known_mean, most_confused
@@ -24,51 +26,53 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
             f'labels: expected labels below {len(names)}, the number of classes, got {known - 1} in'
             f' {results.path}. Pass the config of the tested model with --config.'
         )
-    matrices = np.stack(
-        [
-            np.bincount(len(names) * true + predicted, minlength=len(names) ** 2)
-            for true, predicted in labels
-        ]
-    ).reshape(-1, len(names), len(names))
-    matrix, image_ious = matrices.sum(0), [known_mean(_ious(counts)) for counts in matrices]
+    matrices = np.stack([_confusion(true, predicted, len(names)) for true, predicted in labels])
+    matrix = matrices.sum(0)
     recall = matrix.diagonal() / matrix.sum(1)
     summary = dict(
         mIoU=known_mean(_ious(matrix)), mAcc=known_mean(recall), aAcc=matrix.trace() / matrix.sum()
     )
+    image_ious = [known_mean(_ious(counts)) for counts in matrices]
     order = np.argsort(np.nan_to_num(image_ious, nan=2), kind='stable')[:worst]
-    rows = sorted(
-        zip(names, matrix.sum(1), _ious(matrix), recall, matrix.diagonal() / matrix.sum(0)),
-        key=lambda row: np.nan_to_num(row[2], nan=2),
-    )
     return Analysis(
-        'segmentation',
-        len(labels),
-        summary,
-        'mean IoU of the classes in the image',
-        [(int(index), float(image_ious[index])) for index in order],
-        dict(
-            classes=ResultTable(
-                'classes, the lowest IoU first',
-                ('class', 'pixels', 'IoU', 'accuracy', 'precision'),
-                rows,
-            ),
-            confusions=most_confused(matrix, names),
-        ),
-        dict(confusion=Confusion(matrix, names)),
+        task='segmentation',
+        images=len(labels),
+        summary=summary,
+        worst_by='mean IoU of the classes in the image',
+        worst=[(int(index), float(image_ious[index])) for index in order],
+        tables=dict(classes=_class_table(matrix, names), confusions=most_confused(matrix, names)),
+        figures=dict(confusion=Confusion(matrix, names)),
     )
 
 
 def _labels(entry: dict, ignored: int) -> np.ndarray:
     """Return true and predicted labels (2, pixels) of the pixels that count."""
-    true, predicted = (
-        np.asarray(entry[key]['data'])[0].astype(np.int64) for key in ('gt_sem_seg', 'pred_sem_seg')
-    )
+    true = np.asarray(entry['gt_sem_seg']['data'])[0].astype(np.int64)
+    predicted = np.asarray(entry['pred_sem_seg']['data'])[0].astype(np.int64)
     if true.shape != predicted.shape:
         raise ResultsError(
             f'gt_sem_seg: expected the shape {predicted.shape} of pred_sem_seg, got {true.shape}'
             f' for {entry.get("img_path")}. Load annotations after the resize in test_pipeline.'
         )
     return np.stack((true, predicted))[:, true != ignored]
+
+
+def _confusion(true: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """Return the confusion matrix (classes, classes), with a row for each true class."""
+    counts = np.bincount(classes * true + predicted, minlength=classes**2)
+    return counts.reshape(classes, classes)
+
+
+def _class_table(matrix: np.ndarray, names: Sequence[str]) -> ResultTable:
+    correct, pixels = matrix.diagonal(), matrix.sum(1)
+    ious = _ious(matrix)
+    rows = list(zip(names, pixels, ious, correct / pixels, correct / matrix.sum(0)))
+    rows.sort(key=lambda row: np.nan_to_num(row[2], nan=2))  # without pixels last
+    return ResultTable(
+        title='classes, the lowest IoU first',
+        header=('class', 'pixels', 'IoU', 'accuracy', 'precision'),
+        rows=rows,
+    )
 
 
 def _ious(matrix: np.ndarray) -> np.ndarray:

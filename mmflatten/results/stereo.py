@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 import torch
 
@@ -19,46 +22,53 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     limit = results.setting('max_disp', MAX_DISPARITY)
     metric = StereoMetric(limit)
     metric.process(None, results.entries)
-    pairs = []
-    for truth, predicted in (
-        (entry['gt_disparity'], entry['pred_disparity']) for entry in results.entries
-    ):
-        mask = truth['valid'] if limit is None else truth['valid'] & (truth['data'] < limit)
-        pairs.append((truth['data'][mask].float(), predicted['data'][mask].float()))
-    true, predicted = (torch.cat(values) for values in zip(*pairs))
+    true, predicted = _joined(results.entries, limit)
     if not len(true):
         raise ResultsError(
             f'max_disp: no pixel of {results.path} has a true disparity below the limit, got'
             f' {limit}.'
         )
-    epes = [
-        sums['error'] / sums['pixels'] if sums['pixels'] else float('nan')
-        for sums in metric.results
-    ]
+    epes = []
+    for sums in metric.results:
+        epes.append(sums['error'] / sums['pixels'] if sums['pixels'] else float('nan'))
     order = np.argsort(-np.nan_to_num(epes, nan=-1), kind='stable')[:worst]
     return Analysis(
-        'stereo',
-        len(pairs),
-        metric.compute_metrics(metric.results),
-        'end-point error in pixels',
-        [(int(index), float(epes[index])) for index in order],
-        dict(distances=_distance_table(true, predicted)),
+        task='stereo',
+        images=len(results.entries),
+        summary=metric.compute_metrics(metric.results),
+        worst_by='end-point error in pixels',
+        worst=[(int(index), float(epes[index])) for index in order],
+        tables=dict(distances=_distance_table(true, predicted)),
     )
+
+
+def _joined(entries: Sequence[dict], limit: float | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return true and predicted disparities at the pixels of all pairs that count."""
+    true, predicted = [], []
+    for entry in entries:
+        truth = entry['gt_disparity']
+        mask = truth['valid']
+        if limit is not None:
+            mask = mask & (truth['data'] < limit)
+        true.append(truth['data'][mask].float())
+        predicted.append(entry['pred_disparity']['data'][mask].float())
+    return torch.cat(true), torch.cat(predicted)
 
 
 def _distance_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:
     rows = []
-    for low, high in zip(DISPARITY_EDGES, DISPARITY_EDGES[1:]):
+    for low, high in pairwise(DISPARITY_EDGES):
         inside = (true >= low) & (true < high)
-        if inside.any():
-            sums = image_sums(predicted[inside], true[inside], None)
-            epe, d1, bad1, bad3 = (
-                sums[key] / sums['pixels'] for key in ('error', 'd1', 'bad1', 'bad3')
-            )
-            interval = f'{low:g} to {high:g}' if high < float('inf') else f'{low:g} and more'
-            rows.append((interval, sums['pixels'], epe, 100 * d1, 100 * bad1, 100 * bad3))
+        if not inside.any():
+            continue
+        sums = image_sums(predicted[inside], true[inside], None)
+        pixels = sums['pixels']
+        interval = f'{low:g} to {high:g}' if high < float('inf') else f'{low:g} and more'
+        row = [interval, pixels, sums['error'] / pixels]
+        row += [100 * (sums[key] / pixels) for key in ('d1', 'bad1', 'bad3')]
+        rows.append(tuple(row))
     return ResultTable(
-        'by true disparity in pixels, the farthest points first',
-        ('disparity', 'pixels', 'EPE', 'D1 %', 'bad1 %', 'bad3 %'),
-        rows,
+        title='by true disparity in pixels, the farthest points first',
+        header=('disparity', 'pixels', 'EPE', 'D1 %', 'bad1 %', 'bad3 %'),
+        rows=rows,
     )

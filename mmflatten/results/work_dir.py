@@ -48,7 +48,9 @@ class TrainedRun:
     @property
     def tested(self) -> str | None:
         """Checkpoint of the predictions if it is known and not the newest one."""
-        tested = self.results.origin.get('checkpoint') if self.results is not None else None
+        if self.results is None:
+            return None
+        tested = self.results.origin.get('checkpoint')
         newest = self.checkpoint and self.checkpoint.resolve()
         return tested if tested and Path(tested).resolve() != newest else None
 
@@ -69,46 +71,56 @@ class TrainedRun:
 def read_work_dirs(work_dirs: Sequence[str | Path], score: float) -> list[TrainedRun]:
     """Read work dirs; arguments and errors are those of `write_report`."""
     runs = [TrainedRun(path, name) for name, path in name_runs(work_dirs).items()]
-    for path in (run.work_dir for run in runs):
-        if not path.is_dir():
-            raise FileNotFoundError(f'work dir: {path} does not exist.')
-        if (
-            find_config_file(path) is None
-            and not any(path.glob(LOGS))
-            and not (path / RESULTS).exists()
-        ):
-            raise ValueError(
-                f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the'
-                ' work_dir of a training.'
-            )
+    # A wrong folder is an error before the first run is read.
+    for run in runs:
+        _require_work_dir(run.work_dir)
     for run in runs:
         _read(run, score)
     return runs
 
 
+def _require_work_dir(path: Path) -> None:
+    if not path.is_dir():
+        raise FileNotFoundError(f'work dir: {path} does not exist.')
+    has_log = any(path.glob(LOGS))
+    has_results = (path / RESULTS).exists()
+    if not has_log and not has_results and find_config_file(path) is None:
+        raise ValueError(
+            f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the'
+            ' work_dir of a training.'
+        )
+
+
 def _read(run: TrainedRun, score: float) -> None:
-    folder, file, results = run.work_dir, find_config_file(run.work_dir), run.work_dir / RESULTS
-    logged, tested = any(folder.glob(LOGS)), results.exists()
+    folder = run.work_dir
+    config_file = find_config_file(folder)
+    results_file = folder / RESULTS
+    has_log = any(folder.glob(LOGS))
+    has_results = results_file.exists()
     run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
-    train = f'mmflatten train {file or "CONFIG"} --work-dir {folder}'
-    test = f'mmflatten test {file or "CONFIG"} {run.checkpoint or "CHECKPOINT"} --out {results}'
-    for part, found, fix in (
-        ('config', file, train),
-        ('log', logged, train),
-        ('checkpoint', run.checkpoint, train),
-        ('predictions', tested, test),
-    ):
-        if not found:
-            run.missing.setdefault(part, fix)
-    if file is not None:
-        run.config = run.attempt('config', read_config, str(file))
-        run.cost = run.attempt('FLOPs', count_config, file)
-    if logged:
+
+    # Each missing part is listed with the command that creates it.
+    config = config_file or 'CONFIG'
+    train = f'mmflatten train {config} --work-dir {folder}'
+    test = f'mmflatten test {config} {run.checkpoint or "CHECKPOINT"} --out {results_file}'
+    if config_file is None:
+        run.missing.setdefault('config', train)
+    if not has_log:
+        run.missing.setdefault('log', train)
+    if run.checkpoint is None:
+        run.missing.setdefault('checkpoint', train)
+    if not has_results:
+        run.missing.setdefault('predictions', test)
+
+    if config_file is not None:
+        run.config = run.attempt('config', read_config, str(config_file))
+        run.cost = run.attempt('FLOPs', count_config, config_file)
+    if has_log:
         run.records = run.attempt('log', read_scalars, folder) or []
         run.iterations = trained_iterations(folder, run.records)
         run.wall_time = training_seconds(folder)
-    if tested:
-        run.results = run.attempt('predictions', read_results, results)
+    if has_results:
+        run.results = run.attempt('predictions', read_results, results_file)
     if run.results is not None:
         run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
 
@@ -116,16 +128,16 @@ def _read(run: TrainedRun, score: float) -> None:
 def model_name(config: Config) -> str:
     """Return the types of a config's model and its backbone."""
     model = config.get('model') or {}
-    parts = [
-        model,
-        *(model[name] for name in ('backbone', 'features') if isinstance(model.get(name), dict)),
-    ]
+    parts = [model]
+    for name in ('backbone', 'features'):
+        if isinstance(model.get(name), dict):
+            parts.append(model[name])
     return ' with '.join(str(part.get('type')).rpartition('.')[2] for part in parts)
 
 
 def find_config_file(work_dir: Path) -> Path | None:
     """Return the newest config file of a work dir."""
     files = [*work_dir.glob('*.py')] or [*work_dir.glob('*/vis_data/config.py')]
-    # mmpretrain's vis_scheduler.py leaves an empty one
+    # mmpretrain's vis_scheduler.py leaves an empty file
     files = [path for path in files if path.stat().st_size]
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)

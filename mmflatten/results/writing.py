@@ -31,7 +31,7 @@ def write_analysis(
     out_dir.mkdir(parents=True, exist_ok=True)
     tables = {}
     for name, table in analysis.tables.items():
-        rows = [[json_number(value) for value in row] for row in table.rows]
+        rows = [list(map(json_number, row)) for row in table.rows]
         tables[name] = dict(title=table.title, file=f'{name}.csv', header=table.header, rows=rows)
         write_csv(out_dir / f'{name}.csv', table.header, rows)
     for name, figure in analysis.figures.items():
@@ -66,34 +66,38 @@ def draw_worst(
         A dictionary with `image`, `value` and `file` (None if not drawn) for each image, and the
         errors of images that exist but cannot be drawn.
     """
-    missing, broken, files = [], [], []
-    worst = [
-        dict(image=results.entries[index].get('img_path'), value=value, file=None)
-        for index, value in analysis.worst
-    ]
+    worst = []
+    for index, value in analysis.worst:
+        worst.append(dict(image=results.entries[index].get('img_path'), value=value, file=None))
+    missing, broken = [], []
     try:
         visualizer = results.task.visualizer(metainfo_of(results))
+    except ResultsError as error:
+        missing.append(str(error))
+    else:
         for number, (index, _) in enumerate(analysis.worst):
             entry = results.entries[index]
             try:
-                image = read_rgb(results.file(entry['img_path']))
-                file = Path(out_dir, 'worst', f'{number:03d}_{Path(entry["img_path"]).stem}.png')
-                file.parent.mkdir(parents=True, exist_ok=True)
-                draw_sample(visualizer, image, results.task.restore(entry), str(file), score=score)
-                files.append(file)
-                worst[number]['file'] = str(file.relative_to(out_dir))
+                name = f'{number:03d}_{Path(entry["img_path"]).stem}.png'
+                file = Path('worst', name)
+                _draw(results, entry, visualizer, file=Path(out_dir, file), score=score)
+                worst[number]['file'] = str(file)
             except (FileNotFoundError, ResultsError) as error:
                 missing.append(str(error))
             except Exception as error:  # one image must not discard the analysis
                 broken.append(f'{worst[number]["image"]}: {explain(error)}')
-    except ResultsError as error:
-        missing.append(str(error))
     if missing or broken:
+        undrawn = sum(item['file'] is None for item in worst)
         analysis.notes.append(
-            f'{len(worst) - len(files)} of {len(worst)} worst images are not drawn: '
-            f'{shorten(broken + missing, 2)}'
+            f'{undrawn} of {len(worst)} worst images are not drawn: {shorten(broken + missing, 2)}'
         )
     return worst, broken
+
+
+def _draw(results: Results, entry: dict, visualizer: Any, file: Path, score: float) -> None:
+    image = read_rgb(results.file(entry['img_path']))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draw_sample(visualizer, image, results.task.restore(entry), str(file), score=score)
 
 
 def metainfo_of(results: Results) -> dict:
@@ -102,9 +106,10 @@ def metainfo_of(results: Results) -> dict:
     Raises:
         ResultsError: the task requires them, and the origin of the results lacks them.
     """
-    metainfo = {
-        name: results.origin[name] for name in ('classes', 'palette') if results.origin.get(name)
-    }
+    metainfo = {}
+    for name in ('classes', 'palette'):
+        if results.origin.get(name):
+            metainfo[name] = results.origin[name]
     if results.task.needs_classes and len(metainfo) < 2:
         raise ResultsError(
             'classes, palette: missing in the results. Pass the config of the test with --config.'

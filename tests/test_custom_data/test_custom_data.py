@@ -137,7 +137,6 @@ NAN = float('nan')
                 [4, 4, 24, 4, 24, 24],
                 dict(size=[64, 48], counts='abc'),
                 dict(size=[48, 64]),
-                'abc',
             )
         ),
     ],
@@ -171,6 +170,7 @@ def test_masks_are_evaluated_only_if_all_are_usable(folder):
         ('annotations', dict(category_id=[1]), (r'category_id of annotations\[1\]', r'\[1\]')),
         ('annotations', dict(image_id={}), (r'image_id of annotations\[1\]', '{}')),
         ('annotations', dict(id='a'), (r'id of annotations\[1\]', "'a'")),
+        ('annotations', dict(segmentation='abc'), (r'segmentation of annotations\[1\]', "'abc'")),
         ('annotations', 5, (r'annotations\[1\]', '5')),
         ('categories', 'cat', (r'categories\[1\]', "'cat'")),
         ('categories', dict(name=3), (r'name of categories\[1\]', '3')),

@@ -281,7 +281,7 @@ def test_init_replaces_splits_with_force_but_never_its_inputs(own, capsys):
 
 def test_init_encoding_error_writes_nothing(own, monkeypatch):
     monkeypatch.setattr(
-        'mmflatten.custom_data.init.custom_config_text', lambda *_: os.fsdecode(b'\xe9')
+        'mmflatten.custom_data.init.custom_config_text', lambda *_, **__: os.fsdecode(b'\xe9')
     )
     before = sorted(own.rglob('*'))
     assert (

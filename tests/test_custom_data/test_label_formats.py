@@ -196,72 +196,71 @@ def test_box_over_the_border_is_a_warning_with_its_line(yolo, capsys):
     )
 
 
-def change_files(yolo: Path, name: str) -> str:
-    """Make a mistake in a YOLO folder, and return what the last line must have."""
-    yaml = yolo / 'data.yaml'
-    match name:
-        case 'missing image':
-            (yolo / 'images/train/2.png').unlink()
-            return 'label without an image'
-        case 'shared label':
-            write_image(yolo / 'images/train/2.bmp', 9)
-            return 'label file of two images'
-        case 'other order':
-            (yolo / 'labels/train/classes.txt').write_text('square\nround\n')
-            return 'two lists of class names differ'
-        case 'repeated names':
-            yaml.write_text(yaml.read_text().replace('square', 'round'))
-            return 'name of categories repeated'
-        case 'names from 1':
-            yaml.write_text(yaml.read_text().replace('1:', '2:').replace('0:', '1:'))
-            return f'{yaml}:4: names: expected the ids 0 to 1'
-        case 'wrong nc':
-            yaml.write_text(yaml.read_text() + 'nc: 3\n')
-            return f'{yaml}:7: nc: expected 2'
-        case 'missing folder':
-            yaml.write_text(yaml.read_text().replace('images/val', 'images/gone'))
-            return f'{yaml}:3: val'
-        case 'not YAML':
-            yaml.write_text('names: [round\ntrain: images\n')
-            return f'{yaml}:2'
-        case 'keypoints':
-            yaml.write_text(yaml.read_text() + 'kpt_shape: [17, 3]\n')
-            return f'{yaml}:7: kpt_shape'
-        case 'names without quotes':
-            yaml.write_text(yaml.read_text().replace('round', 'yes'))
-            return f'{yaml}:4: names: expected a list of class names'
-        case 'path is a number':
-            yaml.write_text(yaml.read_text().replace('path: .', 'path: 5'))
-            return f'{yaml}:1: path: expected a folder'
-        case 'folder is a number':
-            yaml.write_text(yaml.read_text().replace('images/train', '5'))
-            return f'{yaml}:2: train: expected folders'
-        case 'missing image of a list':
-            (yolo / 'list.txt').write_text('images/train/0.png\nimages/train/gone.png\n')
-            yaml.write_text(yaml.read_text().replace('images/train', 'list.txt'))
-            return f'{yolo}/list.txt:2'
+def missing_image(yolo: Path) -> None:
+    (yolo / 'images/train/2.png').unlink()
+
+
+def shared_label(yolo: Path) -> None:
+    write_image(yolo / 'images/train/2.bmp', 9)
+
+
+def other_order(yolo: Path) -> None:
+    (yolo / 'labels/train/classes.txt').write_text('square\nround\n')
+
+
+def missing_image_of_a_list(yolo: Path) -> None:
+    (yolo / 'list.txt').write_text('images/train/0.png\nimages/train/gone.png\n')
+    replace_in_yaml(yolo, ('images/train', 'list.txt'))
+
+
+def not_yaml(yolo: Path) -> None:
+    (yolo / 'data.yaml').write_text('names: [round\ntrain: images\n')
+
+
+def replace_in_yaml(yolo: Path, *pairs: tuple[str, str], end: str = '') -> None:
+    text = (yolo / 'data.yaml').read_text()
+    for old, new in pairs:
+        text = text.replace(old, new)
+    (yolo / 'data.yaml').write_text(text + end)
 
 
 @pytest.mark.parametrize(
-    'name',
+    'change, expected',
     [
-        'missing image',
-        'shared label',
-        'other order',
-        'repeated names',
-        'names from 1',
-        'wrong nc',
-        'missing folder',
-        'not YAML',
-        'keypoints',
-        'names without quotes',
-        'path is a number',
-        'folder is a number',
-        'missing image of a list',
+        (missing_image, 'label without an image'),
+        (shared_label, 'label file of two images'),
+        (other_order, 'two lists of class names differ'),
+        (missing_image_of_a_list, 'list.txt:2'),
+        (not_yaml, 'data.yaml:2'),
     ],
 )
-def test_yolo_mistake_ends_in_one_line(name, yolo, capsys):
-    expected = change_files(yolo, name)
+def test_mistake_in_a_yolo_folder_ends_in_one_line(change, expected, yolo, capsys):
+    change(yolo)
+    require_error(yolo, expected, capsys)
+
+
+@pytest.mark.parametrize(
+    'pairs, end, expected',
+    [
+        ([('square', 'round')], '', 'name of categories repeated'),
+        ([('1:', '2:'), ('0:', '1:')], '', 'data.yaml:4: names: expected the ids 0 to 1'),
+        ([], 'nc: 3\n', 'data.yaml:7: nc: expected 2'),
+        ([('images/val', 'images/gone')], '', 'data.yaml:3: val'),
+        ([], 'kpt_shape: [17, 3]\n', 'data.yaml:7: kpt_shape'),
+        ([('round', 'yes')], '', 'data.yaml:4: names: expected a list of class names'),
+        ([('path: .', 'path: 5')], '', 'data.yaml:1: path: expected a folder'),
+        ([('images/train', '5')], '', 'data.yaml:2: train: expected folders'),
+    ],
+)
+def test_mistake_in_data_yaml_ends_in_one_line(pairs, end, expected, yolo, capsys):
+    replace_in_yaml(yolo, *pairs, end=end)
+    require_error(yolo, expected, capsys)
+
+
+def require_error(yolo: Path, expected: str, capsys) -> None:
+    """Require an error whose last line has a text, and no new files."""
+    if ':' in expected:
+        expected = f'{yolo}/{expected}'
     before = sorted(yolo.rglob('*'))
     assert run('det', 'data.yaml') == 1
     assert expected in capsys.readouterr().err.splitlines()[-1]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from mmengine.hooks import Hook
 
-from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.engine.setup import build_runner, load_config, set_resume
 from mmflatten.results.curves import curve, read_runs, read_scalars
 from mmflatten.results.progress import trained_iterations
+from mmflatten.untrusted.torch_file import read_torch
 
 LOGGED = """
 train_cfg = dict(max_epochs=3)
@@ -102,7 +102,7 @@ def test_missing_and_broken_logs_are_named(tmp_path):
     log(tmp_path / 'two', '1', trained(5), end='\nbroken\n{}')
     with pytest.raises(ValueError, match=r'scalars\.json.*line 2'):
         read_scalars(tmp_path / 'two')
-    with pytest.raises(ValueError, match=f'{tmp_path}/one is given twice'):
+    with pytest.raises(ValueError, match=f'{tmp_path}/one is listed twice'):
         read_runs([tmp_path / 'one', f'{tmp_path}/one/../one'])
 
 

@@ -21,11 +21,11 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from mmflatten.datasets.build import SPLITS, BuildOptions, build
-
-from .digits import DIGITS
-from .glyph import tight_window
-from .scene import sample_scene
-from .source import Source
+from mmflatten.datasets.scenes.canvas import Sprite
+from mmflatten.datasets.scenes.digits import DIGITS
+from mmflatten.datasets.scenes.glyph import tight_window
+from mmflatten.datasets.scenes.scene import sample_scene
+from mmflatten.datasets.scenes.source import Source
 
 ADE_FOLDERS = {'train': 'training', 'val': 'validation'}  # ADE20K's names of the splits
 CROP_MARGIN = 0.15  # on every side, relative to the longer side of the box
@@ -54,11 +54,11 @@ def build_scenes(
     """
     return build(
         out,
-        f'{source.name} scenes',
-        options,
-        partial(_write_split, source, options),
-        force,
-        on_image,
+        kind=f'{source.name} scenes',
+        options=options,
+        write_split=partial(_write_split, source, options),
+        force=force,
+        on_image=on_image,
     )
 
 
@@ -78,9 +78,8 @@ def write_png(path: Path, pixels: np.ndarray) -> None:
 
 
 def _write_split(source: Source, options: SceneOptions, root: Path, split: str) -> Iterator[int]:
-    image_folder, map_folder = (
-        root / kind / ADE_FOLDERS[split] for kind in ('images', 'annotations')
-    )
+    image_folder = root / 'images' / ADE_FOLDERS[split]
+    map_folder = root / 'annotations' / ADE_FOLDERS[split]
     crop_folders = [root / 'crops' / split / name for name in source.folders]
     for folder in (image_folder, map_folder, *crop_folders):
         folder.mkdir(parents=True)
@@ -89,47 +88,29 @@ def _write_split(source: Source, options: SceneOptions, root: Path, split: str) 
     for name, scene in sample_scenes(source, options, split, sample_scene):
         write_png(image_folder / f'{name}.png', scene.picture)
         write_png(map_folder / f'{name}.png', scene.index_map)
-        images.append(
-            dict(
-                id=len(images) + 1,
-                file_name=f'{name}.png',
-                height=options.size,
-                width=options.size,
-                background=scene.background,
-                license=source.license_ids.get(scene.background['photograph'], 1),
-            )
+        image = dict(
+            id=len(images) + 1,
+            file_name=f'{name}.png',
+            height=options.size,
+            width=options.size,
+            background=scene.background,
+            license=source.license_ids.get(scene.background['photograph'], 1),
         )
+        images.append(image)
         for order, (sprite, mask) in enumerate(zip(scene.sprites, scene.masks)):
             rows, columns = tight_window(mask)
-            encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
-            annotations.append(
-                {
-                    'id': len(annotations) + 1,
-                    'image_id': len(images),
-                    'category_id': sprite.label + 1,
-                    'bbox': [
-                        columns.start,
-                        rows.start,
-                        columns.stop - columns.start,
-                        rows.stop - rows.start,
-                    ],
-                    'area': int(mask.sum()),
-                    'iscrowd': 0,
-                    source.number: sprite.number,
-                    'segmentation': dict(
-                        size=encoded['size'], counts=encoded['counts'].decode('ascii')
-                    ),
-                }
-            )
-            write_png(
-                crop_folders[sprite.label] / f'{name}_{order:02d}.png',
-                scene.picture[crop_window(rows, columns, options.size)],
-            )
+            numbers = {
+                'id': len(annotations) + 1,
+                'image_id': image['id'],
+                source.number: sprite.number,
+            }
+            annotations.append(numbers | _annotation(sprite, mask, (rows, columns)))
+            crop = scene.picture[crop_window(rows, columns, options.size)]
+            write_png(crop_folders[sprite.label] / f'{name}_{order:02d}.png', crop)
         yield len(scene.sprites)
-    categories = [
-        dict(id=index + 1, name=name, supercategory=source.name)
-        for index, name in enumerate(source.classes)
-    ]
+    categories = []
+    for number, name in enumerate(source.classes, 1):
+        categories.append(dict(id=number, name=name, supercategory=source.name))
     content = dict(
         info=dict(description=source.info, url='', version='1.0', contributor=''),
         licenses=source.licenses,
@@ -137,8 +118,20 @@ def _write_split(source: Source, options: SceneOptions, root: Path, split: str) 
         images=images,
         annotations=annotations,
     )
-    (root / 'annotations' / f'instances_{split}.json').write_text(
-        json.dumps(content, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii'
+    text = json.dumps(content, sort_keys=True, separators=(',', ':')) + '\n'
+    (root / 'annotations' / f'instances_{split}.json').write_text(text, encoding='ascii')
+
+
+def _annotation(sprite: Sprite, mask: np.ndarray, window: tuple[slice, slice]) -> dict[str, Any]:
+    """Return the fields of a COCO annotation without its ids; `window` is that of the mask."""
+    rows, columns = window
+    encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
+    return dict(
+        category_id=sprite.label + 1,
+        bbox=[columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start],
+        area=int(mask.sum()),
+        iscrowd=0,
+        segmentation=dict(size=encoded['size'], counts=encoded['counts'].decode('ascii')),
     )
 
 
@@ -146,10 +139,13 @@ def crop_window(rows: slice, columns: slice, size: int) -> tuple[slice, slice]:
     """Return a square window (rows, columns) around a box with a margin, inside an image of `size`
     pixels.
     """
-    height, width = (part.stop - part.start for part in (rows, columns))
+    height, width = rows.stop - rows.start, columns.stop - columns.start
     side = min(size, int(round(max(width, height) * (1 + 2 * CROP_MARGIN))))
-    top, left = (
-        min(max(0, part.start + (part.stop - part.start) // 2 - side // 2), size - side)
-        for part in (rows, columns)
-    )
-    return slice(top, top + side), slice(left, left + side)
+    return _centred(rows, side, size), _centred(columns, side, size)
+
+
+def _centred(part: slice, side: int, size: int) -> slice:
+    """Return `side` pixels around the middle of a part, moved inside an image of `size` pixels."""
+    middle = part.start + (part.stop - part.start) // 2
+    start = min(max(0, middle - side // 2), size - side)
+    return slice(start, start + side)

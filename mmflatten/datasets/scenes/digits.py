@@ -2,12 +2,18 @@
 
 import numpy as np
 
-from .glyph import render_glyph
-from .source import Objects, Source, load_photographs, sklearn_datasets
+from mmflatten.datasets.scenes.glyph import render_glyph
+from mmflatten.datasets.scenes.source import (
+    Objects,
+    Photographs,
+    Source,
+    load_photographs,
+    sklearn_datasets,
+)
 
 # The splits do not depend on the seed, so a model can be tested on scenes of another seed.
 NUM_VAL_GLYPHS = 360  # the last of the 1797 images in file order; 33 to 37 of each digit
-# of 640; a gap of 16 columns separates the splits
+# ranges of 640 columns; a gap of 16 columns separates the splits
 PHOTOGRAPH_COLUMNS = {'train': (0, 432), 'val': (448, 640)}
 HEIGHT_RANGE = (0.2, 0.48)  # relative to the side of the scene
 MIN_HEIGHT = 12  # pixels; smaller digits are unreadable
@@ -22,10 +28,10 @@ def load_glyphs(split: str) -> Objects:
     border = len(digits.target) - NUM_VAL_GLYPHS
     part = slice(None, border) if split == 'train' else slice(border, None)
     return Objects(
-        (digits.images[part] / 16).astype(np.float32),
-        digits.target[part],
-        np.arange(len(digits.target))[part],
-        _render,
+        images=(digits.images[part] / 16).astype(np.float32),
+        labels=digits.target[part],
+        numbers=np.arange(len(digits.target))[part],
+        render=_render,
     )
 
 
@@ -42,6 +48,10 @@ def _render(
         threshold=rng.uniform(0.42, 0.56),
     )
     return opacity, np.ones((*opacity.shape, 3), dtype=np.float32)
+
+
+def _load_photographs(split: str) -> Photographs:
+    return load_photographs(('china.jpg', 'flower.jpg'), PHOTOGRAPH_COLUMNS[split])
 
 
 DIGIT_CLASSES = tuple(str(digit) for digit in range(10))
@@ -63,8 +73,6 @@ DIGITS = Source(
         ),
     ),
     load_objects=load_glyphs,
-    load_photographs=lambda split: load_photographs(
-        ('china.jpg', 'flower.jpg'), PHOTOGRAPH_COLUMNS[split]
-    ),
+    load_photographs=_load_photographs,
     license_ids={},
 )

@@ -18,9 +18,8 @@ def ink_field(image: np.ndarray) -> np.ndarray:
     # A small blur hides the 8 x 8 grid. Sharpening against a wide blur lets one threshold fit all
     # stroke widths: faint strokes stay connected, and the holes of a broad 6 or 9 stay open.
     field = cv2.GaussianBlur(field, (0, 0), sigmaX=pixel / 3)
-    return np.maximum(
-        field + SHARPENING * (field - cv2.GaussianBlur(field, (0, 0), sigmaX=1.2 * pixel)), 0
-    )
+    wide = cv2.GaussianBlur(field, (0, 0), sigmaX=1.2 * pixel)
+    return np.maximum(field + SHARPENING * (field - wide), 0)
 
 
 def render_glyph(
@@ -37,7 +36,7 @@ def render_glyph(
         height: of the upright 8 x 8 image, in pixels.
         angle: in degrees, counter-clockwise.
         slant: horizontal shift per unit of height.
-        threshold: ink density at the edge; a lower value gives a broader stroke.
+        threshold: ink density at the edge; a lower value makes the stroke broader.
     """
     scale = height / (FIELD_SIZE * image.shape[0] / (image.shape[0] + 2 * FRAME))
     turn = np.deg2rad(angle)
@@ -60,14 +59,17 @@ def antialias(field: np.ndarray, threshold: float, min_slope: float) -> np.ndarr
     # The field divided by its gradient is a distance in pixels, so the edge is one pixel wide at
     # every scale.
     slope = np.hypot(*np.gradient(field))
-    return np.clip((field - threshold) / np.maximum(slope, min_slope) + 0.5, 0, 1).astype(
-        np.float32
-    )
+    distance = (field - threshold) / np.maximum(slope, min_slope)
+    return np.clip(distance + 0.5, 0, 1).astype(np.float32)
 
 
 def tight_window(mask: np.ndarray) -> tuple[slice, slice]:
     """Return the rows and columns of the smallest window with all values of (H, W) that are not
     0.
     """
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    return tuple(slice(int(places[0]), int(places[-1]) + 1) for places in (rows, columns))
+    rows = np.flatnonzero(mask.any(axis=1))
+    columns = np.flatnonzero(mask.any(axis=0))
+    return (
+        slice(int(rows[0]), int(rows[-1]) + 1),
+        slice(int(columns[0]), int(columns[-1]) + 1),
+    )

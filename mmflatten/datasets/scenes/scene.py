@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .canvas import Canvas, Sprite
-from .source import Objects, Photographs
+from mmflatten.datasets.scenes.canvas import Canvas, Sprite
+from mmflatten.datasets.scenes.source import Objects, Photographs
 
 MAX_OBJECTS = 8
 MIN_VISIBLE = 0.85  # fraction of an object's pixels; other placements are rejected
@@ -23,7 +23,9 @@ LUMA = np.array([0.299, 0.587, 0.114])
 PLACEMENTS_PER_SPRITE = 25
 
 # Index maps as in ADE20K: 0 is unlabelled and ignored, classes start at 1.
-UNLABELLED, BACKGROUND, FIRST_CLASS = 0, 1, 2
+UNLABELLED = 0
+BACKGROUND = 1
+FIRST_CLASS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,30 +57,38 @@ def sample_scene(
     Objects that do not fit are left out, except for the first, which always fits.
 
     Raises:
-        ValueError: `size` is no multiple of the objects' `reference`.
+        ValueError: `size` is not a multiple of the objects' `reference`.
     """
     reference = objects.reference or size
     if size % reference:
         raise ValueError(f'size: expected a multiple of {reference}, got {size}.')
     background, source = photographs.crop(rng, reference, reference)
-    background = np.pad(
-        background, ((0, size - reference), (0, size - reference), (0, 0)), mode='symmetric'
-    )
-    canvas, sprites = Canvas(background * rng.uniform(*BACKGROUND_GAIN)), []
-    for _ in range(
-        sum(int(rng.integers(1, MAX_OBJECTS + 1)) for _ in range((size // reference) ** 2))
-    ):
+    margin = (0, size - reference)
+    background = np.pad(background, (margin, margin, (0, 0)), mode='symmetric')
+    canvas = Canvas(background * rng.uniform(*BACKGROUND_GAIN))
+    number = 0
+    for _ in range((size // reference) ** 2):
+        number += int(rng.integers(1, MAX_OBJECTS + 1))
+
+    sprites = []
+    for _ in range(number):
         sprite = _place(rng, canvas, objects.sample(rng, reference))
         if sprite is not None:
             sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite, sprites))
             canvas.paste(sprite)
             sprites.append(sprite)
-    values = np.array(
-        [sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND], dtype=np.uint8
-    )
-    index_map = values[canvas.owner]  # -1, the background, is the last value
+
+    values = [sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND]
+    # -1, the background, is the last value
+    index_map = np.array(values, dtype=np.uint8)[canvas.owner]
     index_map[canvas.rim] = UNLABELLED
-    return Scene(canvas.picture(), tuple(sprites), canvas.masks(), index_map, source)
+    return Scene(
+        picture=canvas.picture(),
+        sprites=tuple(sprites),
+        masks=canvas.masks(),
+        index_map=index_map,
+        background=source,
+    )
 
 
 def _place(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite | None:
@@ -104,33 +114,33 @@ def sample_colour(
     Returns the colour with a faint gradient, multiplied by the shade of the sprite, (h, w, 3).
     """
     target, part = canvas.overlap(sprite)
-    under = np.average(
-        canvas.image[target], axis=(0, 1), weights=np.repeat(sprite.opacity[part][..., None], 3, 2)
-    )
-    others = [under] + [
-        other.colour.mean(axis=(0, 1)) for other in below if _boxes_touch(sprite, other)
-    ]
+    weights = np.repeat(sprite.opacity[part][..., None], 3, 2)
+    others = [np.average(canvas.image[target], axis=(0, 1), weights=weights)]
+    for other in below:
+        if _boxes_touch(sprite, other):
+            others.append(other.colour.mean(axis=(0, 1)))
+
+    # The first colour with enough contrast and brightness, or else the best one
     best, best_score = None, -np.inf
     for _ in range(20):
-        colour = 255 * np.array(
-            colorsys.hsv_to_rgb(rng.random(), rng.uniform(0.05, 0.9), rng.uniform(0.75, 1))
-        )
+        hue, saturation, value = rng.random(), rng.uniform(0.05, 0.9), rng.uniform(0.75, 1)
+        colour = 255 * np.array(colorsys.hsv_to_rgb(hue, saturation, value))
         contrast = min(np.linalg.norm(colour - other) for other in others)
         score = min(contrast / MIN_CONTRAST, colour @ LUMA / MIN_BRIGHTNESS)
         if score > best_score:
             best, best_score = colour, score
         if score >= 1:
             break
-    rows, columns = (np.linspace(-1, 1, length) for length in sprite.opacity.shape)
+    height, width = sprite.opacity.shape
+    rows, columns = np.linspace(-1, 1, height), np.linspace(-1, 1, width)
     slope = rng.uniform(-18, 18, size=2)
     ramp = slope[0] * rows[:, None] + slope[1] * columns[None]
     return np.clip(best + ramp[..., None], 0, 255).astype(np.float32) * sprite.colour
 
 
 def _boxes_touch(one: Sprite, other: Sprite) -> bool:
-    return all(
-        start < other_start + other_length and other_start < start + length
-        for start, length, other_start, other_length in zip(
-            (one.top, one.left), one.opacity.shape, (other.top, other.left), other.opacity.shape
-        )
-    )
+    height, width = one.opacity.shape
+    other_height, other_width = other.opacity.shape
+    in_rows = one.top < other.top + other_height and other.top < one.top + height
+    in_columns = one.left < other.left + other_width and other.left < one.left + width
+    return in_rows and in_columns

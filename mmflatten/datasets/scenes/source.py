@@ -13,7 +13,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from .canvas import Sprite
+from mmflatten.datasets.scenes.canvas import Sprite
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,15 @@ class Objects:
         """Sample an object, each class equally likely, without position and colour for a scene of
         `size` pixels.
         """
-        position = int(
-            rng.choice(np.flatnonzero(self.labels == rng.integers(int(self.labels.max()) + 1)))
-        )
+        label = rng.integers(int(self.labels.max()) + 1)
+        position = int(rng.choice(np.flatnonzero(self.labels == label)))
         opacity, shade = self.render(rng, self.images[position], size)
-        return Sprite(opacity, shade, int(self.labels[position]), int(self.numbers[position]))
+        return Sprite(
+            opacity=opacity,
+            colour=shade,
+            label=int(self.labels[position]),
+            number=int(self.numbers[position]),
+        )
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,8 @@ class Photographs:
         top = int(rng.integers(region.shape[0] - cut_height + 1))
         left = int(rng.integers(region.shape[1] - cut_width + 1))
         cut = region[top : top + cut_height, left : left + cut_width]
-        cut = cv2.resize(
-            cut, (width, height), interpolation=cv2.INTER_AREA if scale > 1 else cv2.INTER_LINEAR
-        )
+        interpolation = cv2.INTER_AREA if scale > 1 else cv2.INTER_LINEAR
+        cut = cv2.resize(cut, (width, height), interpolation=interpolation)
         if rng.random() < 0.5:
             cut = cut[:, ::-1]
         box = [self.first_column + left, top, cut_width, cut_height]
@@ -107,8 +110,8 @@ class Source:
 def load_photographs(
     names: Sequence[str], columns: tuple[int, int | None] = (0, None)
 ) -> Photographs:
-    """Load photographs of scikit-learn or scikit-image by file name, with all rows and the given
-    range of columns.
+    """Load photographs of scikit-learn or scikit-image by file name, with all rows and a range of
+    columns.
     """
     regions = []
     for name in names:

@@ -25,13 +25,12 @@ import cv2
 import numpy as np
 
 from mmflatten.datasets.build import build
+from mmflatten.datasets.scenes.build import SceneOptions, sample_scenes, write_png
+from mmflatten.datasets.scenes.canvas import Canvas, Sprite
+from mmflatten.datasets.scenes.digits import DIGITS
+from mmflatten.datasets.scenes.scene import MAX_OBJECTS, sample_colour
+from mmflatten.datasets.scenes.source import Objects, Photographs, Source
 from mmflatten.datasets.stereo.files import write_pfm
-
-from .build import SceneOptions, sample_scenes, write_png
-from .canvas import Canvas, Sprite
-from .digits import DIGITS
-from .scene import MAX_OBJECTS, sample_colour
-from .source import Objects, Photographs, Source
 
 SCENEFLOW_FOLDERS = {'train': 'TRAIN', 'val': 'TEST'}  # SceneFlow's names of the splits
 SEQUENCE = 'A/0000'
@@ -89,7 +88,8 @@ class SceneLayer:
 
     def seen_from_the_right(self) -> Sprite:
         """Return the sprite with each row moved to the left by its shift."""
-        largest, (rows, columns) = int(self.shift.max()), self.sprite.opacity.shape
+        rows, columns = self.sprite.opacity.shape
+        largest = int(self.shift.max())
         opacity = np.zeros((rows, columns + largest - int(self.shift.min())), dtype=np.float32)
         colour = np.zeros((*opacity.shape, 3), dtype=np.float32)
         for row, start in enumerate(largest - self.shift):
@@ -107,13 +107,16 @@ def sample_stereo_scene(
     rng: np.random.Generator, objects: Objects, photographs: Photographs, height: int
 ) -> StereoScene:
     """Sample a scene of `height` x `2 * height` pixels: 1 to 8 objects before a photograph."""
-    width, margin = ASPECT * height, int(np.ceil(max_disparity(height)))
+    width = ASPECT * height
+    margin = int(np.ceil(max_disparity(height)))
     photograph, background = photographs.crop(rng, height, width + margin)
     photograph = add_grain(rng, photograph)
     far = rng.uniform(*FAR_DISPARITY) * width
     floor = np.linspace(far, far + rng.uniform(*FLOOR_SLOPE) * width, SUPERSAMPLING * height)
     layers = _sample_layers(rng, objects, photograph, height, nearest=floor[-1] + 0.01 * width)
-    return compose(photograph, to_cells(floor), layers, width, background)
+    return compose(
+        photograph, floor=to_cells(floor), layers=layers, width=width, background=background
+    )
 
 
 def _sample_layers(
@@ -130,11 +133,10 @@ def _sample_layers(
     for order in range(number):
         sprite = objects.sample(rng, int(SUPERSAMPLING * OBJECT_SCALE * height))
         # Up to half of an object may lie outside of the image.
-        top, left = (
-            int(rng.integers(-length // 2, limit - length // 2 + 1))
-            for length, limit in zip(sprite.opacity.shape, size)
-        )
-        sprite = replace(sprite, top=top, left=left)
+        corner = []
+        for length, limit in zip(sprite.opacity.shape, size):
+            corner.append(int(rng.integers(-length // 2, limit - length // 2 + 1)))
+        sprite = replace(sprite, top=corner[0], left=corner[1])
         colour = sample_colour(rng, canvas, sprite, [layer.sprite for layer in layers])
         sprite = replace(sprite, colour=add_grain(rng, colour, SUPERSAMPLING))
         canvas.paste(sprite)
@@ -160,13 +162,12 @@ def compose(
             `margin * SUPERSAMPLING`.
         layers: back to front.
     """
-    fine, cells = enlarge(photograph), width * SUPERSAMPLING
+    fine = enlarge(photograph)
+    cells = width * SUPERSAMPLING
     columns = np.arange(cells) + floor[:, None]
-    left, right = (
-        Canvas(fine[:, :cells]),
-        Canvas(np.take_along_axis(fine, columns[..., None], axis=1)),
-    )
-    # of each layer per row; the photograph is the last
+    left = Canvas(fine[:, :cells])
+    right = Canvas(np.take_along_axis(fine, columns[..., None], axis=1))
+    # disparity of each layer per row; the photograph is the last
     shifts = np.repeat(floor[:, None], len(layers) + 1, axis=1)
     for number, layer in enumerate(layers):
         left.paste(layer.sprite)
@@ -174,18 +175,19 @@ def compose(
         (rows, _), (part, _) = left.overlap(layer.sprite)
         shifts[rows, number] = layer.shift[part]
     shift = np.take_along_axis(shifts, left.owner.astype(np.int64) % shifts.shape[1], axis=1)
+
+    # A point is seen from the right if the right view shows the same layer there.
     column = np.arange(cells) - shift
-    seen = (column >= 0) & (
-        np.take_along_axis(right.owner, np.maximum(column, 0), axis=1) == left.owner
-    )
+    owner = np.take_along_axis(right.owner, np.maximum(column, 0), axis=1)
+    seen = (column >= 0) & (owner == left.owner)
     centre = slice(SUPERSAMPLING // 2, None, SUPERSAMPLING)
     return StereoScene(
-        shrink(left.image),
-        shrink(right.image),
-        (shift[centre, centre] / SUPERSAMPLING).astype(np.float32),
-        ~seen[centre, centre],
-        tuple(layer.sprite.number for layer in layers),
-        background,
+        left=shrink(left.image),
+        right=shrink(right.image),
+        disparity=(shift[centre, centre] / SUPERSAMPLING).astype(np.float32),
+        occluded=~seen[centre, centre],
+        numbers=tuple(layer.sprite.number for layer in layers),
+        background=background,
     )
 
 
@@ -193,12 +195,12 @@ def add_grain(rng: np.random.Generator, picture: np.ndarray, cells: int = 1) -> 
     """Add random texture with grains of `cells` pixels to a surface (H, W, 3) in [0, 255];
     float32.
     """
-    shape = tuple(-(-length // cells) for length in picture.shape[:2])
+    height, width = picture.shape[:2]
+    shape = -(-height // cells), -(-width // cells)
     noise = rng.normal(scale=GRAIN, size=shape).astype(np.float32)
     noise = cv2.resize(noise, None, fx=cells, fy=cells, interpolation=cv2.INTER_LINEAR)
-    return np.clip(picture + noise[: picture.shape[0], : picture.shape[1], None], 0, 255).astype(
-        np.float32
-    )
+    grained = picture + noise[:height, :width, None]
+    return np.clip(grained, 0, 255).astype(np.float32)
 
 
 def to_cells(pixels: np.ndarray) -> np.ndarray:
@@ -219,7 +221,7 @@ def enlarge(picture: np.ndarray) -> np.ndarray:
 
 def shrink(fine: np.ndarray) -> np.ndarray:
     """Average the cells of each pixel, (H, W, 3) uint8."""
-    rows, columns = (length // SUPERSAMPLING for length in fine.shape[:2])
+    rows, columns = fine.shape[0] // SUPERSAMPLING, fine.shape[1] // SUPERSAMPLING
     mean = fine.reshape(rows, SUPERSAMPLING, columns, SUPERSAMPLING, 3).mean(axis=(1, 3))
     return np.clip(np.rint(mean), 0, 255).astype(np.uint8)
 
@@ -234,29 +236,24 @@ def build_stereo_scenes(
     """Write stereo pairs and return the manifest; see `build_scenes`."""
     return build(
         out,
-        f'{source.name} scenes',
-        options,
-        partial(_write_split, source, options),
-        force,
-        on_image,
+        kind=f'{source.name} scenes',
+        options=options,
+        write_split=partial(_write_split, source, options),
+        force=force,
+        on_image=on_image,
     )
 
 
 def _write_split(
     source: Source, options: StereoSceneOptions, root: Path, split: str
 ) -> Iterator[int]:
-    folders = [
-        root / kind / SCENEFLOW_FOLDERS[split] / SEQUENCE / side
-        for kind, side in (
-            ('frames_cleanpass', 'left'),
-            ('frames_cleanpass', 'right'),
-            ('disparity', 'left'),
-            ('disparity_occlusions', 'left'),
-        )
-    ]
-    for folder in folders:
+    part = Path(SCENEFLOW_FOLDERS[split], SEQUENCE)
+    left = root / 'frames_cleanpass' / part / 'left'
+    right = root / 'frames_cleanpass' / part / 'right'
+    disparity = root / 'disparity' / part / 'left'
+    occlusion = root / 'disparity_occlusions' / part / 'left'
+    for folder in (left, right, disparity, occlusion):
         folder.mkdir(parents=True)
-    left, right, disparity, occlusion = folders
     scenes = []
     # `views` in the seed gives other scenes than with a single view.
     for name, scene in sample_scenes(source, options, split, sample_stereo_scene, options.views):
@@ -268,6 +265,5 @@ def _write_split(
             {'name': name, f'{source.number}s': scene.numbers, 'background': scene.background}
         )
         yield len(scene.numbers)
-    (root / f'scenes_{SCENEFLOW_FOLDERS[split]}.json').write_text(
-        json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii'
-    )
+    text = json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n'
+    (root / f'scenes_{SCENEFLOW_FOLDERS[split]}.json').write_text(text, encoding='ascii')

@@ -19,22 +19,14 @@ class StereoInferencer(BaseInferencer):
 
     def _init_pipeline(self, cfg: Config) -> Compose:
         steps = cfg.test_dataloader.dataset.pipeline
-        return Compose(
-            [
-                step
-                for step in steps
-                if not step['type'].endswith(('LoadStereoPair', 'LoadDisparity'))
-            ]
-        )
+        loaders = ('LoadStereoPair', 'LoadDisparity')
+        return Compose([step for step in steps if not step['type'].endswith(loaders)])
 
     def preprocess(self, inputs: Sequence[tuple], batch_size: int = 1, **kwargs: Any) -> Any:
         """Load pairs as `LoadStereoPair` does, and run the pipeline on them."""
         pairs = []
         for left_path, right_path in inputs:
-            left, right = (
-                image if isinstance(image, np.ndarray) else read_image(image)
-                for image in (left_path, right_path)
-            )
+            left, right = _pixels(left_path), _pixels(right_path)
             size = left.shape[:2]
             if size != right.shape[:2]:
                 raise ValueError(
@@ -62,3 +54,8 @@ class StereoInferencer(BaseInferencer):
     ) -> Sequence[StereoDataSample]:
         """Return the data samples."""
         return preds
+
+
+def _pixels(image: np.ndarray | str) -> np.ndarray:
+    """Return pixels, or read them from a file."""
+    return image if isinstance(image, np.ndarray) else read_image(image)

@@ -1,6 +1,5 @@
 """Stereo data sets in the layouts of SceneFlow and KITTI, and in folders of users."""
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,25 +50,18 @@ class SceneFlowDataset(StereoDataset):
         super().__init__(**kwargs)
 
     def place(self) -> str:
-        return (
-            Path(
-                self.subset, FRAMES[self.render_pass], self.split or '', '**/left/*.png'
-            ).as_posix()
-            + ' or .webp'
-        )
+        folder = Path(self.subset, FRAMES[self.render_pass], self.split or '')
+        return f'{folder.as_posix()}/**/left/*.png or .webp'
 
     def pairs(self) -> Iterator[dict]:
-        frames, disparity, occlusion = (
-            Path(self.data_root, self.subset, kind, self.split or '')
-            for kind in (FRAMES[self.render_pass], 'disparity', 'disparity_occlusions')
-        )
-        require_folder(frames)
-        require_folder(disparity)
+        root, split = Path(self.data_root, self.subset), self.split or ''
+        frames = require_folder(root / FRAMES[self.render_pass] / split)
+        disparity = require_folder(root / 'disparity' / split)
+        occlusion = root / 'disparity_occlusions' / split
         has_occlusion = occlusion.is_dir()
         # Scenes may be links to another disk, which `rglob` does not follow.
-        for left in sorted(
-            Path(folder) for folder, _ in walk_links(frames) if os.path.basename(folder) == 'left'
-        ):
+        folders = [Path(folder) for folder, _ in walk_links(frames)]
+        for left in sorted(folder for folder in folders if folder.name == 'left'):
             scene = left.relative_to(frames)
             for image in images_in(left, ('.png', '.webp')):
                 entry = dict(
@@ -119,32 +111,23 @@ class KITTIStereoDataset(StereoDataset):
         )
         if split not in parts:
             raise ValueError(f'split ({split!r}) must be one of {", ".join(map(repr, parts))}')
-        self.folders, self.split, self.num_train, self.part = (
-            KITTI_FOLDERS[year],
-            split,
-            num_train,
-            parts[split],
-        )
+        self.folders = KITTI_FOLDERS[year]
+        self.split, self.part = split, parts[split]
+        self.num_train = num_train
         self.root = 'testing' if split == 'test' else 'training'
         super().__init__(**kwargs)
 
     def place(self) -> str:
         pattern = f'{self.root}/{self.folders[0]}/*_10.png'
-        return (
-            f'{pattern} after the first {self.num_train} (num_train)'
-            if self.split == 'val'
-            else pattern
-        )
+        if self.split == 'val':
+            return f'{pattern} after the first {self.num_train} (num_train)'
+        return pattern
 
     def pairs(self) -> Iterator[dict]:
-        left, right, disparity, noc_disparity = (
-            Path(self.data_root, self.root, folder) for folder in self.folders
-        )
-        names = [
-            path.name
-            for path in images_in(require_folder(left), ('.png',))
-            if path.stem.endswith('_10')
-        ]
+        root = Path(self.data_root, self.root)
+        left, right, disparity, noc_disparity = (root / folder for folder in self.folders)
+        images = images_in(require_folder(left), ('.png',))
+        names = [path.name for path in images if path.stem.endswith('_10')]
         for name in names[self.part]:
             entry = dict(img_path=str(left / name), right_path=str(right / name))
             if self.split != 'test':
@@ -179,23 +162,20 @@ class StereoFolderDataset(StereoDataset):
         return f'{pattern}, with NAME in {self.ann_file}' if self.ann_file else pattern
 
     def pairs(self) -> Iterator[dict]:
-        left, right = (
-            require_folder(Path(self.data_prefix['left'])),
-            Path(self.data_prefix['right']),
-        )
+        left = require_folder(Path(self.data_prefix['left']))
+        right = Path(self.data_prefix['right'])
         images = {path.stem: path for path in images_in(left, IMAGE_SUFFIXES)}
         names = read_text(self.ann_file).split('\n') if self.ann_file else sorted(images)
         for name in filter(None, names):
             image = images.get(name, left / f'{name}.png')
             entry = dict(img_path=str(image), right_path=str(right / image.name))
             if 'disparity' in self.data_prefix:
-                entry['disparity_path'] = str(
-                    disparity_of(Path(self.data_prefix['disparity']), name)
-                )
+                folder = Path(self.data_prefix['disparity'])
+                entry['disparity_path'] = str(disparity_of(folder, name))
             yield entry
 
 
 def disparity_of(folder: Path, name: str) -> Path:
     """Return the disparity file of a pair: the PFM unless only a PNG exists."""
-    pfm, png = (folder / f'{name}{suffix}' for suffix in ('.pfm', '.png'))
+    pfm, png = folder / f'{name}.pfm', folder / f'{name}.png'
     return png if png.is_file() and not pfm.is_file() else pfm

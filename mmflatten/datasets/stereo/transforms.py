@@ -73,19 +73,20 @@ class LoadDisparity(StereoTransform):
                 f'disparity {results["disparity_path"]}: expected positive values as in SceneFlow '
                 'and KITTI, got negative values for most pixels. Change the sign in the files.'
             )
-        results['valid'], results['disparity'] = valid, np.where(valid, disparity, np.float32(0))
+        results['valid'] = valid
+        results['disparity'] = np.where(valid, disparity, np.float32(0))
         if 'occlusion_path' in results:
             results['occlusion'] = _read(read_mask, 'occlusion_path', results)
         elif 'noc_disparity_path' in results:
-            results['occlusion'] = valid & ~np.isfinite(
-                _read(read_disparity, 'noc_disparity_path', results)
-            )
+            seen = np.isfinite(_read(read_disparity, 'noc_disparity_path', results))
+            results['occlusion'] = valid & ~seen
         return results
 
 
 def _read(reader: Callable[[str], np.ndarray], key: str, results: dict) -> np.ndarray:
     """Read a file of the size of the left image."""
-    values, (height, width) = reader(results[key]), results['left'].shape[:2]
+    values = reader(results[key])
+    height, width = results['left'].shape[:2]
     if values.shape[:2] != (height, width):
         raise StereoDataError(
             f'{key} {results[key]}: expected {width} x {height} pixels as in the left image '
@@ -105,16 +106,16 @@ class StereoRandomCrop(StereoTransform):
         self.crop_size = _size('crop_size', crop_size)
 
     def transform(self, results: dict) -> dict:
-        size = results['left'].shape[:2]
-        if any(length < crop for length, crop in zip(size, self.crop_size)):
+        height, width = results['left'].shape[:2]
+        crop_height, crop_width = self.crop_size
+        if height < crop_height or width < crop_width:
             raise ValueError(
-                f'crop_size: expected at most the image size {size}, got {self.crop_size}. '
-                'Reduce it, or put StereoPad(size=...) before it.'
+                f'crop_size: expected at most the image size {(height, width)}, got'
+                f' {self.crop_size}. Reduce it, or put StereoPad(size=...) before it.'
             )
-        top, left = (
-            np.random.randint(length - crop + 1) for length, crop in zip(size, self.crop_size)
-        )
-        window = slice(top, top + self.crop_size[0]), slice(left, left + self.crop_size[1])
+        top = np.random.randint(height - crop_height + 1)
+        left = np.random.randint(width - crop_width + 1)
+        window = slice(top, top + crop_height), slice(left, left + crop_width)
         for key in (*IMAGES, *MAPS):
             if key in results:
                 results[key] = results[key][window]
@@ -135,24 +136,27 @@ class StereoPad(StereoTransform):
     def __init__(
         self, size: Sequence[int] = (1, 1), size_divisor: int = 1, pad_val: int = 0
     ) -> None:
-        self.size, self.size_divisor, self.pad_val = _size('size', size), size_divisor, pad_val
+        self.size = _size('size', size)
+        self.size_divisor = size_divisor
+        self.pad_val = pad_val
         if size_divisor < 1:
             raise ValueError(f'size_divisor ({size_divisor}) must be 1 or more')
 
     def transform(self, results: dict) -> dict:
         height, width = results['left'].shape[:2]
-        padded = [
-            -(-max(length, least) // self.size_divisor) * self.size_divisor
-            for length, least in zip((height, width), self.size)
-        ]
-        border = ((padded[0] - height, 0), (0, padded[1] - width))
+        padded_height = self._round_up(max(height, self.size[0]))
+        padded_width = self._round_up(max(width, self.size[1]))
+        border = ((padded_height - height, 0), (0, padded_width - width))
         for key in IMAGES:
             results[key] = np.pad(results[key], (*border, (0, 0)), constant_values=self.pad_val)
         for key in MAPS:
             if key in results:
                 results[key] = np.pad(results[key], border)
-        results['img_shape'] = tuple(padded)
+        results['img_shape'] = padded_height, padded_width
         return results
+
+    def _round_up(self, length: int) -> int:
+        return -(-length // self.size_divisor) * self.size_divisor
 
 
 @TRANSFORMS.register_module()
@@ -189,14 +193,18 @@ class StereoPhotometricJitter(StereoTransform):
     def transform(self, results: dict) -> dict:
         if np.random.rand() >= self.prob:
             return results
-        for side in IMAGES:
-            if side == 'left' or np.random.rand() < self.asymmetric_prob:
-                factors = {
-                    name: np.random.uniform(1 - value, 1 + value)
-                    for name, value in self.spread.items()
-                }
-            results[side] = jitter(results[side], **factors)
+        factors = self._sample()
+        results['left'] = jitter(results['left'], **factors)
+        if np.random.rand() < self.asymmetric_prob:
+            factors = self._sample()
+        results['right'] = jitter(results['right'], **factors)
         return results
+
+    def _sample(self) -> dict[str, float]:
+        factors = {}
+        for name, value in self.spread.items():
+            factors[name] = np.random.uniform(1 - value, 1 + value)
+        return factors
 
 
 @TRANSFORMS.register_module()
@@ -209,21 +217,17 @@ class PackStereoInputs(StereoTransform):
         self.meta_keys = tuple(meta_keys)
 
     def transform(self, results: dict) -> dict:
-        inputs = {
-            side: torch.from_numpy(np.ascontiguousarray(results[side].transpose(2, 0, 1)))
-            for side in IMAGES
-        }
-        sample = StereoDataSample(
-            metainfo={key: results[key] for key in self.meta_keys if key in results}
-        )
+        inputs = {side: _tensor(results[side].transpose(2, 0, 1)) for side in IMAGES}
+        metainfo = {key: results[key] for key in self.meta_keys if key in results}
+        sample = StereoDataSample(metainfo=metainfo)
         if 'disparity' in results:
-            truth = {
-                key: torch.from_numpy(np.ascontiguousarray(results[key]))[None]
-                for key in MAPS
-                if key in results
-            }
+            truth = {key: _tensor(results[key])[None] for key in MAPS if key in results}
             sample.gt_disparity = PixelData(data=truth.pop('disparity'), **truth)
         return dict(inputs=inputs, data_samples=sample)
+
+
+def _tensor(values: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values))
 
 
 def jitter(

@@ -11,7 +11,8 @@ from mmengine.visualization import Visualizer
 from mmflatten.registry import VISUALIZERS
 from mmflatten.structures import StereoDataSample
 
-TITLE_HEIGHT, GAP = 20, 4
+TITLE_HEIGHT = 20  # pixels
+GAP = 4  # pixels between panels
 
 
 @VISUALIZERS.register_module()
@@ -56,15 +57,15 @@ class StereoVisualizer(Visualizer):
             show: open a window as well.
         """
         sample = data_sample or StereoDataSample()
-        maps: list[np.ndarray | None] = [None, None, None]
+        true = valid = predicted = None
         if draw_gt and 'gt_disparity' in sample:
-            maps[:2] = (
-                _cut(values, image, 'gt_disparity', sample)
-                for values in (sample.gt_disparity.data, sample.gt_disparity.valid)
-            )
+            truth = sample.gt_disparity
+            true = _cut(truth.data, image=image, name='gt_disparity', sample=sample)
+            valid = _cut(truth.valid, image=image, name='gt_disparity', sample=sample)
         if draw_pred and 'pred_disparity' in sample:
-            maps[2] = _cut(sample.pred_disparity.data, image, 'pred_disparity', sample)
-        drawing = self.draw_pair(image, *maps)
+            values = sample.pred_disparity.data
+            predicted = _cut(values, image=image, name='pred_disparity', sample=sample)
+        drawing = self.draw_pair(image, true=true, valid=valid, predicted=predicted)
         self.set_image(drawing)
         if show:
             self.show(drawing, win_name=name, wait_time=wait_time)
@@ -90,22 +91,19 @@ class StereoVisualizer(Visualizer):
         reference = predicted if true is None else true[valid]
         top = 1.0 if reference is None else max(1.0, float(reference.max(initial=0)))
         if true is not None:
-            panels.append(
-                (f'true, 0 to {top:.0f} px', colour_map(true, top, cv2.COLORMAP_TURBO, valid))
-            )
+            colours = colour_map(true, top=top, scheme=cv2.COLORMAP_TURBO, valid=valid)
+            panels.append((f'true, 0 to {top:.0f} px', colours))
         if predicted is not None:
-            panels.append(
-                (f'predicted, 0 to {top:.0f} px', colour_map(predicted, top, cv2.COLORMAP_TURBO))
-            )
+            colours = colour_map(predicted, top=top, scheme=cv2.COLORMAP_TURBO)
+            panels.append((f'predicted, 0 to {top:.0f} px', colours))
         if true is not None and predicted is not None:
             error = np.abs(predicted - true)
             mean = float(error[valid].mean()) if valid.any() else float('nan')
-            panels.append(
-                (
-                    f'error, 0 to {self.max_error:g} px; mean {mean:.2f}',
-                    colour_map(error, self.max_error, cv2.COLORMAP_INFERNO, valid),
-                )
+            title = f'error, 0 to {self.max_error:g} px; mean {mean:.2f}'
+            colours = colour_map(
+                error, top=self.max_error, scheme=cv2.COLORMAP_INFERNO, valid=valid
             )
+            panels.append((title, colours))
         return side_by_side(panels)
 
 
@@ -128,19 +126,18 @@ def side_by_side(panels: list[tuple[str, np.ndarray]], min_width: int = 300) -> 
     parts = []
     for title, panel in panels:
         panel = panel.repeat(factor, 0).repeat(factor, 1)
-        part = np.full(
-            (panel.shape[0] + TITLE_HEIGHT, panel.shape[1] + GAP, 3), 255, dtype=np.uint8
-        )
+        height, width = panel.shape[:2]
+        part = np.full((height + TITLE_HEIGHT, width + GAP, 3), 255, dtype=np.uint8)
         part[TITLE_HEIGHT:, :-GAP] = panel
         cv2.putText(
-            part,
-            title,
-            (2, TITLE_HEIGHT - 6),
-            cv2.FONT_HERSHEY_SIMPLEX,
-            0.45,
-            (0, 0, 0),
-            1,
-            cv2.LINE_AA,
+            img=part,
+            text=title,
+            org=(2, TITLE_HEIGHT - 6),
+            fontFace=cv2.FONT_HERSHEY_SIMPLEX,
+            fontScale=0.45,
+            color=(0, 0, 0),
+            thickness=1,
+            lineType=cv2.LINE_AA,
         )
         parts.append(part)
     return np.hstack(parts)[:, :-GAP]
@@ -148,7 +145,8 @@ def side_by_side(panels: list[tuple[str, np.ndarray]], min_width: int = 300) -> 
 
 def _cut(values: Any, image: np.ndarray, name: str, sample: StereoDataSample) -> np.ndarray:
     """Return a map (1, H, W) as an array of the size of the image, without padding."""
-    array, (height, width) = values.detach().cpu().numpy()[0], image.shape[:2]
+    array = values.detach().cpu().numpy()[0]
+    height, width = image.shape[:2]
     is_original = tuple(sample.get('ori_shape', ())) == (height, width)
     if is_original and array.shape[0] >= height and array.shape[1] >= width:
         array = array[array.shape[0] - height :, :width]  # padding is above and to the right

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -24,6 +24,13 @@ MAIN = (
     'stereo/d1',
     'lr',
 )
+# Other costs have three digits.
+COST_FORMATS = {
+    'training iterations': ',d',
+    'training time (min)': '.1f',
+    'time per iteration (s)': '.3f',
+    'GPU memory in training (MiB)': ',d',
+}
 NOT_COMPARED = ('work_dir',)
 PERCENT = ' (%)'
 PERCENTAGES = re.compile(
@@ -44,127 +51,163 @@ def curves(runs: Sequence[TrainedRun]) -> tuple[list[Chart], list[Chart]]:
     run.
     """
     records = {run.name: run.records for run in runs}
-    keys = dict.fromkeys(
-        key for run in runs for record in run.records for key in record if key not in NO_CURVES
-    )
-    charts = {key: Chart(key, curve(key, records)) for key in keys}
-    charts = {
-        key: chart
-        for key, chart in charts.items()
-        if any(len(x) for x, _ in chart.plot.lines.values())
-    }
-    return [charts[key] for key in MAIN if key in charts], [
-        charts[key] for key in charts if key not in MAIN
-    ]
+    charts = {}
+    for key in _logged_keys(runs):
+        chart = Chart(key, curve(key, records))
+        if any(len(x) for x, _ in chart.plot.lines.values()):
+            charts[key] = chart
+    main = [charts[key] for key in MAIN if key in charts]
+    others = [charts[key] for key in charts if key not in MAIN]
+    return main, others
+
+
+def _logged_keys(runs: Sequence[TrainedRun]) -> list[str]:
+    """Return the keys of all records, in the order of their first use."""
+    keys: dict[str, None] = {}
+    for run in runs:
+        for record in run.records:
+            keys |= dict.fromkeys(record)
+    return [key for key in keys if key not in NO_CURVES]
 
 
 def analysis_charts(runs: Sequence[TrainedRun]) -> list[list[Chart]]:
     """Return the figures of the analyses: a list for each figure, with a chart for each run that
     has it.
     """
-    analyzed = [run for run in runs if run.analysis is not None]
-    names = dict.fromkeys(name for run in analyzed for name in run.analysis.figures)
-    return [
-        [
-            Chart(
-                name.replace('_', ' ').capitalize(),
-                run.analysis.figures[name],
-                run.name if len(runs) > 1 else '',
+    charts: dict[str, list[Chart]] = {}
+    for run in runs:
+        if run.analysis is None:
+            continue
+        for name, plot in run.analysis.figures.items():
+            chart = Chart(
+                title=name.replace('_', ' ').capitalize(),
+                plot=plot,
+                run=run.name if len(runs) > 1 else '',
             )
-            for run in analyzed
-            if name in run.analysis.figures
-        ]
-        for name in names
-    ]
+            charts.setdefault(name, []).append(chart)
+    return [*charts.values()]
 
 
 def summary_table(runs: Sequence[TrainedRun]) -> ResultTable:
     """Tabulate all metrics and costs, one column for each run, with the difference of two runs."""
     rows = []
-    for name, form, values in _facts(runs):
-        row = [name, *(None if value is None else f'{value:{form}}' for value in values)]
+    for fact in _facts(runs):
+        row = [fact.name]
+        for value in fact.values:
+            row.append(None if value is None else f'{value:{fact.form}}')
         if len(runs) == 2:
-            row.append(None if None in values else _signed(values[1] - values[0], form))
+            row.append(_difference(fact))
         rows.append(tuple(row))
-    difference = ['difference'] if len(runs) == 2 else []
+    header = ['metric', *(run.name for run in runs)]
+    if len(runs) == 2:
+        header.append('difference')
     return ResultTable(
-        'Metrics of the test, or of the last validation without a test; cost and training',
-        ('metric', *(run.name for run in runs), *difference),
-        rows,
+        title='Metrics of the test, or of the last validation without a test; cost and training',
+        header=tuple(header),
+        rows=rows,
     )
 
 
-def _signed(value: float, form: str) -> str:
-    """Format a difference with its sign. One that is rounded to 0 is not -0."""
-    return f'{value:+{form}}' if form.endswith('d') else f'{value:+z{form}}'
+class _Fact(NamedTuple):
+    """A metric or cost: its name, format and value of each run, None if it is unknown."""
+
+    name: str
+    form: str
+    values: list[float | None]
+
+    @property
+    def is_known(self) -> bool:
+        return any(value is not None for value in self.values)
 
 
-def _facts(runs: Sequence[TrainedRun]) -> list[tuple[str, str, list[float | None]]]:
-    """Return name, format and values of all metrics and costs, one value for each run."""
-    metrics, costs = [_metrics(run) for run in runs], [run.cost for run in runs]
-    rows = [
-        (
-            key + PERCENT if PERCENTAGES.match(key) else key,
-            '.3f',
-            [values.get(key) for values in metrics],
-        )
-        for key in dict.fromkeys(key for values in metrics for key in values)
-    ]
-    training = [[record for record in run.records if is_training(record)] for run in runs]
-
-    def logged(key: str, reduce: Any) -> list[float | None]:
-        found = [[record[key] for record in records if key in record] for records in training]
-        return [reduce(values) if values else None for values in found]
-
-    rows += [
-        _with_digits('parameters (M)', [cost and cost.params / 1e6 for cost in costs]),
-        _with_digits(
-            'multiply-accumulates (G)', [cost and cost.counts.macs / 1e9 for cost in costs]
-        ),
-        ('training iterations', ',d', [run.iterations for run in runs]),
-        ('training time (min)', '.1f', [run.wall_time / 60 or None for run in runs]),
-        ('time per iteration (s)', '.3f', logged('time', median)),
-        ('GPU memory in training (MiB)', ',d', logged('memory', max)),
-    ]
-    return [row for row in rows if any(value is not None for value in row[2])]
+def _difference(fact: _Fact) -> str | None:
+    """Format the difference of two runs with its sign."""
+    first, second = fact.values
+    if first is None or second is None:
+        return None
+    if fact.form.endswith('d'):
+        return f'{second - first:+{fact.form}}'
+    return f'{second - first:+z{fact.form}}'  # z: a difference that is rounded to 0 is not -0
 
 
-def _with_digits(name: str, values: list[float | None]) -> tuple[str, str, list[float | None]]:
-    """Return a row of `_facts` with at least two decimals, and three digits of the smallest
-    value.
-    """
-    smallest = min((value for value in values if value), default=1.0)
-    decimals = max(2, 2 - math.floor(math.log10(smallest)))
-    return name, f'.{decimals}f', values
+def _facts(runs: Sequence[TrainedRun]) -> list[_Fact]:
+    """Return all metrics and costs that at least one run has."""
+    metrics = [_metrics(run) for run in runs]
+    names: dict[str, None] = {}
+    for values in metrics:
+        names |= dict.fromkeys(values)
+    facts = []
+    for key in names:
+        unit = PERCENT if PERCENTAGES.match(key) else ''
+        facts.append(_Fact(key + unit, '.3f', [values.get(key) for values in metrics]))
+
+    costs = [_costs(run) for run in runs]
+    for name in costs[0]:
+        values = [cost[name] for cost in costs]
+        facts.append(_Fact(name, COST_FORMATS.get(name) or _three_digits(values), values))
+    return [fact for fact in facts if fact.is_known]
 
 
 def _metrics(run: TrainedRun) -> dict[str, float]:
     """Return the metrics of the test, or those of the last validation without a test, except
     undefined ones.
     """
-    validations = [record for record in run.records if not is_training(record)]
-    metrics = (run.results.origin.get('metrics') if run.results else None) or (validations or [{}])[
-        -1
-    ]
+    metrics = run.results.origin.get('metrics') if run.results else None
+    if not metrics:
+        validations = [record for record in run.records if not is_training(record)]
+        metrics = validations[-1] if validations else {}
+    found = {}
+    for key, value in metrics.items():
+        is_number = isinstance(value, (int, float))
+        if is_number and key not in NOT_METRICS and not is_undefined(key, value):
+            found[key] = value
+    return found
+
+
+def _costs(run: TrainedRun) -> dict[str, float | None]:
+    cost = run.cost
     return {
-        key: value
-        for key, value in metrics.items()
-        if key not in NOT_METRICS
-        and isinstance(value, (int, float))
-        and not is_undefined(key, value)
+        'parameters (M)': cost and cost.params / 1e6,
+        'multiply-accumulates (G)': cost and cost.counts.macs / 1e9,
+        'training iterations': run.iterations,
+        'training time (min)': run.wall_time / 60 or None,
+        'time per iteration (s)': _reduce_logged(run, 'time', median),
+        'GPU memory in training (MiB)': _reduce_logged(run, 'memory', max),
     }
+
+
+def _reduce_logged(
+    run: TrainedRun, key: str, reduce: Callable[[list[float]], float]
+) -> float | None:
+    """Return the median or maximum of a key in the training's log; None if it is not logged."""
+    records = [record for record in run.records if is_training(record)]
+    values = [record[key] for record in records if key in record]
+    return reduce(values) if values else None
+
+
+def _three_digits(values: Sequence[float | None]) -> str:
+    """Return a format with at least two decimals, and three digits of the smallest value."""
+    smallest = min((value for value in values if value), default=1.0)
+    decimals = max(2, 2 - math.floor(math.log10(smallest)))
+    return f'.{decimals}f'
 
 
 def config_difference(runs: Sequence[TrainedRun]) -> ResultTable:
     """Tabulate the fields in which the configs differ, except `work_dir`."""
     known = [run for run in runs if run.config is not None]
     columns = [dict(_fields(run.config.to_dict())) for run in known]
-    keys = dict.fromkeys(key for column in columns for key in column if key not in NOT_COMPARED)
-    rows = [(key, *(column.get(key) for column in columns)) for key in keys]
+    keys: dict[str, None] = {}
+    for column in columns:
+        keys |= dict.fromkeys(column)
+    rows = []
+    for key in keys:
+        values = [column.get(key) for column in columns]
+        if key not in NOT_COMPARED and len(set(values)) > 1:
+            rows.append((key, *values))
     return ResultTable(
-        'Fields of the configs that differ',
-        ('field', *(run.name for run in known)),
-        [row for row in rows if len(set(row[1:])) > 1],
+        title='Fields of the configs that differ',
+        header=('field', *(run.name for run in known)),
+        rows=rows,
     )
 
 

@@ -16,6 +16,7 @@ from mmflatten.console import prints_to_stderr, quiet_libraries
 from mmflatten.files import read_text
 from mmflatten.results.analysis import cell
 from mmflatten.results.drawing import svg
+from mmflatten.results.figures import Plot
 from mmflatten.results.page import comparison
 from mmflatten.results.page.samples import read_gallery
 from mmflatten.results.work_dir import read_work_dirs
@@ -64,9 +65,8 @@ def write_report(
     )
     with atomic_write(out) as aside:
         # Names of files and classes may hold escape sequences, and bytes that are not UTF-8.
-        aside.write_text(
-            '\n'.join(printable(line, keep='\t') for line in page.split('\n')), encoding='utf-8'
-        )
+        lines = [printable(line, keep='\t') for line in page.split('\n')]
+        aside.write_text('\n'.join(lines), encoding='utf-8')
 
 
 def render(**context: Any) -> str:
@@ -78,7 +78,11 @@ def render(**context: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        cell=partial(cell, missing='–', integers=',d'), svg=lambda plot: Markup(svg(plot))
-    )
+    environment.filters['cell'] = partial(cell, missing='–', integers=',d')
+    environment.filters['svg'] = _safe_svg
     return environment.get_template('report.html').render(**context)
+
+
+def _safe_svg(plot: Plot) -> Markup:
+    """Draw a figure; Matplotlib escapes the texts in it."""
+    return Markup(svg(plot))

@@ -32,74 +32,81 @@ def read_gallery(runs: Sequence[TrainedRun], number: int, score: float) -> list[
         and the number by which the run sorts the worst images, or ''.
     """
     analyzed = [run for run in runs if run.analysis is not None]
-    places = {
-        run.name: {entry['img_path']: index for index, entry in enumerate(run.results.entries)}
-        for run in analyzed
-    }
-    chosen, samples = _chosen(analyzed, number), []
+    places = {run.name: _places(run) for run in analyzed}
+    chosen = _choose(analyzed, number)
+    samples = []
     for path, group in chosen:
+        budget = BUDGET // (len(chosen) * len(analyzed))
         drawings = []
         for run in analyzed:
             index = places[run.name].get(path)
-            picture = (
-                None
-                if index is None
-                else run.attempt(
-                    'sample images',
-                    _draw,
-                    run,
-                    index,
-                    score,
-                    BUDGET // (len(chosen) * len(analyzed)),
-                )
-            )
+            if index is None:
+                continue
+            picture = run.attempt('sample images', _draw, run, index, score, budget)
             if picture:
-                drawings.append((run.name, picture, dict(run.analysis.worst).get(index, '')))
-        samples.append(dict(name=Path(path).name, group=group, drawings=drawings))
-    return [sample for sample in samples if sample['drawings']]
+                value = dict(run.analysis.worst).get(index, '')
+                drawings.append((run.name, picture, value))
+        if drawings:
+            samples.append(dict(name=Path(path).name, group=group, drawings=drawings))
+    return samples
 
 
-def _chosen(runs: Sequence[TrainedRun], number: int) -> list[tuple[str, str]]:
-    worst = [
-        [run.results.entries[index]['img_path'] for index, _ in run.analysis.worst[:number]]
-        for run in runs
-    ]
-    in_turn = dict.fromkeys(
-        paths[place] for place in range(number) for paths in worst if place < len(paths)
-    )
-    chosen = list(in_turn)[: number // 2]
-    others = [
-        path
-        for path in dict.fromkeys(
-            entry['img_path'] for run in runs for entry in run.results.entries
-        )
-        if path not in chosen
-    ]
-    drawn = random.Random(0).sample(others, min(number - len(chosen), len(others)))
-    return [(path, 'worst') for path in chosen] + [(path, 'random') for path in drawn]
+def _places(run: TrainedRun) -> dict[str, int]:
+    """Return the index of each image in the results."""
+    return {entry['img_path']: index for index, entry in enumerate(run.results.entries)}
+
+
+def _choose(runs: Sequence[TrainedRun], number: int) -> list[tuple[str, str]]:
+    """Return path and group of at most `number` images."""
+    worst = _in_turn([_worst_paths(run, number) for run in runs], number)[: number // 2]
+    paths: dict[str, None] = {}
+    for run in runs:
+        paths |= dict.fromkeys(_places(run))
+    others = [path for path in paths if path not in worst]
+    drawn = random.Random(0).sample(others, min(number - len(worst), len(others)))
+    return [(path, 'worst') for path in worst] + [(path, 'random') for path in drawn]
+
+
+def _worst_paths(run: TrainedRun, number: int) -> list[str]:
+    return [run.results.entries[index]['img_path'] for index, _ in run.analysis.worst[:number]]
+
+
+def _in_turn(lists: Sequence[Sequence[str]], number: int) -> list[str]:
+    """Return the first item of each list, followed by the second of each, and so on, without
+    repetition.
+    """
+    found: dict[str, None] = {}
+    for place in range(number):
+        for items in lists:
+            if place < len(items):
+                found[items[place]] = None
+    return list(found)
 
 
 def _draw(run: TrainedRun, index: int, score: float, budget: int) -> str:
-    """Draw a prediction, and encode it as a data URL of at most `budget` characters, if need be
-    smaller.
+    """Draw a prediction, and encode it as a data URL of at most `budget` characters; a smaller size
+    is used if necessary.
     """
     entry = run.results.entries[index]
-    image, side = read_rgb(run.results.file(entry['img_path'])), MAX_SIDE
+    image = read_rgb(run.results.file(entry['img_path']))
     with TemporaryDirectory() as folder:
         file = str(Path(folder, 'drawing.png'))
-        draw_sample(
-            run.task.visualizer(metainfo_of(run.results)),
-            image,
-            run.task.restore(entry),
-            file,
-            score=score,
-        )
+        visualizer = run.task.visualizer(metainfo_of(run.results))
+        draw_sample(visualizer, image, run.task.restore(entry), file, score=score)
         picture = Image.fromarray(read_rgb(file))
+    side = MAX_SIDE
     while True:
-        encoded = io.BytesIO()
-        size = [max(1, round(length * min(1, side / max(picture.size)))) for length in picture.size]
-        picture.resize(size, Image.Resampling.LANCZOS).save(encoded, 'WEBP', quality=80, method=2)
-        url = 'data:image/webp;base64,' + base64.b64encode(encoded.getvalue()).decode()
+        url = _encode(picture, side)
         if len(url) <= budget or side == MIN_SIDE:
             return url
+        # The number of bytes is about proportional to that of the pixels.
         side = max(MIN_SIDE, int(0.9 * side * (budget / len(url)) ** 0.5))
+
+
+def _encode(picture: Image.Image, side: int) -> str:
+    """Encode a picture as a data URL, with at most `side` pixels on its longer side."""
+    scale = min(1, side / max(picture.size))
+    size = [max(1, round(length * scale)) for length in picture.size]
+    encoded = io.BytesIO()
+    picture.resize(size, Image.Resampling.LANCZOS).save(encoded, 'WEBP', quality=80, method=2)
+    return 'data:image/webp;base64,' + base64.b64encode(encoded.getvalue()).decode()
