@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """Settings of one block.
+
+    Attributes:
+        index: position in the stage, from 0.
+        letter: letter of the block's mixer.
+        drop_path: drop path rate.
+    """
+
+    index: int
+    letter: str
+    drop_path: float
 
 
 @dataclass(frozen=True)
@@ -13,20 +27,24 @@ class StagePlan:
     """Settings of one stage.
 
     Attributes:
+        index: position in the network, from 0.
+        is_last: last stage of the architecture.
         in_channels: channels of the previous stage, or 3 for the first stage.
         embed_dims: channels of the tokens.
         num_heads: attention heads.
         hidden_dims: hidden width of the feed-forward networks.
         grid: `(H, W)` of the map in pre-training.
-        blocks: letter and drop path rate of each block.
+        blocks: settings of the blocks.
     """
 
+    index: int
+    is_last: bool
     in_channels: int
     embed_dims: int
     num_heads: int
     hidden_dims: int
     grid: tuple[int, int]
-    blocks: tuple[tuple[str, float], ...]
+    blocks: tuple[BlockPlan, ...]
 
 
 def stage_plan(
@@ -50,24 +68,55 @@ def stage_plan(
     Raises:
         ValueError: `img_size` or `drop_path_rate` is invalid.
     """
-    if not isinstance(drop_path_rate, (int, float)) or not 0 <= drop_path_rate < 1:
-        raise ValueError(f'drop_path_rate: expected a number in [0, 1), got {drop_path_rate!r}.')
-    number, dims = len(letters), settings['embed_dims']
-    dims = [dims * 2**i for i in range(number)] if isinstance(dims, int) else list(dims)
+    number = len(letters)
+    height, width = _sides(img_size)
+    widths = settings['embed_dims']
+    if isinstance(widths, int):
+        widths = [widths * 2**index for index in range(number)]
     ratios = settings.get('mlp_ratios') or [settings['mlp_ratio']] * number
+    rates = _drop_path_rates(drop_path_rate, sum(map(len, letters)))
+
+    stages = []
+    in_channels = 3
+    for index in range(number):
+        total_stride = stride * 2**index
+        stage = StagePlan(
+            index=index,
+            is_last=index == number - 1,
+            in_channels=in_channels,
+            embed_dims=widths[index],
+            num_heads=settings['num_heads'][index],
+            hidden_dims=int(widths[index] * ratios[index]),
+            # Maps are padded to whole patches.
+            grid=(-(-height // total_stride), -(-width // total_stride)),
+            blocks=_blocks(letters[index], rates),
+        )
+        stages.append(stage)
+        in_channels = stage.embed_dims
+    return stages
+
+
+def _sides(img_size: int | Sequence[int]) -> tuple[int, int]:
     sides = tuple(img_size) if isinstance(img_size, (list, tuple)) else (img_size, img_size)
     if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
         raise ValueError(f'img_size: expected a positive integer or (H, W), got {img_size!r}.')
-    strides = [stride * 2**i for i in range(number)]
-    grids = [(-(-sides[0] // total), -(-sides[1] // total)) for total in strides]
-    last = max(sum(map(len, letters)) - 1, 1)
-    rates = iter(drop_path_rate * block / last for block in range(last + 1))
-    return [
-        StagePlan(before, now, heads, int(now * ratio), grid, tuple(zip(stage, rates)))
-        for (before, now), heads, ratio, grid, stage in zip(
-            pairwise([3, *dims]), settings['num_heads'], ratios, grids, letters
-        )
-    ]
+    return sides
+
+
+def _drop_path_rates(drop_path_rate: float, number: int) -> Iterator[float]:
+    """Return the rate of each block of the network, from 0 to `drop_path_rate`."""
+    if not isinstance(drop_path_rate, (int, float)) or not 0 <= drop_path_rate < 1:
+        raise ValueError(f'drop_path_rate: expected a number in [0, 1), got {drop_path_rate!r}.')
+    last = max(number - 1, 1)
+    return iter([drop_path_rate * index / last for index in range(number)])
+
+
+def _blocks(letters: str, rates: Iterator[float]) -> tuple[BlockPlan, ...]:
+    """Return the plans of a stage's blocks, which consume their rates."""
+    blocks = []
+    for index, letter in enumerate(letters):
+        blocks.append(BlockPlan(index=index, letter=letter, drop_path=next(rates)))
+    return tuple(blocks)
 
 
 def resolve_arch(
@@ -96,24 +145,20 @@ def resolve_arch(
     unknown = sorted(set(arch) - set(defaults))
     if unknown:
         raise ValueError(f'arch: expected keys among {sorted(defaults)}, got {unknown}.')
+
     settings = {**defaults, **arch}
     for key, value in settings.items():
         _check_setting(key, value, defaults[key])
-    lengths = {
-        key: len(value) for key, value in settings.items() if isinstance(value, (list, tuple))
-    }
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f'arch: expected settings for the same number of stages, got {lengths}.')
+    _check_lengths(settings)
     return settings
 
 
 def _check_setting(key: str, value: Any, default: Any) -> None:
-    """Check that a setting is one positive number, or one per stage, like its default. Integers
-    stay integers.
+    """Check that a setting has the type of its default.
 
-    Where the default is 0, so may the setting be; switches and names are of their default's type.
+    Switches and names have the default's type. Other settings are one positive number, or one per
+    stage, and integers where the default is an integer. The default itself may be 0.
     """
-    per_stage = isinstance(default, tuple)
     if isinstance(default, (bool, str)):
         if not isinstance(value, type(default)):
             raise ValueError(
@@ -121,16 +166,29 @@ def _check_setting(key: str, value: Any, default: Any) -> None:
                 f' {value!r}.'
             )
         return
-    number = int if isinstance(default[0] if per_stage else default, int) else (int, float)
-    values = value if isinstance(value, (list, tuple)) else (value,)
-    numbers = all(isinstance(v, number) and (v > 0 or v == default) for v in values)
-    if isinstance(value, (list, tuple)) != per_stage or not numbers:
-        expected = 'a positive number per stage' if per_stage else 'one positive number'
+
+    per_stage = isinstance(default, tuple)
+    expected = 'a positive number per stage' if per_stage else 'one positive number'
+    example = default[0] if per_stage else default
+    types = int if isinstance(example, int) else (int, float)
+    is_sequence = isinstance(value, (list, tuple))
+    numbers = value if is_sequence else [value]
+    valid = all(isinstance(v, types) and (v > 0 or v == default) for v in numbers)
+    if is_sequence != per_stage or not valid:
         raise ValueError(f'arch[{key!r}]: expected {expected}, such as {default}, got {value!r}.')
 
 
+def _check_lengths(settings: Mapping[str, Any]) -> None:
+    lengths = {}
+    for key, value in settings.items():
+        if isinstance(value, (list, tuple)):
+            lengths[key] = len(value)
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f'arch: expected settings for the same number of stages, got {lengths}.')
+
+
 def per_stage(
-    name: str, values: int | Sequence[int], stages: int, least: int = 1, repeat: bool = False
+    name: str, values: int | Sequence[int], stages: int, *, least: int = 1, repeat: bool = False
 ) -> tuple[int, ...]:
     """Return one integer per stage; with `repeat` a single integer holds for all stages.
 

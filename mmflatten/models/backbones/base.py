@@ -1,13 +1,12 @@
-"""Base class of all backbones: freezing, activation checkpointing, loading of pre-trained
-weights.
-"""
+"""Base class of all backbones: blocks, freezing, checkpointing, pre-trained weights."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from typing import Any
 
 from mmengine.logging import print_log
 from mmengine.model import BaseModule
@@ -15,7 +14,14 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from mmflatten.models.layers import make_norms_progressive
+from mmflatten.models.attention import TokenMixer, build_mixer
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan
+from mmflatten.models.backbones.letters import letter_mixers
+from mmflatten.models.layers import (
+    FeedForward,
+    make_norms_progressive,
+    pre_norm_block,
+)
 
 DEFAULT_INIT = [
     dict(type='TruncNormal', layer='Linear', std=0.02, bias=0.0),
@@ -25,61 +31,12 @@ CONV_INIT = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=0.02)]
 _INDEX = re.compile(r'(?:stages|blocks)\.(\d+)\.')
 
 
-def run_blocks(
-    blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, int], with_cp: bool
-) -> Tensor:
-    """Run blocks in order. `with_cp` recomputes their activations in the backward pass to save
-    memory.
-    """
-    for block in blocks:
-        if with_cp and x_BNC.requires_grad:
-            x_BNC = checkpoint(
-                block,
-                x_BNC,
-                hw_shape,
-                use_reentrant=False,
-                context_fn=partial(_recompute_contexts, block),
-            )
-        else:
-            x_BNC = block(x_BNC, hw_shape)
-    return x_BNC
-
-
-def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
-    return nullcontext(), _keep_running_statistics(block)
-
-
-@contextmanager
-def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
-    """Freeze the running statistics of batch norms, which would otherwise count a recomputed batch
-    twice.
-    """
-    norms = [module for module in block.modules() if isinstance(module, _BatchNorm)]
-    saved = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
-    for norm in norms:
-        norm.momentum, norm.num_batches_tracked = 0.0, None
-    try:
-        yield
-    finally:
-        for norm, momentum, number in saved:
-            norm.momentum, norm.num_batches_tracked = momentum, number
-
-
-def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:
-    """Return the indices of stages or blocks as a sorted tuple; raise ValueError unless they are
-    distinct and exist.
-    """
-    indices = tuple(sorted(out_indices)) if isinstance(out_indices, (list, tuple, range)) else ()
-    if not indices or len(set(indices)) != len(indices) or indices[0] < 0 or indices[-1] >= number:
-        raise ValueError(
-            f'out_indices: expected distinct {what} indices from 0 to {number - 1}, got'
-            f' {out_indices!r}.'
-        )
-    return indices
-
-
 class Backbone(BaseModule):
     """Base class of all backbones. Arguments shared by the families are documented here.
+
+    A family sets `archs`, `default_mixers` and `norm_eps`, and overrides the `make_*` methods in
+    which it differs. Its `__init__` stores its own arguments and then calls `build`, which calls
+    these methods.
 
     Args:
         arch: name of an architecture of the family, or a dict of `embed_dims`, `depths`,
@@ -110,23 +67,73 @@ class Backbone(BaseModule):
             as output norms.
     """
 
+    # Settings of the named architectures, and the mixer config of each letter.
+    archs: Mapping[str, dict] = {}
+    default_mixers: Mapping[str, dict] = {}
+    norm_eps: float = 1e-5
     # Regular expressions for weights that a checkpoint may lack (they keep their initial values)
     # and for weights of a checkpoint that may be ignored. A classifier only has the output norm of
     # its last stage.
     new_weights: tuple[str, ...] = (r'norms\..*',)
     droppable_weights: tuple[str, ...] = (r'norms\..*',)
     default_init = DEFAULT_INIT
+    # Set by subclasses. `is_whole`: no stage or block of the architecture is left out.
+    out_indices: tuple[int, ...]
+    is_whole: bool
 
-    def __init__(self, frozen_stages: int = -1, init_cfg: dict | list | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        mixers: Mapping[str, dict] | None = None,
+        linear_attention: dict | None = None,
+        qkv_bias: bool = True,
+        frozen_stages: int = -1,
+        with_cp: bool = False,
+        progressive_norm: int = 0,
+        init_cfg: dict | list | None = None,
+    ) -> None:
         super().__init__(self.default_init if init_cfg is None else init_cfg)
+        self.mixers = letter_mixers(mixers, linear_attention, self.default_mixers)
+        self.qkv_bias = qkv_bias
         self.frozen_stages = frozen_stages
+        self.with_cp = with_cp
+        self.progressive_norm = progressive_norm
 
-    def finish(self, number: int, progressive_norm: int) -> None:
+    def make_block(self, stage: StagePlan, block: BlockPlan) -> nn.Module:
+        """Build a block, called as `block(x_BNC, hw_shape)`."""
+        return pre_norm_block(
+            mixer=self.make_mixer(stage, block),
+            ffn=self.make_ffn(stage, block),
+            embed_dims=stage.embed_dims,
+            drop_path=block.drop_path,
+            eps=self.norm_eps,
+        )
+
+    def make_mixer(self, stage: StagePlan, block: BlockPlan) -> nn.Module:
+        """Build the attention of a block, by default over the whole map."""
+        return self.build_letter(stage, block.letter)
+
+    def make_ffn(self, stage: StagePlan, block: BlockPlan) -> nn.Module:
+        """Build the feed-forward network of a block."""
+        return FeedForward(stage.embed_dims, stage.hidden_dims)
+
+    def build_letter(self, stage: StagePlan, letter: str, **options: Any) -> TokenMixer:
+        """Build the mixer of a letter. `options` extend or override the arguments of the stage."""
+        arguments = dict(
+            embed_dims=stage.embed_dims,
+            num_heads=stage.num_heads,
+            grid_size=stage.grid,
+            qkv_bias=self.qkv_bias,
+        )
+        arguments.update(options)
+        return build_mixer(self.mixers[letter], **arguments)
+
+    def finish(self, number: int) -> None:
         """Apply `progressive_norm` and `frozen_stages` to a network with this number of stages or
         blocks.
         """
-        if progressive_norm:
-            make_norms_progressive(self, progressive_norm)
+        if self.progressive_norm:
+            make_norms_progressive(self, self.progressive_norm)
         if not -1 <= self.frozen_stages <= number:
             raise ValueError(
                 f'frozen_stages: expected an integer from -1 to {number}, got {self.frozen_stages}.'
@@ -249,3 +256,56 @@ class Backbone(BaseModule):
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def run_blocks(
+    blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, int], with_cp: bool
+) -> Tensor:
+    """Run blocks in order. `with_cp` recomputes their activations in the backward pass to save
+    memory.
+    """
+    for block in blocks:
+        if with_cp and x_BNC.requires_grad:
+            x_BNC = checkpoint(
+                block,
+                x_BNC,
+                hw_shape,
+                use_reentrant=False,
+                context_fn=partial(_recompute_contexts, block),
+            )
+        else:
+            x_BNC = block(x_BNC, hw_shape)
+    return x_BNC
+
+
+def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
+    return nullcontext(), _keep_running_statistics(block)
+
+
+@contextmanager
+def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
+    """Freeze the running statistics of batch norms, which would otherwise count a recomputed batch
+    twice.
+    """
+    norms = [module for module in block.modules() if isinstance(module, _BatchNorm)]
+    saved = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
+    for norm in norms:
+        norm.momentum, norm.num_batches_tracked = 0.0, None
+    try:
+        yield
+    finally:
+        for norm, momentum, number in saved:
+            norm.momentum, norm.num_batches_tracked = momentum, number
+
+
+def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:
+    """Return the indices of stages or blocks as a sorted tuple; raise ValueError unless they are
+    distinct and exist.
+    """
+    indices = tuple(sorted(out_indices)) if isinstance(out_indices, (list, tuple, range)) else ()
+    if not indices or len(set(indices)) != len(indices) or indices[0] < 0 or indices[-1] >= number:
+        raise ValueError(
+            f'out_indices: expected distinct {what} indices from 0 to {number - 1}, got'
+            f' {out_indices!r}.'
+        )
+    return indices

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from torch import nn
+from typing import Any
 
 from mmflatten.models.attention import CrossShapedAttention
-from mmflatten.models.backbones.arch import per_stage, resolve_arch, stage_plan
-from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers, parse_attn_types
-from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
-from mmflatten.models.layers import ConvEmbed, FeedForward, pre_norm_block
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan, per_stage
+from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX
+from mmflatten.models.backbones.pyramid import PyramidBackbone
+from mmflatten.models.layers import ConvEmbed
 from mmflatten.registry import MODELS
 
 ARCHS = {
@@ -42,53 +41,46 @@ class FLattenCSwin(PyramidBackbone):
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
+    archs = ARCHS
+    default_mixers = dict(L=FOCUSED, S=SOFTMAX)
+
     def __init__(
         self,
         arch: str | dict = 'tiny',
-        img_size: int | Sequence[int] = 224,
+        *,
         attn_types: str | Sequence[str] = 'LLSS',
         softmax_split: Sequence[int] = (1, 2, 7, 7),
         linear_split: Sequence[int] | None = None,
-        linear_attention: dict | None = None,
-        qkv_bias: bool = True,
         mask_padding: bool = False,
         drop_path_rate: float = 0.2,
         mixers: dict | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
-        settings = resolve_arch(arch, ARCHS)
-        mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
-        letters = parse_attn_types(attn_types, settings['depths'], mixers)
-        plan = stage_plan(settings, img_size, letters, drop_path_rate)
-        linear_splits = _splits('linear_split', linear_split, len(plan))
-        softmax_splits = _splits('softmax_split', softmax_split, len(plan))
+        super().__init__(
+            arch, letters=attn_types, drop_path_rate=drop_path_rate, mixers=mixers, **kwargs
+        )
+        self.softmax_split = per_stage('softmax_split', softmax_split, self.num_stages)
+        self.linear_split = None
+        if linear_split is not None:
+            self.linear_split = per_stage('linear_split', linear_split, self.num_stages)
+        self.mask_padding = mask_padding
+        self.build()
 
-        stages = []
-        for i, stage in enumerate(plan):
-            dims, blocks = stage.embed_dims, []
-            for letter, rate in stage.blocks:
-                split = (softmax_splits if letter == 'S' else linear_splits)[i]
-                mixer = CrossShapedAttention(
-                    dims,
-                    stage.num_heads,
-                    stage.grid,
-                    mixer=mixers[letter],
-                    qkv_bias=qkv_bias,
-                    split=split,
-                    mask_padding=mask_padding,
-                )
-                blocks.append(
-                    pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate)
-                )
-            embed = (
-                ConvEmbed(stage.in_channels, dims, 3, 2, 1) if i else ConvEmbed(3, dims, 7, 4, 2)
-            )
-            stages.append(Stage(embed, blocks))
-        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
+    def make_mixer(self, stage: StagePlan, block: BlockPlan) -> CrossShapedAttention:
+        splits = self.softmax_split if block.letter == 'S' else self.linear_split
+        # None stands for the whole map, to which the last stage always attends.
+        split = None if splits is None or stage.is_last else splits[stage.index]
+        return CrossShapedAttention(
+            stage.embed_dims,
+            stage.num_heads,
+            stage.grid,
+            mixer=self.mixers[block.letter],
+            qkv_bias=self.qkv_bias,
+            split=split,
+            mask_padding=self.mask_padding,
+        )
 
-
-def _splits(name: str, splits: Sequence[int] | None, stages: int) -> list[int | None]:
-    """Return the stripe width of each stage, None for the whole map."""
-    if splits is None:
-        return [None] * stages
-    return [*per_stage(name, splits, stages)[:-1], None]
+    def make_embed(self, stage: StagePlan) -> ConvEmbed:
+        if stage.index == 0:
+            return ConvEmbed(3, stage.embed_dims, kernel_size=7, stride=4, padding=2)
+        return ConvEmbed(stage.in_channels, stage.embed_dims, kernel_size=3, stride=2, padding=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mmflatten.models.backbones.vit import ARCHS, ViT
 from mmflatten.registry import MODELS
@@ -46,30 +47,31 @@ class FLattenDeiT(ViT):
             progressive_norm: as in `Backbone`.
     """
 
-    archs = {size: dict(ARCHS[size], resize='bilinear') for size in ('tiny', 'small', 'base')}
+    archs = {
+        'tiny': dict(ARCHS['tiny'], resize='bilinear'),
+        'small': dict(ARCHS['small'], resize='bilinear'),
+        'base': dict(ARCHS['base'], resize='bilinear'),
+    }
 
     def __init__(
         self,
         arch: str | dict = 'tiny',
+        *,
         img_size: int | Sequence[int] = 224,
         patch_size: int = 16,
         attn_types: str = 'L',
-        linear_attention: dict | None = None,
         qkv_bias: bool = True,
-        out_type: str = 'cls_token',
         drop_path_rate: float = 0.1,
         mixers: dict | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
         super().__init__(
             arch,
-            img_size,
-            patch_size,
-            attn_types,
-            linear_attention,
-            qkv_bias,
-            out_type,
-            drop_path_rate,
+            img_size=img_size,
+            patch_size=patch_size,
+            attn_types=attn_types,
+            qkv_bias=qkv_bias,
+            drop_path_rate=drop_path_rate,
             mixers=mixers,
             **kwargs,
         )

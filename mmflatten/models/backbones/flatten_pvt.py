@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from typing import Any
 
 from torch import nn
 
-from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.arch import per_stage, resolve_arch, stage_plan
+from mmflatten.models.attention import TokenMixer
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan, per_stage
 from mmflatten.models.backbones.base import DEFAULT_INIT, Backbone
-from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers, parse_attn_types
+from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX
 from mmflatten.models.backbones.pyramid import ClassTokenStage, PyramidBackbone, Stage
-from mmflatten.models.layers import ConvEmbed, FeedForward, GridTable, TokenConv, pre_norm_block
+from mmflatten.models.layers import ConvEmbed, FeedForward, GridTable, TokenConv
 from mmflatten.registry import MODELS
 
 _WIDE = dict(
@@ -32,10 +33,6 @@ V2_ARCHS = {
     'b4': dict(_WIDE, depths=(3, 8, 27, 3)),
     'b5': dict(_WIDE, depths=(3, 6, 40, 3), mlp_ratios=(4.0, 4.0, 4.0, 4.0)),
 }
-_BLOCK_EPS = 1e-6
-# Kernel size, stride and padding of the embeddings of the first stage and of the others, by
-# version.
-_PATCHES = {1: ((4, 4, 0), (2, 2, 0)), 2: ((7, 4, 3), (3, 2, 1))}
 
 
 @MODELS.register_module()
@@ -61,55 +58,78 @@ class FLattenPVT(PyramidBackbone):
     """
 
     archs = ARCHS
-    version = 1
+    default_mixers = dict(L=FOCUSED, S=SOFTMAX)
+    norm_eps = 1e-6
+    # kernel size, stride and padding of the embeddings of the first stage and of the others
+    patches = ((4, 4, 0), (2, 2, 0))
     droppable_weights = (*Backbone.droppable_weights, r'stages\.\d\.(embed\.cls_token|norm\..*)')
 
     def __init__(
         self,
         arch: str | dict = 'tiny',
-        img_size: int | Sequence[int] = 224,
+        *,
         attn_types: str | Sequence[str] = 'LLLL',
         linear_sr_ratios: Sequence[int] = (1, 1, 1, 1),
         sr_ratios: Sequence[int] = (8, 4, 2, 1),
-        linear_attention: dict | None = None,
-        qkv_bias: bool = True,
         drop_path_rate: float = 0.1,
         mixers: dict | None = None,
         with_cls_token: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
-        settings = resolve_arch(arch, self.archs)
-        for name, ratios in (('linear_sr_ratios', linear_sr_ratios), ('sr_ratios', sr_ratios)):
-            per_stage(name, ratios, len(settings['depths']))
-        mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
-        letters = parse_attn_types(attn_types, settings['depths'], mixers)
+        super().__init__(
+            arch, letters=attn_types, drop_path_rate=drop_path_rate, mixers=mixers, **kwargs
+        )
+        self.linear_sr_ratios = per_stage('linear_sr_ratios', linear_sr_ratios, self.num_stages)
+        self.sr_ratios = per_stage('sr_ratios', sr_ratios, self.num_stages)
+        self.with_cls_token = with_cls_token
+        self.build()
 
-        stages: list[Stage] = []
-        for i, stage in enumerate(stage_plan(settings, img_size, letters, drop_path_rate)):
-            dims, blocks = stage.embed_dims, []
-            for letter, rate in stage.blocks:
-                ratio = (sr_ratios if letter == 'S' else linear_sr_ratios)[i]
-                grid = (ceil(stage.grid[0] / ratio), ceil(stage.grid[1] / ratio))
-                mixer = build_mixer(
-                    mixers[letter],
-                    embed_dims=dims,
-                    num_heads=stage.num_heads,
-                    grid_size=grid,
-                    qkv_bias=qkv_bias,
-                    sr_ratio=ratio,
-                )
-                inner = TokenConv(stage.hidden_dims, 3, gelu=True) if self.version == 2 else None
-                ffn = FeedForward(dims, stage.hidden_dims, inner)
-                blocks.append(pre_norm_block(mixer, ffn, dims, rate, _BLOCK_EPS))
-            token = with_cls_token and i == len(letters) - 1
-            kernel_stride_padding = _PATCHES[self.version][min(i, 1)]
-            embed = ConvEmbed(stage.in_channels, dims, *kernel_stride_padding, class_token=token)
-            norm = nn.LayerNorm(dims, _BLOCK_EPS) if token or self.version == 2 else None
-            position = (
-                GridTable(dims, stage.grid, int(token), std=0.02) if self.version == 1 else None
-            )
-            stages.append((ClassTokenStage if token else Stage)(embed, blocks, norm, position))
-        super().__init__(stages, None, **kwargs)
+    def make_stage(self, stage: StagePlan, blocks: Sequence[nn.Module]) -> Stage:
+        stage_class = ClassTokenStage if self._has_token(stage) else Stage
+        return stage_class(
+            self.make_embed(stage),
+            blocks,
+            norm=self.make_stage_norm(stage),
+            position=self.make_position(stage),
+        )
+
+    def make_mixer(self, stage: StagePlan, block: BlockPlan) -> TokenMixer:
+        ratios = self.sr_ratios if block.letter == 'S' else self.linear_sr_ratios
+        ratio = ratios[stage.index]
+        height, width = stage.grid
+        return self.build_letter(
+            stage,
+            block.letter,
+            grid_size=(ceil(height / ratio), ceil(width / ratio)),
+            sr_ratio=ratio,
+        )
+
+    def make_embed(self, stage: StagePlan) -> ConvEmbed:
+        kernel_size, stride, padding = self.patches[min(stage.index, 1)]
+        return ConvEmbed(
+            stage.in_channels,
+            stage.embed_dims,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            class_token=self._has_token(stage),
+        )
+
+    def make_stage_norm(self, stage: StagePlan) -> nn.Module | None:
+        """Build the norm at the end of a stage, before the next stage."""
+        return nn.LayerNorm(stage.embed_dims, self.norm_eps) if self._has_token(stage) else None
+
+    def make_position(self, stage: StagePlan) -> GridTable | None:
+        """Build the positional table of a stage."""
+        return GridTable(
+            stage.embed_dims, stage.grid, num_prefix=int(self._has_token(stage)), std=0.02
+        )
+
+    def make_output_norm(self, stage: StagePlan) -> None:
+        return None
+
+    def _has_token(self, stage: StagePlan) -> bool:
+        return self.with_cls_token and stage.is_last
 
 
 @MODELS.register_module()
@@ -117,9 +137,9 @@ class FLattenPVTv2(FLattenPVT):
     """PVTv2 with linear attention in some stages; 'SSSS' is PVTv2.
 
     Source: FLatten Transformer (ICCV 2023), PVT v2 (2022). Differences from `FLattenPVT`:
-        overlapping embeddings, a
-    depthwise convolution in the feed-forward networks instead of positional tables, and a norm at
-    the end of each stage, before both the returned map and the next stage.
+    overlapping embeddings, a depthwise convolution in the feed-forward networks instead of
+    positional tables, and a norm at the end of each stage, before both the returned map and the
+    next stage.
 
     Args:
         arch: 'b0' to 'b5', or a dict as in `FLattenPVT`.
@@ -127,21 +147,35 @@ class FLattenPVTv2(FLattenPVT):
     """
 
     archs = V2_ARCHS
-    version = 2
+    patches = ((7, 4, 3), (3, 2, 1))
 
-    def __init__(self, arch: str | dict = 'b0', **kwargs) -> None:
+    def __init__(self, arch: str | dict = 'b0', **kwargs: Any) -> None:
         super().__init__(arch, **kwargs)
+
+    def make_ffn(self, stage: StagePlan, block: BlockPlan) -> FeedForward:
+        conv = TokenConv(stage.hidden_dims, 3, gelu=True)
+        return FeedForward(stage.embed_dims, stage.hidden_dims, conv)
+
+    def make_stage_norm(self, stage: StagePlan) -> nn.LayerNorm:
+        return nn.LayerNorm(stage.embed_dims, self.norm_eps)
+
+    def make_position(self, stage: StagePlan) -> None:
+        return None
 
     def init_weights(self) -> None:
         was_initialized = self.is_init  # MMEngine initialises only once
         super().init_weights()
         if was_initialized or self.init_cfg != DEFAULT_INIT:
             return
-        for conv in self.modules():
-            if isinstance(conv, nn.Conv2d):
-                fan_out = (
-                    conv.kernel_size[0] * conv.kernel_size[1] * conv.out_channels // conv.groups
-                )
-                nn.init.normal_(conv.weight, std=(2 / fan_out) ** 0.5)
-                if conv.bias is not None:
-                    nn.init.zeros_(conv.bias)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                _init_conv(module)
+
+
+def _init_conv(conv: nn.Conv2d) -> None:
+    """Draw the weights from a normal distribution of variance 2 / fan-out, as the official code."""
+    area = conv.kernel_size[0] * conv.kernel_size[1]
+    fan_out = area * conv.out_channels // conv.groups
+    nn.init.normal_(conv.weight, std=(2 / fan_out) ** 0.5)
+    if conv.bias is not None:
+        nn.init.zeros_(conv.bias)

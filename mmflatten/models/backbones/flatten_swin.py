@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import nn
 
-from mmflatten.models.attention import Windowed, build_mixer
-from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
-from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers, parse_attn_types
-from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
-from mmflatten.models.layers import (
-    ConvEmbed,
-    ConvFeedForward,
-    FeedForward,
-    PatchMerging,
-    pre_norm_block,
-)
+from mmflatten.models.attention import Windowed
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan, check_side
+from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX
+from mmflatten.models.backbones.pyramid import PyramidBackbone
+from mmflatten.models.layers import ConvEmbed, ConvFeedForward, PatchMerging
 from mmflatten.registry import MODELS
 
 ARCHS = {
@@ -45,55 +40,58 @@ class FLattenSwin(PyramidBackbone):
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
+    archs = ARCHS
+    default_mixers = dict(L=FOCUSED, S=dict(SOFTMAX, relative_position_bias=True))
+
     def __init__(
         self,
         arch: str | dict = 'tiny',
-        img_size: int | Sequence[int] = 224,
+        *,
         attn_types: str | Sequence[str] = 'LLSS',
         linear_window: int | None = None,
         softmax_window: int = 7,
-        linear_attention: dict | None = None,
-        qkv_bias: bool = True,
         mask_padding: bool = False,
         shift: bool = True,
         drop_path_rate: float = 0.1,
         mixers: dict | None = None,
         conv_ffn: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
-        settings = resolve_arch(arch, ARCHS)
-        for name, side in (('linear_window', linear_window), ('softmax_window', softmax_window)):
-            if side is not None:
-                check_side(name, side)
-        mixers = letter_mixers(
-            mixers, linear_attention, dict(L=FOCUSED, S=dict(SOFTMAX, relative_position_bias=True))
+        super().__init__(
+            arch, letters=attn_types, drop_path_rate=drop_path_rate, mixers=mixers, **kwargs
         )
-        letters = parse_attn_types(attn_types, settings['depths'], mixers)
-        plan = stage_plan(settings, img_size, letters, drop_path_rate)
+        check_side('softmax_window', softmax_window)
+        if linear_window is not None:
+            check_side('linear_window', linear_window)
+        self.softmax_window = softmax_window
+        self.linear_window = linear_window
+        self.mask_padding = mask_padding
+        self.shift = shift
+        self.conv_ffn = conv_ffn
+        self.build()
 
-        stages = []
-        for i, stage in enumerate(plan):
-            dims, blocks = stage.embed_dims, []
-            for j, (letter, rate) in enumerate(stage.blocks):
-                side = softmax_window if letter == 'S' else linear_window
-                # At most as large as the map in pre-training, as in the official code.
-                window = None if side is None else (min(side, *stage.grid),) * 2
-                inner = build_mixer(
-                    mixers[letter],
-                    embed_dims=dims,
-                    num_heads=stage.num_heads,
-                    grid_size=window or stage.grid,
-                    qkv_bias=qkv_bias,
-                )
-                mixer = Windowed(
-                    inner, window, shift=shift and j % 2 == 1, mask_padding=mask_padding
-                )
-                ffn = (
-                    ConvFeedForward(dims, stage.hidden_dims, act_twice=True, residual=False)
-                    if conv_ffn and letter != 'S'
-                    else FeedForward(dims, stage.hidden_dims)
-                )
-                blocks.append(pre_norm_block(mixer, ffn, dims, rate))
-            embed = PatchMerging(stage.in_channels, dims) if i else ConvEmbed(3, dims, 4, 4)
-            stages.append(Stage(embed, blocks))
-        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
+    def make_mixer(self, stage: StagePlan, block: BlockPlan) -> Windowed:
+        side = self.softmax_window if block.letter == 'S' else self.linear_window
+        window = None
+        if side is not None:
+            # At most as large as the map in pre-training, as in the official code.
+            side = min(side, *stage.grid)
+            window = (side, side)
+        return Windowed(
+            self.build_letter(stage, block.letter, grid_size=window or stage.grid),
+            window,
+            shift=self.shift and block.index % 2 == 1,
+            mask_padding=self.mask_padding,
+        )
+
+    def make_ffn(self, stage: StagePlan, block: BlockPlan) -> nn.Module:
+        if self.conv_ffn and block.letter != 'S':
+            return ConvFeedForward(
+                stage.embed_dims, stage.hidden_dims, act_twice=True, residual=False
+            )
+        return super().make_ffn(stage, block)
+
+    def make_embed(self, stage: StagePlan) -> nn.Module:
+        if stage.index == 0:
+            return ConvEmbed(3, stage.embed_dims, kernel_size=4, stride=4)
+        return PatchMerging(stage.in_channels, stage.embed_dims)

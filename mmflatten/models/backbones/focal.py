@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
-
 from mmflatten.models.attention import FocalAttention
-from mmflatten.models.backbones.arch import (
-    StagePlan,
-    check_side,
-    per_stage,
-    resolve_arch,
-    stage_plan,
-)
-from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
-from mmflatten.models.layers import ConvEmbed, FeedForward, pre_norm_block
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan, check_side, per_stage
+from mmflatten.models.backbones.pyramid import PyramidBackbone
+from mmflatten.models.layers import ConvEmbed
 from mmflatten.registry import MODELS
 
 ARCHS = {
@@ -62,13 +54,16 @@ class FocalTransformer(PyramidBackbone):
         bias_by_query: False has one bias per pooled window, the paper's `B^l`; the official code's
             is per offset.
         conv_embed: use overlapping convolutions, 7 x 7 in the stem and 3 x 3 between the stages.
-        img_size, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
-        kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
+        img_size, qkv_bias, mask_padding, drop_path_rate, out_indices, frozen_stages, with_cp,
+            progressive_norm, init_cfg: as in `Backbone`.
     """
+
+    archs = ARCHS
 
     def __init__(
         self,
         arch: str | dict = 'tiny',
+        *,
         img_size: int | Sequence[int] = 224,
         window_size: int = 7,
         focal_windows: Sequence[int] = (7, 5, 3, 1),
@@ -84,55 +79,70 @@ class FocalTransformer(PyramidBackbone):
         mask_padding: bool = False,
         bias_by_query: bool = True,
         drop_path_rate: float = 0.2,
-        **kwargs,
+        out_indices: Sequence[int] = (0, 1, 2, 3),
+        frozen_stages: int = -1,
+        with_cp: bool = False,
+        progressive_norm: int = 0,
+        init_cfg: dict | list | None = None,
     ) -> None:
-        settings = resolve_arch(arch, ARCHS)
-        depths = settings['depths']
-        regions = per_stage('focal_windows', focal_windows, len(depths))
-        levels = per_stage('focal_levels', focal_levels, len(depths), repeat=True)
-        expand = per_stage('expand_size', expand_size, len(depths), least=0, repeat=True)
+        super().__init__(
+            arch,
+            letters='F',  # all blocks have the family's attention
+            img_size=img_size,
+            qkv_bias=qkv_bias,
+            drop_path_rate=drop_path_rate,
+            out_indices=out_indices,
+            frozen_stages=frozen_stages,
+            with_cp=with_cp,
+            progressive_norm=progressive_norm,
+            init_cfg=init_cfg,
+        )
         check_side('window_size', window_size)
-        plan = stage_plan(settings, img_size, ['F' * depth for depth in depths], drop_path_rate)
-        shared: dict[str, Any] = dict(
+        stages = self.num_stages
+        self.focal_windows = per_stage('focal_windows', focal_windows, stages)
+        self.focal_levels = per_stage('focal_levels', focal_levels, stages, repeat=True)
+        self.expand_sizes = per_stage('expand_size', expand_size, stages, least=0, repeat=True)
+        self.shift = shift
+        self.conv_embed = conv_embed
+        # arguments of the attention that do not depend on the stage
+        self.attention: dict[str, Any] = dict(
             window_size=window_size,
             expand_always=expand_always,
             local=local,
             global_=global_,
             neighbor_boundary=neighbor_boundary,
-            qkv_bias=qkv_bias,
+            qkv_bias=self.qkv_bias,
             mask_padding=mask_padding,
             bias_by_query=bias_by_query,
         )
-
-        stages = []
-        for i, stage in enumerate(plan):
-            dims, blocks = stage.embed_dims, []
-            for j, (_, rate) in enumerate(stage.blocks):
-                mixer = FocalAttention(
-                    dims,
-                    stage.num_heads,
-                    stage.grid,
-                    focal_window=regions[i],
-                    focal_levels=levels[i],
-                    expand_size=expand[i],
-                    shift=shift and j % 2 == 1,
-                    **shared,
-                )
-                blocks.append(
-                    pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate)
-                )
-            stages.append(Stage(_embed(stage, i == 0, conv_embed), blocks))
-        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
         if expand_always:
             self.new_weights = (*self.new_weights, r'stages\..*\.neighbor_bias\.table')
+        self.build()
 
+    def parse_letters(self, letters: str | Sequence[str], depths: Sequence[int]) -> list[str]:
+        return ['F' * depth for depth in depths]
 
-def _embed(stage: StagePlan, first: bool, overlapping: bool) -> ConvEmbed:
-    if first:
-        return (
-            ConvEmbed(3, stage.embed_dims, 7, 4, 2)
-            if overlapping
-            else ConvEmbed(3, stage.embed_dims, 4, 4)
+    def make_mixer(self, stage: StagePlan, block: BlockPlan) -> FocalAttention:
+        return FocalAttention(
+            stage.embed_dims,
+            stage.num_heads,
+            stage.grid,
+            focal_window=self.focal_windows[stage.index],
+            focal_levels=self.focal_levels[stage.index],
+            expand_size=self.expand_sizes[stage.index],
+            shift=self.shift and block.index % 2 == 1,
+            **self.attention,
         )
-    kernel_size, padding = (3, 1) if overlapping else (2, 0)
-    return ConvEmbed(stage.in_channels, stage.embed_dims, kernel_size, 2, padding)
+
+    def make_embed(self, stage: StagePlan) -> ConvEmbed:
+        kernel_size = stride = 4 if stage.index == 0 else 2
+        padding = 0
+        if self.conv_embed:
+            kernel_size, padding = (7, 2) if stage.index == 0 else (3, 1)
+        return ConvEmbed(
+            stage.in_channels,
+            stage.embed_dims,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+        )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle, islice
+from typing import Any
 
 from torch import Tensor, nn
 
-from mmflatten.models.attention import Windowed, build_mixer
-from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
+from mmflatten.models.attention import Windowed
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan, check_side
 from mmflatten.models.backbones.base import CONV_INIT
 from mmflatten.models.backbones.letters import SOFTMAX, check_letters, letter_mixers
-from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
+from mmflatten.models.backbones.pyramid import PyramidBackbone
 from mmflatten.models.layers import (
     Block,
     ConvEmbed,
@@ -40,11 +41,7 @@ ARCHS = {
     ),
 }
 STEMS = (True, '4L', 'overlapped', False)
-MLPS = {
-    'plain': lambda dims: None,
-    'pvt_v2': lambda dims: TokenConv(dims, 3, gelu=True),
-    'local': NormalizedConv,
-}
+MLPS = ('plain', 'pvt_v2', 'local')
 
 
 @MODELS.register_module()
@@ -83,13 +80,15 @@ class L2ViT(PyramidBackbone):
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
+    archs = ARCHS
+    default_mixers = dict.fromkeys('WVCS', SOFTMAX)
     droppable_weights = (*PyramidBackbone.droppable_weights, r'last_projection\..*')
     default_init = CONV_INIT
 
     def __init__(
         self,
         arch: str | dict = 'tiny',
-        img_size: int | Sequence[int] = 224,
+        *,
         window_size: int = 7,
         block_order: str | Sequence[str] = 'WL',
         conv_stem: bool | str = True,
@@ -100,124 +99,137 @@ class L2ViT(PyramidBackbone):
         mlp: str = 'plain',
         last_projection: bool | int = False,
         linear_attention: dict | None = None,
-        qkv_bias: bool = True,
         mask_padding: bool = False,
         drop_path_rate: float = 0.1,
         mixers: dict | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
-        settings = resolve_arch(arch, ARCHS)
-        check_side('window_size', window_size)
-        for name, value, choices in (('conv_stem', conv_stem, STEMS), ('mlp', mlp, tuple(MLPS))):
-            if value not in choices:
-                raise ValueError(f'{name}: expected one of {choices}, got {value!r}.')
         clamped = dict(
             type='ClampedLinearAttention', min_denominator=min_denominator, temperature=temperature
         )
-        mixers = letter_mixers(
-            mixers, linear_attention, {'L': clamped, **dict.fromkeys('WVCS', SOFTMAX)}
+        super().__init__(
+            arch,
+            letters=block_order,
+            mixers=letter_mixers(mixers, linear_attention, dict(L=clamped)),
+            drop_path_rate=drop_path_rate,
+            **kwargs,
         )
-        letters = _repeat(block_order, settings['depths'], mixers)
-        plan = stage_plan(settings, img_size, letters, drop_path_rate)
-        window = (window_size, window_size)
+        check_side('window_size', window_size)
+        _check_choice('conv_stem', conv_stem, STEMS)
+        _check_choice('mlp', mlp, MLPS)
+        self.window_size = window_size
+        self.conv_stem = conv_stem
+        self.overlapped_downsample = overlapped_downsample
+        self.lcm_kernel = lcm_kernel
+        self.mlp = mlp
+        self.mask_padding = mask_padding
+        last_channels = _projected_channels(last_projection)
+        self.build()
+        self.last_channels = last_channels if self.is_whole else 0
+        self.last_projection = None
+        if self.last_channels:
+            self.last_projection = Linear(self.plan[-1].embed_dims, self.last_channels)
 
-        stages: list[Stage] = []
-        for stage in plan:
-            dims, blocks = stage.embed_dims, []
-            for letter, rate in stage.blocks:
-                windowed = letter in 'WVC'
-                mixer = build_mixer(
-                    mixers[letter],
-                    embed_dims=dims,
-                    num_heads=stage.num_heads,
-                    grid_size=window if windowed else stage.grid,
-                    qkv_bias=qkv_bias,
-                )
-                if windowed:
-                    mixer = Windowed(mixer, window, shift=letter == 'V', mask_padding=mask_padding)
-                ffn = FeedForward(dims, stage.hidden_dims, MLPS[mlp](stage.hidden_dims))
-                blocks.append(_block(mixer, ffn, dims, letter in 'WV', lcm_kernel, rate))
-            embed = (
-                NormedDownsample(stage.in_channels, dims, overlapped_downsample)
-                if stages
-                else _stem(conv_stem, dims)
-            )
-            stages.append(Stage(embed, blocks))
-        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
-        if not isinstance(last_projection, int) or last_projection < 0:
+    def parse_letters(self, letters: str | Sequence[str], depths: Sequence[int]) -> list[str]:
+        orders = [letters] * len(depths) if isinstance(letters, str) else letters
+        if len(orders) != len(depths) or not all(
+            isinstance(order, str) and order for order in orders
+        ):
             raise ValueError(
-                'last_projection: expected True, False or a number of channels, '
-                f'got {last_projection!r}.'
+                "block_order: expected letters such as 'WL', or a list of letters for each of the "
+                f'{len(depths)} stages, got {letters!r}.'
             )
-        self.last_channels = (
-            (1280 if last_projection is True else int(last_projection)) if self.is_whole else 0
+        check_letters('block_order', letters, orders, self.mixers)
+        return [''.join(islice(cycle(order), depth)) for order, depth in zip(orders, depths)]
+
+    def make_block(self, stage: StagePlan, block: BlockPlan) -> Block:
+        """Build a block: positional encoding, attention, a second encoding or local concentration,
+        and the MLP.
+        """
+        dims = stage.embed_dims
+
+        def normed(fn: nn.Module) -> Residual:
+            return Residual(fn, nn.LayerNorm(dims), block.drop_path)
+
+        branches = dict(
+            cpe=Residual(TokenConv(dims, 3)),
+            attn=normed(self.make_mixer(stage, block)),
         )
-        self.last_projection = (
-            Linear(plan[-1].embed_dims, self.last_channels) if self.last_channels else None
+        if block.letter in 'WV':
+            branches['cpe2'] = Residual(TokenConv(dims, 3))
+        elif self.lcm_kernel:
+            branches['lcm'] = normed(LocalConcentration(dims, self.lcm_kernel))
+        branches['ffn'] = normed(self.make_ffn(stage, block))
+        return Block(**branches)
+
+    def make_mixer(self, stage: StagePlan, block: BlockPlan) -> nn.Module:
+        if block.letter not in 'WVC':
+            return self.build_letter(stage, block.letter)
+        window = (self.window_size, self.window_size)
+        return Windowed(
+            self.build_letter(stage, block.letter, grid_size=window),
+            window,
+            shift=block.letter == 'V',
+            mask_padding=self.mask_padding,
         )
+
+    def make_ffn(self, stage: StagePlan, block: BlockPlan) -> FeedForward:
+        dims = stage.hidden_dims
+        conv: TokenConv | NormalizedConv | None = None
+        if self.mlp == 'pvt_v2':
+            conv = TokenConv(dims, 3, gelu=True)
+        elif self.mlp == 'local':
+            conv = NormalizedConv(dims)
+        return FeedForward(stage.embed_dims, dims, conv)
+
+    def make_embed(self, stage: StagePlan) -> nn.Module:
+        if stage.index == 0:
+            return _stem(self.conv_stem, stage.embed_dims)
+        return NormedDownsample(stage.in_channels, stage.embed_dims, self.overlapped_downsample)
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)
         if self.last_projection is not None:
-            last = output_map(self.last_projection(map_to_tokens(last)).relu(), map_shape(last))
+            tokens = self.last_projection(map_to_tokens(last)).relu()
+            last = output_map(tokens, map_shape(last))
         return (*maps, last)
 
 
-def _repeat(block_order: str | Sequence[str], depths: Sequence[int], mixers: dict) -> list[str]:
-    """Return for each stage a string with one letter per block."""
-    orders = [block_order] * len(depths) if isinstance(block_order, str) else block_order
-    if len(orders) != len(depths) or not all(isinstance(order, str) and order for order in orders):
+def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    if value not in choices:
+        raise ValueError(f'{name}: expected one of {choices}, got {value!r}.')
+
+
+def _projected_channels(last_projection: bool | int) -> int:
+    """Return the channels of the last projection, 0 for none."""
+    if not isinstance(last_projection, int) or last_projection < 0:
         raise ValueError(
-            f"block_order: expected letters such as 'WL', or a list of letters for each of the "
-            f'{len(depths)} stages, got {block_order!r}.'
+            'last_projection: expected True, False or a number of channels, '
+            f'got {last_projection!r}.'
         )
-    check_letters('block_order', block_order, orders, mixers)
-    return [''.join(islice(cycle(order), depth)) for order, depth in zip(orders, depths)]
+    return 1280 if last_projection is True else int(last_projection)
 
 
 def _stem(conv_stem: bool | str, embed_dims: int) -> nn.Module:
     half = embed_dims // 2
     if conv_stem == 'overlapped':
-        return ConvEmbed(3, embed_dims, 7, 4, 3)
+        return ConvEmbed(3, embed_dims, kernel_size=7, stride=4, padding=3)
+    if not conv_stem:
+        return ConvEmbed(3, embed_dims, kernel_size=4, stride=4)
     if conv_stem == '4L':
         layers = [
-            *conv_bn(3, half, 7, 2),
+            *conv_bn(3, half, kernel_size=7, stride=2),
             nn.ReLU(),
-            *conv_bn(half, half, 3),
+            *conv_bn(half, half, kernel_size=3),
             nn.ReLU(),
-            *conv_bn(half, half, 3),
+            *conv_bn(half, half, kernel_size=3),
             nn.ReLU(),
-            nn.Conv2d(half, embed_dims, 2, 2),
-        ]
-    elif conv_stem:
-        layers = [
-            *conv_bn(3, half, 3, 2, bias=True),
-            nn.ReLU(),
-            *conv_bn(half, embed_dims, 3, 2, bias=True),
+            nn.Conv2d(half, embed_dims, kernel_size=2, stride=2),
         ]
     else:
-        return ConvEmbed(3, embed_dims, 4, 4)
+        layers = [
+            *conv_bn(3, half, kernel_size=3, stride=2, bias=True),
+            nn.ReLU(),
+            *conv_bn(half, embed_dims, kernel_size=3, stride=2, bias=True),
+        ]
     return ConvStack(layers, embed_dims, stride=4, norm=True)
-
-
-def _block(
-    mixer: nn.Module,
-    ffn: nn.Module,
-    embed_dims: int,
-    two_encodings: bool,
-    lcm_kernel: int | None,
-    drop_path: float,
-) -> Block:
-    """Build a block: positional encoding, attention, a second encoding or local concentration, and
-    the MLP.
-    """
-
-    def normed(fn: nn.Module) -> Residual:
-        return Residual(fn, nn.LayerNorm(embed_dims), drop_path)
-
-    branches = dict(cpe=Residual(TokenConv(embed_dims, 3)), attn=normed(mixer))
-    if two_encodings:
-        branches['cpe2'] = Residual(TokenConv(embed_dims, 3))
-    elif lcm_kernel:
-        branches['lcm'] = normed(LocalConcentration(embed_dims, lcm_kernel))
-    return Block(**branches, ffn=normed(ffn))

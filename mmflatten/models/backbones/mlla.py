@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
-from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.arch import resolve_arch, stage_plan
-from mmflatten.models.backbones.letters import letter_mixers, parse_attn_types
-from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan
+from mmflatten.models.backbones.pyramid import PyramidBackbone
 from mmflatten.models.layers import (
     Block,
     ConvFeedForward,
     ConvStack,
-    FeedForward,
     Residual,
     TokenConv,
     conv_bn,
@@ -73,52 +71,37 @@ class MLLA(PyramidBackbone):
     """
 
     archs = ARCHS
-    attention: dict = dict(type='MambaInspiredLinearAttention')
+    default_mixers = dict(L=dict(type='MambaInspiredLinearAttention'))
     residual_stem = True
 
     def __init__(
         self,
         arch: str | dict = 'tiny',
-        img_size: int | Sequence[int] = 224,
+        *,
         attn_types: str | Sequence[str] = 'LLLL',
-        linear_attention: dict | None = None,
-        qkv_bias: bool = True,
         drop_path_rate: float = 0.2,
         mixers: dict | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
-        settings = resolve_arch(arch, self.archs)
-        mixers = letter_mixers(mixers, linear_attention, dict(L=self.attention))
-        letters = parse_attn_types(attn_types, settings['depths'], mixers)
-        stages: list[Stage] = []
-        plan = stage_plan(settings, img_size, letters, drop_path_rate)
-        for stage in plan:
-            blocks = []
-            for letter, rate in stage.blocks:
-                mixer = build_mixer(
-                    mixers[letter],
-                    embed_dims=stage.embed_dims,
-                    num_heads=stage.num_heads,
-                    grid_size=stage.grid,
-                    qkv_bias=qkv_bias,
-                )
-                blocks.append(self._block(mixer, stage.embed_dims, stage.hidden_dims, rate))
-            embed = (
-                _downsample(stage.in_channels, stage.embed_dims)
-                if stages
-                else WideStem(stage.embed_dims, self.residual_stem)
-            )
-            stages.append(Stage(embed, blocks))
-        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
+        super().__init__(
+            arch, letters=attn_types, drop_path_rate=drop_path_rate, mixers=mixers, **kwargs
+        )
+        self.build()
 
-    @staticmethod
-    def _block(mixer: nn.Module, dims: int, hidden_dims: int, drop_path: float) -> Block:
+    def make_block(self, stage: StagePlan, block: BlockPlan) -> Block:
+        dims, rate = stage.embed_dims, block.drop_path
+        mixer = self.make_mixer(stage, block)
         return Block(
             cpe=Residual(TokenConv(dims, 3)),
-            attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
+            attn=Residual(mixer, nn.LayerNorm(dims), rate),
             cpe2=Residual(TokenConv(dims, 3)),
-            ffn=Residual(FeedForward(dims, hidden_dims), nn.LayerNorm(dims), drop_path),
+            ffn=Residual(self.make_ffn(stage, block), nn.LayerNorm(dims), rate),
         )
+
+    def make_embed(self, stage: StagePlan) -> nn.Module:
+        if stage.index == 0:
+            return WideStem(stage.embed_dims, self.residual_stem)
+        return _downsample(stage.in_channels, stage.embed_dims)
 
 
 @MODELS.register_module()
@@ -137,33 +120,33 @@ class HViTTT(MLLA):
     """
 
     archs = TTT_ARCHS
+    default_mixers = dict(L=dict(type='TTTAttention', rotary=True))
     droppable_weights = (*MLLA.droppable_weights, r'pool_norm\..*')
-    attention = dict(type='TTTAttention', rotary=True)
     residual_stem = False
 
-    def __init__(self, arch: str | dict = 'tiny', pooled: bool = False, **kwargs) -> None:
+    def __init__(self, arch: str | dict = 'tiny', pooled: bool = False, **kwargs: Any) -> None:
         super().__init__(arch, **kwargs)
         self.pool_norm = None
         if pooled and self.is_whole:
-            self.pool_norm = nn.BatchNorm2d(super().out_channels[-1])
+            self.pool_norm = nn.BatchNorm2d(self.out_channels[-1])
+            # It replaces the output norm of the last stage.
             self.norms.pop(str(self.out_indices[-1]))
+
+    def make_block(self, stage: StagePlan, block: BlockPlan) -> Block:
+        dims, rate = stage.embed_dims, block.drop_path
+        mixer = self.make_mixer(stage, block)
+        ffn = ConvFeedForward(dims, stage.hidden_dims, act_twice=True)
+        return Block(
+            cpe=Residual(TokenConv(dims, 3)),
+            attn=Residual(mixer, nn.LayerNorm(dims), rate),
+            ffn=Residual(ffn, nn.LayerNorm(dims), rate),
+        )
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)
-        return (
-            *maps,
-            last if self.pool_norm is None else self.pool_norm(last).mean((-2, -1), keepdim=True),
-        )
-
-    @staticmethod
-    def _block(mixer: nn.Module, dims: int, hidden_dims: int, drop_path: float) -> Block:
-        return Block(
-            cpe=Residual(TokenConv(dims, 3)),
-            attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
-            ffn=Residual(
-                ConvFeedForward(dims, hidden_dims, act_twice=True), nn.LayerNorm(dims), drop_path
-            ),
-        )
+        if self.pool_norm is not None:
+            last = self.pool_norm(last).mean((-2, -1), keepdim=True)
+        return (*maps, last)
 
 
 class WideStem(nn.Module):

@@ -5,12 +5,130 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
+from typing import Any
 
 from mmengine.model import BaseModule, ModuleDict, ModuleList
 from torch import Tensor, nn
 
+from mmflatten.models.backbones.arch import StagePlan, resolve_arch, stage_plan
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
+from mmflatten.models.backbones.letters import parse_attn_types
 from mmflatten.models.layers import output_map, tokens_to_map
+
+
+class PyramidBackbone(Backbone):
+    """A sequence of stages: image `(B, 3, H, W)` -> maps `(B, C_i, H_i, W_i)` for `i` in
+    `out_indices`.
+
+    A family overrides `make_embed`, and `make_stage`, `make_block`, `make_mixer`, `make_ffn`,
+    `make_output_norm` or `parse_letters` if it differs there.
+
+    Args:
+        arch: as in `Backbone`.
+        letters: letters of the blocks, which `parse_letters` expands; `attn_types` of `Backbone` in
+            most families.
+        img_size, drop_path_rate, out_indices: as in `Backbone`.
+        kwargs: further arguments of `Backbone`.
+    """
+
+    last_channels = 0  # of a projection of the last map; 0 without
+
+    def __init__(
+        self,
+        arch: str | dict,
+        *,
+        letters: str | Sequence[str],
+        drop_path_rate: float,
+        img_size: int | Sequence[int] = 224,
+        out_indices: Sequence[int] = (0, 1, 2, 3),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        settings = resolve_arch(arch, self.archs)
+        blocks = self.parse_letters(letters, settings['depths'])
+        plan = stage_plan(settings, img_size, blocks, drop_path_rate)
+        self.out_indices = check_indices(out_indices, len(plan), 'stage')
+        self.num_stages = len(plan)
+        self.plan = plan[: self.out_indices[-1] + 1]
+        # The last map is then that of the classifier.
+        self.is_whole = len(self.plan) == self.num_stages
+
+    def parse_letters(self, letters: str | Sequence[str], depths: Sequence[int]) -> list[str]:
+        """Return for each stage a string with one letter per block."""
+        return parse_attn_types(letters, depths, self.mixers)
+
+    def build(self) -> None:
+        """Build stages and output norms."""
+        self.stages = ModuleList()
+        for stage in self.plan:
+            blocks = [self.make_block(stage, block) for block in stage.blocks]
+            self.stages.append(self.make_stage(stage, blocks))
+            self.stages[-1].with_cp = self.with_cp
+        self.norms = ModuleDict()
+        for index in self.out_indices:
+            norm = self.make_output_norm(self.plan[index])
+            if norm is not None:
+                self.norms[str(index)] = norm
+        self.finish(len(self.stages))
+
+    def make_stage(self, stage: StagePlan, blocks: Sequence[nn.Module]) -> Stage:
+        """Build a stage from its blocks."""
+        return Stage(self.make_embed(stage), blocks)
+
+    def make_embed(self, stage: StagePlan) -> nn.Module:
+        """Build the embedding of the first stage or the downsampling of another, see `Stage`."""
+        raise NotImplementedError
+
+    def make_output_norm(self, stage: StagePlan) -> nn.Module | None:
+        """Build the norm of a returned map, which the next stage does not receive; None for no
+        norm.
+        """
+        return nn.LayerNorm(stage.embed_dims, self.norm_eps)
+
+    @property
+    def out_channels(self) -> tuple[int, ...]:
+        """Channels of the returned maps."""
+        channels = tuple(self.stages[index].embed.out_channels for index in self.out_indices)
+        return (*channels[:-1], self.last_channels) if self.last_channels else channels
+
+    @property
+    def out_strides(self) -> tuple[int, ...]:
+        """Strides of the returned maps, whose sides are the image sides divided by the stride,
+        rounded up.
+        """
+        strides = list(accumulate((stage.embed.stride for stage in self.stages), mul))
+        return tuple(strides[index] for index in self.out_indices)
+
+    def layers(self) -> list[list[str]]:
+        names: list[list[str]] = [[]]
+        for i, stage in enumerate(self.stages):
+            # The downsampling of a later stage belongs to the layer of its first block.
+            first = len(names) if i else 0
+            for j in range(len(stage.blocks)):
+                names.append([f'stages.{i}.blocks.{j}.'])
+            names[first] += [f'stages.{i}.embed.', f'stages.{i}.position.']
+            names[-1].append(f'stages.{i}.norm.')
+        return names
+
+    def modules_to_freeze(self) -> list[nn.Module | nn.Parameter]:
+        if self.frozen_stages < 0:
+            return []
+        frozen = [self.stages[0].embed, *self.stages[: self.frozen_stages]]
+        for index, norm in self.norms.items():
+            if int(index) < self.frozen_stages:
+                frozen.append(norm)
+        return frozen
+
+    def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
+        x = image_B3HW
+        outputs = []
+        for index, stage in enumerate(self.stages):
+            tokens, hw_shape = stage(x)
+            x = tokens_to_map(tokens, hw_shape)
+            if index in self.out_indices:
+                normed = self.norms[str(index)](tokens) if str(index) in self.norms else tokens
+                outputs.append(output_map(normed, hw_shape))
+        return tuple(outputs)
 
 
 class Stage(BaseModule):
@@ -43,7 +161,8 @@ class Stage(BaseModule):
         x_BNC, hw_shape = self.embed(x_BCHW)
         if self.position is not None:
             x_BNC = self.position(x_BNC, hw_shape)
-        return self.norm(run_blocks(self.blocks, x_BNC, hw_shape, self.with_cp)), hw_shape
+        x_BNC = run_blocks(self.blocks, x_BNC, hw_shape, self.with_cp)
+        return self.norm(x_BNC), hw_shape
 
 
 class ClassTokenStage(Stage):
@@ -54,80 +173,3 @@ class ClassTokenStage(Stage):
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BNC, _ = super().forward(x_BCHW)
         return x_BNC[:, :1], (1, 1)
-
-
-class PyramidBackbone(Backbone):
-    """A sequence of stages: image `(B, 3, H, W)` -> maps `(B, C_i, H_i, W_i)` for `i` in
-    `out_indices`.
-
-    Args:
-        stages: all stages, of which the first `max(out_indices) + 1` are used.
-        output_norms: one norm per stage, applied to the returned map but not to the input of the
-            next stage; None for no norms.
-        out_indices, frozen_stages, with_cp, init_cfg, progressive_norm: as in `Backbone`.
-    """
-
-    last_channels = 0  # of a projection of the last map; 0 without
-
-    def __init__(
-        self,
-        stages: Sequence[Stage],
-        output_norms: Sequence[nn.Module] | None,
-        out_indices: Sequence[int] = (0, 1, 2, 3),
-        frozen_stages: int = -1,
-        with_cp: bool = False,
-        init_cfg: dict | list | None = None,
-        progressive_norm: int = 0,
-    ) -> None:
-        super().__init__(frozen_stages, init_cfg)
-        self.out_indices = check_indices(out_indices, len(stages), 'stage')
-        self.stages = ModuleList(stages[: self.out_indices[-1] + 1])
-        # the last map is then that of the classifier
-        self.is_whole = len(self.stages) == len(stages)
-        for stage in self.stages:
-            stage.with_cp = with_cp
-        norms = {} if output_norms is None else {str(i): output_norms[i] for i in self.out_indices}
-        self.norms = ModuleDict(norms)
-        self.finish(len(self.stages), progressive_norm)
-
-    @property
-    def out_channels(self) -> tuple[int, ...]:
-        """Channels of the returned maps."""
-        channels = tuple(self.stages[i].embed.out_channels for i in self.out_indices)
-        return (*channels[:-1], self.last_channels) if self.last_channels else channels
-
-    @property
-    def out_strides(self) -> tuple[int, ...]:
-        """Strides of the returned maps, whose sides are the image sides divided by the stride,
-        rounded up.
-        """
-        strides = list(accumulate((stage.embed.stride for stage in self.stages), mul))
-        return tuple(strides[i] for i in self.out_indices)
-
-    def layers(self) -> list[list[str]]:
-        names: list[list[str]] = [[]]
-        for i, stage in enumerate(self.stages):
-            # The downsampling of a later stage belongs to the layer of its first block.
-            first = len(names) if i else 0
-            names += [[f'stages.{i}.blocks.{j}.'] for j in range(len(stage.blocks))]
-            names[first] += [f'stages.{i}.embed.', f'stages.{i}.position.']
-            names[-1].append(f'stages.{i}.norm.')
-        return names
-
-    def modules_to_freeze(self) -> list[nn.Module | nn.Parameter]:
-        if self.frozen_stages < 0:
-            return []
-        frozen = [self.stages[0].embed, *self.stages[: self.frozen_stages]]
-        return frozen + [
-            self.norms[str(i)] for i in range(self.frozen_stages) if str(i) in self.norms
-        ]
-
-    def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
-        x, outputs = image_B3HW, []
-        for index, stage in enumerate(self.stages):
-            tokens, hw_shape = stage(x)
-            x = tokens_to_map(tokens, hw_shape)
-            if index in self.out_indices:
-                normed = self.norms[str(index)](tokens) if str(index) in self.norms else tokens
-                outputs.append(output_map(normed, hw_shape))
-        return tuple(outputs)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
-from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.arch import resolve_arch, stage_plan
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan
 from mmflatten.models.backbones.base import CONV_INIT
-from mmflatten.models.backbones.letters import letter_mixers, parse_attn_types
-from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
+from mmflatten.models.backbones.pyramid import PyramidBackbone
 from mmflatten.models.layers import Block, ConvFeedForward, ConvStack, Residual, TokenConv, conv_bn
 from mmflatten.registry import MODELS
 
@@ -59,89 +58,98 @@ class RAVLT(PyramidBackbone):
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
+    archs = ARCHS
+    default_mixers = MIXERS
+    norm_eps = 1e-6
     droppable_weights = (*PyramidBackbone.droppable_weights, r'last_projection\..*')
     default_init = CONV_INIT
 
     def __init__(
         self,
         arch: str | dict = 'tiny',
-        img_size: int | Sequence[int] = 224,
+        *,
         attn_types: str | Sequence[str] = 'LLSS',
-        linear_attention: dict | None = None,
-        qkv_bias: bool = True,
         drop_path_rate: float = 0.1,
         mixers: dict | None = None,
-        layer_scale: float | Sequence[float] | None = 1.0,
+        layer_scale: float | Sequence[float | None] | None = 1.0,
         ffn_encoding: bool = False,
         last_projection: int = 0,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
-        settings = resolve_arch(arch, ARCHS)
-        mixers = letter_mixers(mixers, linear_attention, MIXERS)
-        plan = stage_plan(
-            settings,
-            img_size,
-            parse_attn_types(attn_types, settings['depths'], mixers),
-            drop_path_rate,
+        super().__init__(
+            arch, letters=attn_types, drop_path_rate=drop_path_rate, mixers=mixers, **kwargs
         )
-        scales = (
-            layer_scale if isinstance(layer_scale, (list, tuple)) else [layer_scale] * len(plan)
-        )
-        if len(scales) != len(plan):
-            raise ValueError(
-                f'layer_scale: expected one number or one for each of the {len(plan)} stages, '
-                f'got {layer_scale!r}.'
+        self.layer_scales = _layer_scales(layer_scale, self.num_stages)
+        self.ffn_encoding = ffn_encoding
+        self.with_norms = not last_projection
+        self.build()
+        self.last_projection = None
+        if last_projection and self.is_whole:
+            self.last_channels = last_projection
+            self.last_projection = nn.Sequential(
+                *conv_bn(self.plan[-1].embed_dims, last_projection, kernel_size=1, bias=True),
+                nn.SiLU(),
             )
 
-        stages: list[Stage] = []
-        for stage, scale in zip(plan, scales):
-            dims, blocks = stage.embed_dims, []
-            for letter, rate in stage.blocks:
-                mixer = build_mixer(
-                    mixers[letter],
-                    embed_dims=dims,
-                    num_heads=stage.num_heads,
-                    grid_size=stage.grid,
-                    qkv_bias=qkv_bias,
-                )
-                factors = None if scale is None else (dims, float(scale))
-                attn = Residual(mixer, nn.LayerNorm(dims, 1e-6), rate, factors)
-                ffn = Residual(
-                    ConvFeedForward(dims, stage.hidden_dims),
-                    nn.LayerNorm(dims, 1e-6),
-                    rate,
-                    factors,
-                )
-                second = dict(cpe2=Residual(TokenConv(dims, 3))) if ffn_encoding else {}
-                blocks.append(Block(cpe=Residual(TokenConv(dims, 3)), attn=attn, **second, ffn=ffn))
-            stages.append(Stage(_embed(stage.in_channels, dims, not stages), blocks))
-        norms = (
-            None if last_projection else [nn.LayerNorm(stage.embed_dims, 1e-6) for stage in plan]
+    def make_block(self, stage: StagePlan, block: BlockPlan) -> Block:
+        dims = stage.embed_dims
+        scale = self.layer_scales[stage.index]
+
+        def normed(fn: nn.Module) -> Residual:
+            return Residual(
+                fn,
+                norm=nn.LayerNorm(dims, self.norm_eps),
+                drop_path=block.drop_path,
+                layer_scale=None if scale is None else (dims, float(scale)),
+            )
+
+        branches = dict(
+            cpe=Residual(TokenConv(dims, 3)),
+            attn=normed(self.make_mixer(stage, block)),
         )
-        super().__init__(stages, norms, **kwargs)
-        self.last_channels = last_projection if self.is_whole else 0
-        self.last_projection = (
-            nn.Sequential(*conv_bn(plan[-1].embed_dims, last_projection, 1, bias=True), nn.SiLU())
-            if self.last_channels
-            else None
-        )
+        if self.ffn_encoding:
+            branches['cpe2'] = Residual(TokenConv(dims, 3))
+        branches['ffn'] = normed(ConvFeedForward(dims, stage.hidden_dims))
+        return Block(**branches)
+
+    def make_embed(self, stage: StagePlan) -> ConvStack:
+        """Build 3 x 3 convolutions with batch norm, and GELU between them: four in the first stage,
+        then one.
+        """
+        dims, half = stage.embed_dims, stage.embed_dims // 2
+        if stage.index:
+            layers = conv_bn(stage.in_channels, dims, kernel_size=3, stride=2, bias=True)
+            return ConvStack(layers, dims, stride=2)
+        layers = [
+            *conv_bn(3, half, kernel_size=3, stride=2, bias=True),
+            nn.GELU(),
+            *conv_bn(half, half, kernel_size=3, bias=True),
+            nn.GELU(),
+            *conv_bn(half, half, kernel_size=3, bias=True),
+            nn.GELU(),
+            *conv_bn(half, dims, kernel_size=3, stride=2, bias=True),
+        ]
+        return ConvStack(layers, dims, stride=4)
+
+    def make_output_norm(self, stage: StagePlan) -> nn.Module | None:
+        return super().make_output_norm(stage) if self.with_norms else None
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)
-        return (*maps, last if self.last_projection is None else self.last_projection(last))
+        if self.last_projection is not None:
+            last = self.last_projection(last)
+        return (*maps, last)
 
 
-def _embed(in_channels: int, embed_dims: int, first: bool) -> ConvStack:
-    """Return 3 x 3 convolutions with batch norm, and GELU between them: four in the first stage,
-    then one.
-    """
-    half = embed_dims // 2
-    convs = [(in_channels, embed_dims, 2)]
-    if first:
-        convs = [(in_channels, half, 2), (half, half, 1), (half, half, 1), (half, embed_dims, 2)]
-    layers = [
-        layer
-        for inputs, channels, stride in convs
-        for layer in (*conv_bn(inputs, channels, 3, stride, bias=True), nn.GELU())
-    ]
-    return ConvStack(layers[:-1], embed_dims, stride=4 if first else 2)
+def _layer_scales(
+    layer_scale: float | Sequence[float | None] | None, stages: int
+) -> Sequence[float | None]:
+    """Return the initial scale of each stage, None for no scale."""
+    if layer_scale is None or isinstance(layer_scale, (int, float)):
+        return [layer_scale] * stages
+    if len(layer_scale) != stages:
+        raise ValueError(
+            f'layer_scale: expected one number or one for each of the {stages} stages, got'
+            f' {layer_scale!r}.'
+        )
+    return layer_scale

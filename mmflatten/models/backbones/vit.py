@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
-from mmflatten.models.backbones.letters import (
-    FOCUSED,
-    SOFTMAX,
-    block_letters,
-    check_letters,
-    letter_mixers,
-)
+from torch import nn
+
+from mmflatten.models.attention import TokenMixer
+from mmflatten.models.backbones.arch import BlockPlan, StagePlan, check_side
+from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX
 from mmflatten.models.backbones.plain import PlainBackbone, PlainEmbed
 from mmflatten.models.layers import (
+    Block,
     ConvFeedForward,
     FeedForward,
     NormalizedRotary,
@@ -25,22 +22,19 @@ from mmflatten.models.layers import (
 )
 from mmflatten.registry import MODELS
 
-_SIZES: dict[str, dict[str, Any]] = {
-    name: dict(embed_dims=dims, depth=depth, num_heads=heads)
-    for name, dims, depth, heads in (
-        ('tiny', 192, 12, 3),
-        ('small', 384, 12, 6),
-        ('medium', 512, 12, 8),
-        ('base', 768, 12, 12),
-        ('large', 1024, 24, 16),
-        ('huge', 1280, 32, 16),
-        ('giant', 1536, 40, 24),
-        ('huge-plus', 1280, 32, 20),
-        ('7b', 4096, 40, 32),
-    )
+_SIZES = {
+    'tiny': dict(embed_dims=192, depth=12, num_heads=3),
+    'small': dict(embed_dims=384, depth=12, num_heads=6),
+    'small-plus': dict(embed_dims=384, depth=12, num_heads=6),
+    'medium': dict(embed_dims=512, depth=12, num_heads=8),
+    'base': dict(embed_dims=768, depth=12, num_heads=12),
+    'large': dict(embed_dims=1024, depth=24, num_heads=16),
+    'huge': dict(embed_dims=1280, depth=32, num_heads=16),
+    'huge-plus': dict(embed_dims=1280, depth=32, num_heads=20),
+    'giant': dict(embed_dims=1536, depth=40, num_heads=24),
+    '7b': dict(embed_dims=4096, depth=40, num_heads=32),
 }
-_SIZES['small-plus'] = _SIZES['small']
-# What the weights of a family determine, besides their size.
+# Properties of pre-trained weights besides their size, with the values of ViT.
 _TRAITS = dict(
     mlp_ratio=4.0,
     patch_size=16,
@@ -55,54 +49,57 @@ _TRAITS = dict(
     qkv_bias=True,
     key_bias=True,
 )
+_DEIT3 = dict(layer_scale=1e-6, class_position=False)
 _DINOV2 = dict(patch_size=14, img_size=518, layer_scale=1e-5, resize='bicubic-offset')
+_DINOV2_REGISTERS = dict(_DINOV2, registers=4, resize='bicubic-antialias')
 _DINOV3 = dict(registers=4, layer_scale=1e-5, rotary=100.0, eps=1e-5, key_bias=False)
 
 
 def _archs(
-    prefix: str, sizes: str, special: Mapping[str, dict] | None = None, **traits: Any
+    prefix: str, traits: Mapping[str, Any], sizes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict]:
-    """Architectures of a family by name; `special` are the traits of single sizes."""
-    return {
-        prefix + size: {**_SIZES[size], **_TRAITS, **traits, **(special or {}).get(size, {})}
-        for size in sizes.split()
-    }
+    """Return the architectures of a family by name.
+
+    Args:
+        prefix: of the names.
+        traits: traits of the whole family.
+        sizes: traits of each size.
+    """
+    archs = {}
+    for size, special in sizes.items():
+        archs[prefix + size] = {**_SIZES[size], **_TRAITS, **traits, **special}
+    return archs
 
 
-_GIANT = dict(giant=dict(mlp_ratio=8 / 3, swiglu=True))
+_PATCH_14 = dict(patch_size=14)
 _GATED = dict(swiglu=True)
+_DINOV2_GIANT = dict(mlp_ratio=8 / 3, swiglu=True)
+_DINOV3_7B = dict(mlp_ratio=2.0, swiglu=True, qkv_bias=False)
+ARCHS = {
+    **_archs('', {}, dict(tiny={}, small={}, base={}, large={}, huge=_PATCH_14)),
+    **_archs('deit3-', _DEIT3, dict(small={}, medium={}, base={}, large={}, huge=_PATCH_14)),
+    **_archs('dinov2-', _DINOV2, dict(small={}, base={}, large={}, giant=_DINOV2_GIANT)),
+    **_archs(
+        'dinov2-reg-', _DINOV2_REGISTERS, dict(small={}, base={}, large={}, giant=_DINOV2_GIANT)
+    ),
+    **_archs(
+        'dinov3-',
+        _DINOV3,
+        {
+            'small': {},
+            'small-plus': _GATED,
+            'base': {},
+            'large': {},
+            'huge-plus': _GATED,
+            '7b': _DINOV3_7B,
+        },
+    ),
+}
 DINOV3_FILES = (
     'For files of DINOv3 accept its license at'
     ' ai.meta.com/resources/models-and-libraries/dinov3-downloads or huggingface.co/facebook, and'
     ' `mmflatten convert` them with --family auto.'
 )
-ARCHS = {
-    **_archs('', 'tiny small base large huge', dict(huge=dict(patch_size=14))),
-    **_archs(
-        'deit3-',
-        'small medium base large huge',
-        dict(huge=dict(patch_size=14)),
-        layer_scale=1e-6,
-        class_position=False,
-    ),
-    **_archs('dinov2-', 'small base large giant', _GIANT, **_DINOV2),
-    **_archs(
-        'dinov2-reg-',
-        'small base large giant',
-        _GIANT,
-        **{**_DINOV2, 'registers': 4, 'resize': 'bicubic-antialias'},
-    ),
-    **_archs(
-        'dinov3-',
-        'small small-plus base large huge-plus 7b',
-        {
-            'small-plus': _GATED,
-            'huge-plus': _GATED,
-            '7b': dict(_GATED, mlp_ratio=2.0, qkv_bias=False),
-        },
-        **_DINOV3,
-    ),
-}
 
 
 @MODELS.register_module()
@@ -130,9 +127,9 @@ class ViT(PlainBackbone):
         patch_size: side of a patch; None for that of the architecture.
         attn_types: one letter for all blocks, or one per block: 'S' softmax, 'L' focused linear
             attention, 'W' softmax in windows.
-        window_size: side of the windows of `W` in patches; a window has a copy of the prefix
-            tokens, whose outputs are averaged over windows, and rotary positions run over it as
-            over an image.
+        window_size: side of the windows of `W` in patches. Each window has a copy of the prefix
+            tokens, whose outputs are averaged over the windows. Rotary positions are computed per
+            window.
         mask_padding: exclude the zero padding of windows from the keys of softmax attention. ViTDet
             includes it.
         with_cls_token: False leaves out class token and registers, as detectors do. Their weights
@@ -147,130 +144,97 @@ class ViT(PlainBackbone):
     """
 
     archs = ARCHS
-    # DINOv3's files may hold a norm of crops, and not all hold its periods.
+    default_mixers = dict(L=FOCUSED, S=SOFTMAX, W=SOFTMAX)
+    # DINOv3's files may contain a norm for crops, and may lack the rotary periods.
     droppable_weights = (*PlainBackbone.droppable_weights, r'local_cls_norm\..*')
     new_weights = (*PlainBackbone.new_weights, r'embed\.rotary\.periods')
 
     def __init__(
         self,
         arch: str | dict = 'base',
+        *,
         img_size: int | Sequence[int] | None = None,
-        patch_size: int | None = None,
         attn_types: str = 'S',
-        linear_attention: dict | None = None,
-        qkv_bias: bool | None = None,
-        out_type: str = 'cls_token',
         drop_path_rate: float = 0.0,
-        out_indices: Sequence[int] | None = None,
-        frozen_stages: int = -1,
-        with_cp: bool = False,
-        init_cfg: dict | list | None = None,
         mixers: dict | None = None,
-        with_cls_token: bool = True,
         with_positions: bool = True,
-        border: int = 0,
         cpe_kernel: int = 0,
-        progressive_norm: int = 0,
-        output_norm: str = 'separate',
         window_size: int = 14,
         mask_padding: bool = False,
         conv_ffn: bool = False,
+        **kwargs: Any,
     ) -> None:
-        traits = resolve_arch(arch, self.archs, required=('embed_dims', 'depth', 'num_heads'))
-        given = dict(img_size=img_size, patch_size=patch_size, qkv_bias=qkv_bias)
-        traits.update({name: value for name, value in given.items() if value is not None})
-        _check(traits, window_size, border, conv_ffn)
-        mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX, W=SOFTMAX))
-        letters = block_letters(attn_types, attn_types, traits['depth'])
-        check_letters('attn_types', attn_types, [letters], mixers)
-        (stage,) = stage_plan(
-            dict(traits, num_heads=[traits['num_heads']]),
-            traits['img_size'],
-            [letters],
-            drop_path_rate,
-            stride=traits['patch_size'],
-        )
-        grid = (stage.grid[0] + 2 * border, stage.grid[1] + 2 * border)
-        C, rotary = stage.embed_dims, None
-        common = dict(embed_dims=C, num_heads=stage.num_heads, qkv_bias=traits['qkv_bias'])
-        if traits['rotary']:
-            rotary = NormalizedRotary(C // stage.num_heads, traits['rotary'])
-            # a function, not a module: its weights are those of the embedding
-            common['rotate'] = rotary.__call__
-        common |= {} if traits['key_bias'] else dict(key_bias=False)
-        blocks = []
-        for letter, rate in stage.blocks:
-            size = (window_size, window_size) if letter == 'W' else grid
-            mixer = build_mixer(mixers[letter], grid_size=size, **common)
-            ffn = (
-                ConvFeedForward(C, stage.hidden_dims, act_twice=True, residual=False)
-                if conv_ffn
-                else (SwiGLU if traits['swiglu'] else FeedForward)(C, stage.hidden_dims)
-            )
-            blocks.append(
-                pre_norm_block(
-                    mixer,
-                    ffn,
-                    C,
-                    rate,
-                    traits['eps'],
-                    cpe_kernel,
-                    traits['layer_scale'],
-                    window_size=(window_size, window_size) if letter == 'W' else None,
-                    mask_padding=mask_padding,
-                )
-            )
-        embed = PlainEmbed(
-            C,
-            traits['patch_size'],
-            grid,
-            with_cls_token,
-            with_positions and not traits['rotary'],
-            border,
-            with_cls_token * traits['registers'],
-            traits['class_position'],
-            traits['resize'],
-            rotary,
-        )
         super().__init__(
-            embed,
-            blocks,
-            out_type,
-            out_indices,
-            frozen_stages,
-            traits['eps'],
-            with_cp,
-            init_cfg,
-            progressive_norm,
-            output_norm,
+            arch,
+            img_size=img_size,
+            attn_types=attn_types,
+            drop_path_rate=drop_path_rate,
+            mixers=mixers,
+            **kwargs,
         )
-        if not with_cls_token:
-            self.droppable_weights = (*self.droppable_weights, r'embed\.(cls_token|registers)')
+        check_side('window_size', window_size)
+        if conv_ffn and self.traits['swiglu']:
+            raise ValueError('conv_ffn: expected False for an architecture with SwiGLU, got True.')
+        self.with_positions = with_positions
+        self.cpe_kernel = cpe_kernel
+        self.window_size = window_size
+        self.mask_padding = mask_padding
+        self.conv_ffn = conv_ffn
+        self.build()
+
+    def make_embed(self, stage: StagePlan) -> PlainEmbed:
+        traits = self.traits
+        rotary = None
+        if traits['rotary']:
+            rotary = NormalizedRotary(stage.embed_dims // stage.num_heads, traits['rotary'])
+        return PlainEmbed(
+            embed_dims=stage.embed_dims,
+            patch_size=traits['patch_size'],
+            grid_size=stage.grid,
+            class_token=self.with_cls_token,
+            positions=self.with_positions and rotary is None,
+            border=self.border,
+            registers=traits['registers'] if self.with_cls_token else 0,
+            class_position=traits['class_position'],
+            resize=traits['resize'],
+            rotary=rotary,
+        )
+
+    def make_block(self, stage: StagePlan, block: BlockPlan) -> Block:
+        return pre_norm_block(
+            mixer=self.make_mixer(stage, block),
+            ffn=self.make_ffn(stage, block),
+            embed_dims=stage.embed_dims,
+            drop_path=block.drop_path,
+            eps=self.norm_eps,
+            cpe_kernel=self.cpe_kernel,
+            layer_scale=self.traits['layer_scale'],
+            window_size=(self.window_size, self.window_size) if block.letter == 'W' else None,
+            mask_padding=self.mask_padding,
+        )
+
+    def make_mixer(self, stage: StagePlan, block: BlockPlan) -> TokenMixer:
+        options: dict[str, Any] = {}
+        if block.letter == 'W':
+            options['grid_size'] = (self.window_size, self.window_size)
+        if self.embed.rotary is not None:
+            # A function, not a module, because its weights are those of the embedding.
+            options['rotate'] = self.embed.rotary.__call__
+        if not self.traits['key_bias']:
+            options['key_bias'] = False
+        return self.build_letter(stage, block.letter, **options)
+
+    def make_ffn(self, stage: StagePlan, block: BlockPlan) -> nn.Module:
+        dims, hidden_dims = stage.embed_dims, stage.hidden_dims
+        if self.conv_ffn:
+            return ConvFeedForward(dims, hidden_dims, act_twice=True, residual=False)
+        if self.traits['swiglu']:
+            return SwiGLU(dims, hidden_dims)
+        return FeedForward(dims, hidden_dims)
 
     def _load_pretrained(self, checkpoint: str, *args: Any, **kwargs: Any) -> None:
-        if (
-            self.embed.rotary is not None
-            and '://' not in checkpoint
-            and not Path(checkpoint).expanduser().exists()
-        ):
+        is_local = '://' not in checkpoint
+        is_dinov3 = self.embed.rotary is not None
+        if is_dinov3 and is_local and not Path(checkpoint).expanduser().exists():
             raise ValueError(f'checkpoint {checkpoint} does not exist. {DINOV3_FILES}')
         super()._load_pretrained(checkpoint, *args, **kwargs)
-
-
-def _check(traits: Mapping[str, Any], window_size: int, border: int, conv_ffn: bool) -> None:
-    if conv_ffn and traits['swiglu']:
-        raise ValueError('conv_ffn: expected False for an architecture with SwiGLU, got True.')
-    check_side('patch_size', traits['patch_size'])
-    check_side('window_size', window_size)
-    if not isinstance(border, int) or border < 0:
-        raise ValueError(f'border: expected a number of patches, 0 for none, got {border!r}.')
-    size = traits['img_size']
-    sides = [
-        side
-        for side in (size if isinstance(size, (list, tuple)) else [size])
-        if isinstance(side, int)
-    ]
-    if min(sides, default=traits['patch_size']) < traits['patch_size']:
-        raise ValueError(
-            f'img_size: expected at least one patch of {traits["patch_size"]} pixels, got {size}.'
-        )
