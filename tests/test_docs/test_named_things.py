@@ -33,8 +33,7 @@ FOLDERS = {
         'tools/**/*.py',
     ),
 }
-# The changelog names what was removed, and `pages.py` files of the site.
-EXCEPT = ('CHANGELOG.md', 'pages.py')
+EXCEPT = ('pages.py',)  # it names files of the site
 FILES = {
     kind: [
         path
