@@ -1,4 +1,4 @@
-"""What a DINOv2 with other attentions keeps, for docs/checkpoints.md.
+"""What a DINOv2 with other attentions keeps, for docs/measurements/dinov2.md.
 
     python lab/scripts/vit_evidence.py vit-s14.pth --out work_dirs/vit_evidence
 

@@ -15,6 +15,7 @@ FOLDERS = (
     '.',
     '.github',
     'docs',
+    'docs/measurements',
     'docs/model_zoo',
     'lab',
     'lab/docs',

@@ -33,8 +33,7 @@ FOLDERS = {
         'tools/**/*.py',
     ),
 }
-# The changelog names what was removed, and `pages.py` files of the site.
-EXCEPT = ('CHANGELOG.md', 'pages.py')
+EXCEPT = ('pages.py',)  # it names files of the site
 FILES = {
     kind: [
         path
@@ -46,9 +45,10 @@ FILES = {
 }
 CODE = re.compile(r'^```.*?^```|`[^`]+`', re.MULTILINE | re.DOTALL)
 
-# `mmflatten WORD ...` in code, up to a comment or the end of a line or of inline code.
+# `mmflatten WORD ...` in code, up to a comment or the end of a line or of inline code. The last
+# words of a sentence, 'mmflatten has.', are no command.
 COMMAND = re.compile(
-    r'(?:(?<=`)|(?<=\$ )|(?<=&& )|^) *mmflatten ([a-z]+)\b([^`\n#]*)', re.MULTILINE
+    r'(?:(?<=`)|(?<=\$ )|(?<=&& )|^) *mmflatten ([a-z]+)\b(?!\.$)([^`\n#]*)', re.MULTILINE
 )
 SCRIPT = re.compile(r'python ((?:tools|lab/scripts)/[\w/]+\.py)([^`\n#;]*)')
 OPTION = re.compile(r'(?<![\w-])(--[a-z][\w-]*)')
@@ -116,12 +116,8 @@ def wrong_scripts(text: str) -> list[str]:
             found.append(name)
             continue
         code = script.read_text(encoding='utf-8')
-        for module in re.findall(r"script\('([\w-]+)'\)", code):
-            code += (
-                ' '.join(f"'{word}'" for word in options_of(module))
-                if module in command.COMMANDS
-                else ''
-            )
+        for module in re.findall(r"\bscript\('(\w+)'", code):
+            code += ' '.join(f"'{word}'" for word in options_of(module))
         found += [f'{name} {word}' for word in OPTION.findall(rest) if f"'{word}'" not in code]
     return found
 

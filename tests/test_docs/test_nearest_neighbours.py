@@ -40,7 +40,9 @@ def test_nearest_neighbours_are_those_of_class_tokens(tmp_path):
     code = code.replace(CONFIG, str(ROOT / CONFIG)).replace(
         'checkpoints/dinov2-s.pth', str(tmp_path / 'dinov2-s.pth')
     )
-    exec(re.sub(r'Classifier\(\s*20', 'Classifier(4', code), names)
+    code, replaced = re.subn(r'Classifier\(\s*20,', 'Classifier(4,', code)
+    assert replaced == 1
+    exec(code, names)
     assert names['accuracy'] == 1
     tokens = torch.nn.functional.normalize(torch.tensor(names['class_tokens'](images)), dim=1)
     assert tokens.shape == (10, 384)

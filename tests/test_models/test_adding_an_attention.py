@@ -29,6 +29,13 @@ def documented_code(containing: str) -> str:
     return block
 
 
+def documented_config(base: str | None = None) -> str:
+    """The config of the document with the absolute path of its base, or of another base."""
+    code = documented_code('custom_imports')
+    (documented_base,) = re.findall(r"^_base_ = '(.*)'$", code, re.MULTILINE)
+    return code.replace(documented_base, str(ROOT / (base or documented_base)))
+
+
 @pytest.fixture(scope='module')
 def project(tmp_path_factory):
     """A folder on the Python path with the file of the document; removed from the path and the
@@ -77,12 +84,9 @@ def deit(config: Config) -> None:
 
 
 def config_with_documented_lines(base: str, project: Path, digit_root: Path) -> Config:
-    """The lines of the document, added to a config for the digit scenes."""
+    """The config of the document, with another base for the digit scenes."""
     path = project / Path(base).name
-    path.write_text(
-        f"_base_ = ['{ROOT / 'configs' / 'digits' / base}']\n" + documented_code('custom_imports'),
-        encoding='utf-8',
-    )
+    path.write_text(documented_config(f'configs/digits/{base}'), encoding='utf-8')
     options = {
         'train_dataloader.dataset.data_root': str(digit_root),
         'train_dataloader.num_workers': 0,
@@ -151,7 +155,7 @@ FAMILIES = {
 def attention(project) -> dict:
     """The attention of the document's config; reading the config registers the class."""
     path = project / 'import.py'
-    path.write_text(documented_code('custom_imports'), encoding='utf-8')
+    path.write_text(documented_config(), encoding='utf-8')
     return Config.fromfile(path).model.backbone.mixers.L
 
 

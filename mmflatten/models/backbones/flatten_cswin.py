@@ -36,8 +36,8 @@ class FLattenCSwin(PyramidBackbone):
         softmax_split: stripe width of softmax blocks, per stage. The last stage always attends to
             the whole map.
         linear_split: the same for blocks of other letters; None for the whole map in all stages.
-        arch, img_size, attn_types, mixers, linear_attention, qkv_bias, mask_padding,
-            drop_path_rate: as in `Backbone`.
+        arch, img_size, attn_types, mixers: as in `Backbone`.
+        linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 

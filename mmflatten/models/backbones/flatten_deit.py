@@ -43,8 +43,8 @@ class FLattenDeiT(ViT):
         frozen_stages: -1 trains everything, 0 freezes the embedding with class token and positions,
             `i` also freezes the first `i` blocks.
         conv_ffn: as in `ViT`.
-        img_size, mixers, linear_attention, qkv_bias, drop_path_rate, with_cp, init_cfg,
-            progressive_norm: as in `Backbone`.
+        img_size, mixers, linear_attention, qkv_bias: as in `Backbone`.
+        drop_path_rate, with_cp, init_cfg, progressive_norm: as in `Backbone`.
     """
 
     archs = {

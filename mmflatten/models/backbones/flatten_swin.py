@@ -35,8 +35,8 @@ class FLattenSwin(PyramidBackbone):
         softmax_window: window size of softmax blocks.
         shift: shift the windows of every second block.
         conv_ffn: as in `ViT`, in blocks that are not `S`.
-        arch, img_size, attn_types, mixers, linear_attention, qkv_bias, mask_padding,
-            drop_path_rate: as in `Backbone`.
+        arch, img_size, attn_types, mixers: as in `Backbone`.
+        linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
