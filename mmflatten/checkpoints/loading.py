@@ -68,13 +68,24 @@ _KNOWN = {
 }
 
 
-@CheckpointLoader.register_scheme([*CheckpointLoader._schemes], force=True)
-def load_from_local(filename: str | Path, map_location: Any = 'cpu') -> Any:
+def register_reader() -> None:
+    """Make MMEngine read all checkpoints with `read_checkpoint`, wherever a config names one.
+
+    MMEngine's own readers run code from a file. Call this before a model is built or loaded; a
+    second call has no effect.
+    """
+    schemes = list(CheckpointLoader._schemes)
+    CheckpointLoader.register_scheme(prefixes=schemes, loader=load_from_mmflatten, force=True)
+
+
+def load_from_mmflatten(filename: str, map_location: Any = 'cpu') -> Any:
+    """Call `read_checkpoint`. MMEngine 0.10 logs the name after its tenth letter as the backend."""
+    return read_checkpoint(filename, map_location)
+
+
+def read_checkpoint(filename: str | Path, map_location: Any = 'cpu') -> Any:
     """Read a checkpoint. Objects of foreign classes become inert placeholders, and a warning names
     them.
-
-    It is registered for all addresses that MMEngine knows, whose own reading would run code from a
-    file.
 
     Args:
         filename: a file, or an address: `https://`, or a name after `torchvision://` or

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmflatten.checkpoints.convert import unwrapped
 from mmflatten.checkpoints.converted_files import encode
-from mmflatten.checkpoints.loading import load_from_local, require_dict
+from mmflatten.checkpoints.loading import read_checkpoint, require_dict
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import require_parts
 from mmflatten.engine.datasets import read_metainfo
@@ -51,7 +51,7 @@ def publish(
         raise HubError(
             f'--out: expected a new or empty folder, got {out}. Name another one, or delete it.'
         )
-    content = load_from_local(str(checkpoint))
+    content = read_checkpoint(str(checkpoint))
     require_dict(content, str(checkpoint))
     file = config or find_config_file(checkpoint.parent)
     if file is None:
