@@ -19,11 +19,11 @@ from mmflatten.console import error_text, quiet_libraries
 from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.setup import require_scope
 from mmflatten.files import DamagedFile, problem_of, read_json
-from mmflatten.hub.allowed_classes import TYPES
 from mmflatten.hub.config_data import accepted
 from mmflatten.hub.cost import cost_check
 from mmflatten.hub.image_input import pipeline_of, preprocessor_of
 from mmflatten.tasks import tasks
+from mmflatten.untrusted.model_classes import TYPES
 from mmflatten.untrusted.published import (
     CONFIG,
     FACTS,
@@ -55,7 +55,7 @@ def shipped() -> dict[str, Path]:
 
 def read_published(folder: str | Path) -> Published:
     """Check a folder and make the config of a prediction. It names only classes of
-    `allowed_classes.TYPES`.
+    `untrusted.model_classes`.
 
     Raises:
         HubError: a file is missing, leaves the folder or has another SHA-256, or the config is not
