@@ -24,6 +24,7 @@ from mmengine.registry import MODELS, DefaultScope
 from PIL import EpsImagePlugin
 from torch import Tensor, nn
 
+from mmflatten.local_files import register_regular_files
 from mmflatten.text import shorten
 
 INDEX = 'model-index.yml'
@@ -155,8 +156,7 @@ def read_config(path: str) -> ReadableConfig:
         ConfigError: the config, or a file that it inherits from, cannot be read. The message names
             the file.
     """
-    from mmflatten import local_files  # noqa: F401 registers the reading of regular files alone
-
+    register_regular_files()
     EpsImagePlugin.gs_binary = False  # Pillow would run a picture of a data set that is PostScript
     path = config_file(path)
     try:
@@ -256,8 +256,9 @@ def model_config(cfg: Config) -> dict:
 
 def build_model(cfg: Config) -> nn.Module:
     """Build the config's model in the scope of its library."""
-    from mmflatten.checkpoints import loading  # noqa: F401 registers the safe reading of weights
+    from mmflatten.checkpoints.loading import register_reader  # imports mmengine.runner
 
+    register_reader()
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
         return MODELS.build(model_config(cfg))
 

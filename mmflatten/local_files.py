@@ -1,8 +1,5 @@
-"""Reading of local files by MMEngine, and so by the data sets and transforms of OpenMMLab: regular
-files alone.
-
-Importing this module registers the backend in place of MMEngine's, which would wait for a pipe
-without end.
+"""MMEngine's backend of local files, restricted to regular files. The data sets and transforms of
+OpenMMLab read through it.
 """
 
 import contextlib
@@ -16,7 +13,13 @@ from mmengine.fileio import LocalBackend, register_backend
 from mmflatten.files import UnusableFile, problem_of, read_bytes
 
 
-@register_backend('local', prefixes='', force=True)
+def register_regular_files() -> None:
+    """Replace MMEngine's backend of local files, which blocks on a pipe. A second call has no
+    effect.
+    """
+    register_backend('local', RegularFiles, force=True, prefixes='')
+
+
 class RegularFiles(LocalBackend):
     """MMEngine's backend of local files, which refuses pipes and devices with an UnusableFile."""
 
@@ -28,8 +31,9 @@ class RegularFiles(LocalBackend):
 
     @contextlib.contextmanager
     def get_local_path(self, filepath: str | Path) -> Iterator[str | Path]:
-        """Yield the path. Libraries open it themselves, such as pycocotools; that of a folder is
-        theirs to refuse.
+        """Yield the path, which a library such as pycocotools opens itself.
+
+        A missing path and a folder pass, because the library reports them.
         """
         problem = problem_of(filepath, sys.maxsize)
         if problem is not None and os.path.exists(filepath) and not os.path.isdir(filepath):

@@ -31,7 +31,7 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from mmflatten.checkpoints.loading import load_from_local
+from mmflatten.checkpoints.loading import read_checkpoint
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.measure.speed.operators import OPERATORS
@@ -173,7 +173,7 @@ def without_attention(cfg: Config, checkpoint: Path, numbers: str | list[int]) -
     """
     names = list(blocks_of(build_model(cfg)))
     chosen = names if isinstance(numbers, str) else [names[number] for number in numbers]
-    weights = load_from_local(str(checkpoint))['state_dict']
+    weights = read_checkpoint(str(checkpoint))['state_dict']
     for name, value in weights.items():
         if '.proj.' in name and name.startswith(
             tuple(f'backbone.{block}.attn.' for block in chosen)

@@ -77,25 +77,38 @@ def unwrapped(
     bare: dict[str, Any] = {}
     removed: Counter = Counter()
     for name, value in state_dict.items():
-        parts = [part for part in name.split('.') if part != WRAPPERS[1]]
-        start = next((n for n, part in enumerate(parts) if part not in WRAPPERS), 0)
-        shorter = ('.'.join(parts[n:]) for n in range(start + 1))
-        found = next((new for new in (name, *shorter) if _fits(new, expected)), name)
-        if found != name and (found in state_dict or found in bare):
-            found = name
-        bare[found] = value
-        if found != name:
-            removed |= Counter(name.split('.')) - Counter(found.split('.'))
+        new = _without_wrappers(name, expected)
+        if new in state_dict or new in bare:  # another weight's
+            new = name
+        bare[new] = value
+        if new != name:
+            removed |= Counter(name.split('.')) - Counter(new.split('.'))
     return bare, [f'{part}.' for part in removed]
 
 
-def _fits(name: str, expected: str | Collection[str]) -> bool:
+def _without_wrappers(name: str, expected: str | Collection[str]) -> str:
+    """Return the longest expected name that remains if wrappers are removed, or the name itself."""
+    if _is_expected(name, expected):
+        return name
+    parts = [part for part in name.split('.') if part != WRAPPERS[1]]
+    for start, part in enumerate(parts):
+        shorter = '.'.join(parts[start:])
+        if _is_expected(shorter, expected):
+            return shorter
+        if part not in WRAPPERS:
+            break
+    return name
+
+
+def _is_expected(name: str, expected: str | Collection[str]) -> bool:
     if not isinstance(expected, str):
         return name in expected
     parts = name.split('.')
-    return WRAPPERS[1] not in parts and (
-        name.startswith(expected) if expected else parts[0] not in WRAPPERS
-    )
+    if WRAPPERS[1] in parts:
+        return False
+    if expected:
+        return name.startswith(expected)
+    return parts[0] not in WRAPPERS
 
 
 def find_family(state_dict: Mapping[str, Tensor]) -> str:
@@ -135,6 +148,46 @@ def _without_extensions(fitting: Collection[str]) -> list[str]:
 def _translate(
     state: Mapping[str, Tensor], family_name: str, source: str, suggest: bool = True
 ) -> dict[str, Tensor]:
+    """Convert names from the side `source` to the other one.
+
+    Args:
+        suggest: name other families in the message of an error, which takes long.
+    """
+    _require_weights(state)
+    if family_name not in FAMILIES:
+        raise ValueError(f'family: expected one of {sorted(FAMILIES)}, got {family_name!r}.')
+    family = FAMILIES[family_name]
+    target = OURS if source == OFFICIAL else OFFICIAL
+    if source == OFFICIAL:
+        state, _ = unwrapped(state)
+    # The names of a detector or segmentor outside its backbone are kept.
+    others: dict[str, Tensor] = {}
+    if family.parts_for(state) is family.dense:
+        state, others = _split_backbone(state, source)
+    # The names must be exactly those of the table.
+    pieces = expand(family, state, source)
+    problems = find_problems(pieces, state, source)
+    if problems:
+        message = _report(
+            problems=problems,
+            state=state,
+            family=family_name,
+            source=source,
+            suggest=suggest,
+        )
+        raise ValueError(message)
+    result: dict[str, Tensor] = {}
+    for piece in pieces:
+        for key in piece.keys:
+            result.update(_translated(key, state, source, target))
+    last_stage = max(piece.stage for piece in pieces)
+    _check_widths(result if target == OURS else state, family, last_stage)
+    if others and target == OFFICIAL:
+        result = {BACKBONE + name: value for name, value in result.items()}
+    return {**result, **others}
+
+
+def _require_weights(state: Mapping[str, Tensor]) -> None:
     if not isinstance(state, Mapping) or not state:
         raise ValueError(
             f'state_dict: expected a dict with at least one tensor, got {type(state).__name__}.'
@@ -145,33 +198,43 @@ def _translate(
                 f'state_dict[{name!r}]: expected a tensor, got {type(value).__name__}. Pass only'
                 " the weights, such as checkpoint['model']."
             )
-    if family_name not in FAMILIES:
-        raise ValueError(f'family: expected one of {sorted(FAMILIES)}, got {family_name!r}.')
-    family, target = FAMILIES[family_name], OURS if source == OFFICIAL else OFFICIAL
-    state = unwrapped(state)[0] if source == OFFICIAL else state
+
+
+def _split_backbone(
+    state: Mapping[str, Tensor], source: str
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the weights of the backbone, by the names of its key table, and the others.
+
+    Our tables contain the prefix `backbone.`. Official ones do not, and an official backbone may be
+    alone.
+    """
+    if source == OURS:
+        prefix, removed = BACKBONE, ''
+    elif any(name.startswith(BACKBONE) for name in state):
+        prefix, removed = BACKBONE, BACKBONE
+    else:
+        prefix, removed = '', ''
+    backbone: dict[str, Tensor] = {}
     others: dict[str, Tensor] = {}
-    if family.parts_for(state) is family.dense:
-        own = (
-            BACKBONE
-            if source == OFFICIAL and any(name.startswith(BACKBONE) for name in state)
-            else ''
-        )
-        kept = own or (BACKBONE if source == OURS else '')
-        others = {name: value for name, value in state.items() if not name.startswith(kept)}
-        state = {name[len(own) :]: value for name, value in state.items() if name.startswith(kept)}
-    pieces = expand(family, state, source)
-    problems = find_problems(pieces, state, source)
-    if problems:
-        raise ValueError(_report(problems, state, family_name, source, suggest))
-    result: dict[str, Tensor] = {}
-    for key in (key for piece in pieces for key in piece.keys):
-        old, new = key.names(source), key.names(target)  # empty for dropped tensors
-        if old and new and old[0] in state:  # optional keys may be absent
-            result.update(zip(new, _regroup({name: state[name] for name in old}, key, target)))
-    _check_widths(result if target == OURS else state, family, max(piece.stage for piece in pieces))
-    if others and target == OFFICIAL:
-        result = {BACKBONE + name: value for name, value in result.items()}
-    return {**result, **others}
+    for name, value in state.items():
+        if name.startswith(prefix):
+            backbone[name.removeprefix(removed)] = value
+        else:
+            others[name] = value
+    return backbone, others
+
+
+def _translated(
+    key: Key, state: Mapping[str, Tensor], source: str, target: str
+) -> dict[str, Tensor]:
+    """Return the tensors of a key by their new names: none if they are dropped, or are optional and
+    absent.
+    """
+    old, new = key.names(source), key.names(target)
+    if not old or not new or old[0] not in state:
+        return {}
+    tensors = {name: state[name] for name in old}
+    return dict(zip(new, _regroup(tensors, key, target)))
 
 
 def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tensor]:
@@ -181,12 +244,12 @@ def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tenso
     pieces = list(tensors.values())
     if key.layout is not None:
         try:
-            if target != OURS:
+            if target == OFFICIAL:
                 return key.layout.split(pieces)
             joined = key.layout.join(pieces)
-            return joined if isinstance(joined, list) else [joined]
         except (ValueError, RuntimeError, IndexError) as error:
             raise ValueError(f'state_dict: {", ".join(tensors)}: {error}.') from error
+        return joined if isinstance(joined, list) else [joined]
     if len(key.ratio) == 1:
         return pieces
     unit, rest = divmod(sum(piece.shape[0] for piece in pieces), sum(key.ratio))
@@ -197,14 +260,13 @@ def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tenso
         raise ValueError(
             f'state_dict: expected tensors with lengths in the ratio {ratio}, got {sizes}.'
         )
-    return (
-        [torch.cat(pieces)]
-        if target == OURS
-        else [piece.clone() for piece in pieces[0].split(lengths)]
-    )
+    if target == OURS:
+        return [torch.cat(pieces)]
+    return [piece.clone() for piece in pieces[0].split(lengths)]
 
 
 def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None:
+    """Raise ValueError if the tensors of `family.widths` differ in width."""
     names = [name.replace('{last}', str(last)) for name in family.widths]
     widths = {name: ours[name].shape[-1] for name in names if name in ours}
     if len(set(widths.values())) > 1:
@@ -226,11 +288,16 @@ def _report(
     if not suggest or len(problems) <= 2:  # probably the right family with a damaged state dict
         return message
     for side in CODE:
-        fitting = [
-            name
-            for name, other in FAMILIES.items()
-            if not find_problems(expand(other, state, side), state, side)
-        ]
-        for name in _without_extensions(fitting):
+        for name in _without_extensions(_families_with(state, side)):
             message += f' It has the names of {CODE[side]}, family {name!r}.'
     return message
+
+
+def _families_with(names: Collection[str], side: str) -> list[str]:
+    """Return the families whose key tables have exactly these names."""
+    found = []
+    for family_name, family in FAMILIES.items():
+        pieces = expand(family, names, side)
+        if not find_problems(pieces, names, side):
+            found.append(family_name)
+    return found

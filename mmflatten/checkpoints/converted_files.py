@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -53,25 +53,34 @@ def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[
     Raises:
         ValueError: the file is unreadable, or has no weights or no such entry.
     """
-    is_safetensors = Path(path).suffix == SAFETENSORS
-    content, replaced = (read_safetensors(path), []) if is_safetensors else read_torch(path)
+    content: Any
+    replaced: list[str] = []
+    if Path(path).suffix == SAFETENSORS:
+        content = read_safetensors(path)
+    else:
+        content, replaced = read_torch(path)
     require_short_keys(content, path)
+    weights, entry = _select(content, key, path, (first, *ENTRIES))
+    bare, removed = unwrapped(weights)
     notes = [
         f'skipped an object of another library, without running its code: {name}'
         for name in replaced
     ]
-    weights, entry = _select(content, key, path, (first, *ENTRIES))
     if entry is not None:
-        others = [
-            name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry
-        ]
-        notes.append(
-            f'read the entry {entry!r}'
-            + (f'; --key selects another: {", ".join(others)}' if others else '')
-        )
-    bare, removed = unwrapped(weights)
+        notes.append(_entry_note(content, entry))
     notes += [f'removed the prefix {prefix!r} from the names' for prefix in removed]
     return Weights(bare, entry, tuple(notes))
+
+
+def _entry_note(content: Mapping[str, Any], entry: str) -> str:
+    note = f'read the entry {entry!r}'
+    others = []
+    for name in ENTRIES:
+        if name != entry and isinstance(content.get(name), Mapping):
+            others.append(name)
+    if others:
+        note += f'; --key selects another: {", ".join(others)}'
+    return note
 
 
 def read_safetensors(path: str | Path) -> dict[str, Tensor]:
@@ -95,7 +104,7 @@ def read_safetensors(path: str | Path) -> dict[str, Tensor]:
 
 
 def encode(content: dict, name: str | Path) -> bytes:
-    """Encode a result of `convert_file` in the format given by the suffix of `name`.
+    """Encode a result of `convert_file` in the format of the suffix of `name`.
 
     A `.safetensors` file holds the weights only, with the content of `meta` as text in its header.
     """
@@ -103,13 +112,13 @@ def encode(content: dict, name: str | Path) -> bytes:
         from safetensors.torch import save
 
         (weights,) = (value for entry, value in content.items() if entry != 'meta')
-        return save(
-            {
-                key: value.clone(memory_format=torch.contiguous_format)
-                for key, value in weights.items()
-            },
-            {'format': 'pt', **{key: str(value) for key, value in content['meta'].items()}},
-        )
+        # The format allows neither shared memory nor strides.
+        tensors = {
+            key: value.clone(memory_format=torch.contiguous_format)
+            for key, value in weights.items()
+        }
+        header = {key: str(value) for key, value in content['meta'].items()}
+        return save(tensors, metadata={'format': 'pt', **header})
     data = io.BytesIO()  # errors of torch.save to a file do not state their cause
     torch.save(content, data)
     return data.getvalue()
@@ -139,9 +148,12 @@ def convert_file(
 
     Errors are those of `read_weights`, `convert_state_dict` and `map_head`.
     """
-    first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
+    first = ENTRIES[0]
+    if family in FAMILIES and not revert:
+        first = FAMILIES[family].entry
     weights = read_weights(source, key, first)
-    family = find_family(weights.state_dict) if family == AUTO and not revert else family
+    if family == AUTO and not revert:
+        family = find_family(weights.state_dict)
     meta = dict(
         family=family,
         source=Path(source).name,
@@ -149,18 +161,17 @@ def convert_file(
         source_sha256=_sha256(source),
         mmflatten_version=__version__,
     )
-    ours = (
-        weights.state_dict
-        if revert or family is None
-        else convert_state_dict(weights.state_dict, family)
-    )
+    ours = weights.state_dict
+    if family is not None and not revert:
+        ours = convert_state_dict(ours, family)
     if head_map is not None:
         ours = map_head(ours, head_map)
         meta.update(head_map=Path(head_map).name, head_map_sha256=_sha256(head_map))
     if not revert or family is None:
         return dict(state_dict=ours, meta=meta), weights
-    start = PARALLEL if FAMILIES[family].parallel else ''
-    official = {start + name: value for name, value in revert_state_dict(ours, family).items()}
+    prefix = PARALLEL if FAMILIES[family].parallel else ''
+    official = revert_state_dict(ours, family)
+    official = {prefix + name: value for name, value in official.items()}
     return {FAMILIES[family].entry: official, 'meta': meta}, weights
 
 
@@ -189,16 +200,16 @@ def map_head(state_dict: Mapping[str, Tensor], path: str | Path) -> dict[str, Te
     lines = read_text(path, MAX_HEAD_MAP_BYTES).splitlines()
     if not lines:
         raise ValueError(f'{path}: expected one class number per line, got an empty file.')
+    selected = []
     for number, line in enumerate(lines, 1):
         if not line.strip().isdecimal() or int(line) >= classes:
             raise ValueError(
                 f'{path}, line {number}: expected a class number from 0 to {classes - 1}, got'
                 f' {line!r}.'
             )
-    return {
-        **state_dict,
-        **{name: state_dict[name][[int(line) for line in lines]] for name in HEAD},
-    }
+        selected.append(int(line))
+    head = {name: state_dict[name][selected] for name in HEAD}
+    return {**state_dict, **head}
 
 
 def _sha256(path: str | Path) -> str:
@@ -214,15 +225,12 @@ def _select(
             f'{path}: expected a dict of weights, got {type(content).__name__}. Save the'
             ' state_dict() of the model in its code.'
         )
-    entry = key if key is not None else next((name for name in entries if name in content), None)
+    entry = key
+    if key is None:
+        present_entries = [name for name in entries if name in content]
+        entry = present_entries[0] if present_entries else None
     weights = content if entry is None else content.get(entry)
-    if (
-        not isinstance(weights, Mapping)
-        or not weights
-        or not all(
-            isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()
-        )
-    ):
+    if not _is_state_dict(weights):
         where = '' if entry is None else f', entry {entry!r}'
         present = shorten([repr(name) for name in content], 8) or 'nothing'
         raise ValueError(
@@ -230,3 +238,11 @@ def _select(
             f' with --key; the defaults are {", ".join(ENTRIES)}.'
         )
     return weights, entry
+
+
+def _is_state_dict(content: Any) -> TypeGuard[Mapping[str, Tensor]]:
+    if not isinstance(content, Mapping) or not content:
+        return False
+    return all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()
+    )

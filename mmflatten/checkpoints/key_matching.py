@@ -9,7 +9,7 @@ kind of each block and returns keys with full names, such as `layers.0.blocks.1.
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -38,35 +38,62 @@ def expand(family: Family, names: Iterable[str], side: str) -> list[Piece]:
     """
     names = list(names)
     parts = [part for part in family.parts_for(names) if side == OFFICIAL or part.ours is not None]
-    deepest = max(1 + part.prefix(side).count('.') for part in parts)
-    # `layers.0` -> all names with this prefix
-    names_by_prefix: dict[str, set[str]] = defaultdict(set)
-    for name in names:
-        for prefix in accumulate(name.split('.', deepest)[:deepest], '{}.{}'.format):
-            names_by_prefix[prefix].add(name)
-
-    def has(part: Part, i: int, j: int = 0) -> bool:
-        return i >= part.first_stage and part.prefix(side, i, j) in names_by_prefix
-
-    most = MAX_STAGES if any('{j' in part.official for part in parts) else MAX_BLOCKS
-    stages = _length(
-        any(has(part, i) for part in parts if '{i' in part.official) for i in range(most + 1)
-    )
+    layout = _Layout(parts, names, side)
     pieces = []
     for part in parts:
-        for i in range(part.first_stage, stages) if '{i' in part.official else (0,):
-            for j in (
-                range(_length(has(part, i, j) for j in range(MAX_BLOCKS + 1)))
-                if '{j' in part.official
-                else (0,)
-            ):
-                present = names_by_prefix.get(part.prefix(side, i, j, stages - 1), set())
-                if present or part.ours is not None:
-                    kinds = [
-                        Piece(i, kind, part.keys(kind, i, j, stages - 1)) for kind in part.kinds
-                    ]
-                    pieces.append(_best_match(kinds, present, side))
+        for i in layout.stages_of(part):
+            for j in layout.blocks_of(part, i):
+                present = layout.names_with(part, i, j)
+                if not present and part.ours is None:
+                    continue
+                kinds = [
+                    Piece(i, kind, part.keys(kind, i, j, layout.num_stages - 1))
+                    for kind in part.kinds
+                ]
+                pieces.append(_best_match(kinds, present, side))
     return pieces
+
+
+class _Layout:
+    """Stages and blocks of a state dict, counted from its names."""
+
+    def __init__(self, parts: Sequence[Part], names: Sequence[str], side: str) -> None:
+        self.side = side
+        self._names_by_prefix = _by_prefix(parts, names, side)
+        has_blocks = any('{j' in part.official for part in parts)
+        staged = [part for part in parts if '{i' in part.official]
+        self.num_stages = _length(
+            any(self._has(part, i) for part in staged)
+            for i in range((MAX_STAGES if has_blocks else MAX_BLOCKS) + 1)
+        )
+
+    def stages_of(self, part: Part) -> Iterable[int]:
+        """Return the stages in which a part stands."""
+        return range(part.first_stage, self.num_stages) if '{i' in part.official else (0,)
+
+    def blocks_of(self, part: Part, i: int) -> Iterable[int]:
+        """Return the blocks of a part in stage `i`."""
+        if '{j' not in part.official:
+            return (0,)
+        return range(_length(self._has(part, i, j) for j in range(MAX_BLOCKS + 1)))
+
+    def names_with(self, part: Part, i: int, j: int) -> set[str]:
+        """Return the names that begin with the prefix of a part."""
+        prefix = part.prefix(self.side, i, j, self.num_stages - 1)
+        return self._names_by_prefix.get(prefix, set())
+
+    def _has(self, part: Part, i: int, j: int = 0) -> bool:
+        return i >= part.first_stage and part.prefix(self.side, i, j) in self._names_by_prefix
+
+
+def _by_prefix(parts: Sequence[Part], names: Sequence[str], side: str) -> dict[str, set[str]]:
+    """Return all names by each of their prefixes, such as `layers.0`."""
+    deepest = max(1 + part.prefix(side).count('.') for part in parts)
+    found: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        for prefix in accumulate(name.split('.', deepest)[:deepest], '{}.{}'.format):
+            found[prefix].add(name)
+    return found
 
 
 def find_problems(pieces: Iterable[Piece], names: Collection[str], side: str) -> list[str]:
@@ -75,24 +102,31 @@ def find_problems(pieces: Iterable[Piece], names: Collection[str], side: str) ->
     problems: list[str] = []
     known: set[str] = set()
     for piece in pieces:
-        expected = [
-            name
-            for key in piece.keys
-            for name in key.names(side)
-            if key.option is None or piece.stage <= options.get(key.option, -1)
-        ]
+        expected = _expected_names(piece, options, side)
         known.update(expected)
         missing = [name for name in expected if name not in names]
         present = [name for name in expected if name in names]
-        if missing:
-            only = (
-                f', only {shorten(present)} present'
-                if present and len(missing) > len(present)
-                else ''
-            )
-            problems.append(f'missing {shorten(missing)} ({piece.kind}{only})')
+        if not missing:
+            continue
+        detail = piece.kind
+        if present and len(missing) > len(present):  # probably another kind
+            detail += f', only {shorten(present)} present'
+        problems.append(f'missing {shorten(missing)} ({detail})')
     unknown = [name for name in names if name not in known]
-    return [f'unknown {shorten(unknown)}', *problems] if unknown else problems
+    if unknown:
+        problems.insert(0, f'unknown {shorten(unknown)}')
+    return problems
+
+
+def _expected_names(piece: Piece, options: Mapping[str, float], side: str) -> list[str]:
+    """Return the names that a piece must have: of all keys without an option, and of the options in
+    use.
+    """
+    expected: list[str] = []
+    for key in piece.keys:
+        if key.option is None or piece.stage <= options.get(key.option, -1):
+            expected.extend(key.names(side))
+    return expected
 
 
 def _length(present: Iterable[bool]) -> int:
@@ -112,8 +146,12 @@ def _best_match(kinds: Iterable[Piece], present: set[str], side: str) -> Piece:
     """
 
     def distance(piece: Piece) -> tuple[int, int]:
-        known = {name for key in piece.keys for name in key.names(side)}
-        required = {name for key in piece.keys if key.option is None for name in key.names(side)}
+        known: set[str] = set()
+        required: set[str] = set()
+        for key in piece.keys:
+            known.update(key.names(side))
+            if key.option is None:
+                required.update(key.names(side))
         return len(required - present) + len(present - known), -len(required)
 
     return min(kinds, key=distance)

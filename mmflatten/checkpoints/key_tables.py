@@ -145,28 +145,29 @@ class Part:
     def prefix(self, side: str, i: int = 0, j: int = 0, last: int = 0) -> str:
         """Return the prefix of block `j` in stage `i` of a model with the last stage `last`."""
         text = (self.official if side == OFFICIAL else self.ours) or ''
-        for index, number in (('i', i), ('i+1', i + 1), ('i-1', i - 1), ('j', j), ('last', last)):
+        numbers = {'i': i, 'i+1': i + 1, 'i-1': i - 1, 'j': j, 'last': last}
+        for index, number in numbers.items():
             text = text.replace(f'{{{index}}}', str(number))
         return text
 
     def keys(self, kind: str, i: int, j: int, last: int) -> tuple[Key, ...]:
         """Return the keys of a kind and the dropped keys, with full names."""
-        official, ours = (self.prefix(side, i, j, last) for side in (OFFICIAL, OURS))
-        kept = (
-            replace(
-                key,
-                official=tuple(join(official, suffix) for suffix in key.official),
-                ours=None
-                if self.ours is None
-                else tuple(join(ours, name) for name in key.names(OURS)),
-            )
-            for key in self.kinds[kind]
-        )
-        dropped = (
-            Key((join(official, suffix),), None, option=f'{official}.{suffix}')
-            for suffix in self.dropped
-        )
+        official = self.prefix(OFFICIAL, i, j, last)
+        ours = None if self.ours is None else self.prefix(OURS, i, j, last)
+        kept = [_with_prefixes(key, official, ours) for key in self.kinds[kind]]
+        dropped = []
+        for suffix in self.dropped:
+            name = join(official, suffix)
+            dropped.append(Key((name,), None, option=f'{official}.{suffix}'))
         return *kept, *dropped
+
+
+def _with_prefixes(key: Key, official: str, ours: str | None) -> Key:
+    names_here = None
+    if ours is not None:
+        names_here = tuple(join(ours, name) for name in key.names(OURS))
+    names = tuple(join(official, suffix) for suffix in key.official)
+    return replace(key, official=names, ours=names_here)
 
 
 @dataclass(frozen=True)
@@ -200,11 +201,8 @@ class Family:
         """Return the parts of a classifier or, if no name belongs to a head, those of a dense
         backbone.
         """
-        return (
-            self.parts
-            if not self.dense or any(name.startswith('head.') for name in names)
-            else self.dense
-        )
+        has_head = any(name.startswith('head.') for name in names)
+        return self.dense if self.dense and not has_head else self.parts
 
 
 def single(
@@ -220,16 +218,11 @@ def affine(
     """Return keys for `weight`, of a layout, and `bias` of modules: official -> our name, '' for
     the part itself.
     """
-    return tuple(
-        Key(
-            (join(official, leaf),),
-            join(ours, leaf),
-            option=bias_option if leaf == 'bias' else None,
-            layout=layout if leaf == 'weight' else None,
-        )
-        for official, ours in names.items()
-        for leaf in ('weight', 'bias')
-    )
+    keys = []
+    for official, ours in names.items():
+        keys.append(Key((join(official, 'weight'),), join(ours, 'weight'), layout=layout))
+        keys.append(Key((join(official, 'bias'),), join(ours, 'bias'), option=bias_option))
+    return tuple(keys)
 
 
 def batch_norm(official: str, ours: str) -> tuple[Key, ...]:
@@ -237,27 +230,22 @@ def batch_norm(official: str, ours: str) -> tuple[Key, ...]:
     not have it.
     """
     options = dict(running_mean=None, running_var=None, num_batches_tracked='number of batches')
-    return (
-        *affine({official: ours}),
-        *(
-            Key((join(official, leaf),), join(ours, leaf), option=option)
-            for leaf, option in options.items()
-        ),
-    )
+    buffers = [
+        Key((join(official, leaf),), join(ours, leaf), option=option)
+        for leaf, option in options.items()
+    ]
+    return *affine({official: ours}), *buffers
 
 
 def stacked(
     official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_option: str
 ) -> tuple[Key, ...]:
     """Return keys for several official linear layers of the same input that are one layer here."""
-    return tuple(
-        Key(
-            tuple(join(name, leaf) for name in official),
-            join(ours, leaf),
-            ratio,
-            bias_option if leaf == 'bias' else None,
-        )
-        for leaf in ('weight', 'bias')
+    weights = tuple(join(name, 'weight') for name in official)
+    biases = tuple(join(name, 'bias') for name in official)
+    return (
+        Key(weights, join(ours, 'weight'), ratio),
+        Key(biases, join(ours, 'bias'), ratio, option=bias_option),
     )
 
 
@@ -268,11 +256,9 @@ def dense(parts: Iterable[Part], norm: str | None = 'norm{i}') -> tuple[Part, ..
         norm: official name of the norm of each map; None for no norms.
     """
     body = tuple(part for part in parts if part.official not in ('head', 'norm', 'proj'))
-    return (
-        body
-        if norm is None
-        else (*body, Part(norm, 'backbone.norms.{i}', {'norm of the map': affine({'': ''})}))
-    )
+    if norm is None:
+        return body
+    return *body, Part(norm, 'backbone.norms.{i}', {'norm of the map': affine({'': ''})})
 
 
 def join(prefix: str, suffix: str) -> str:

@@ -1,5 +1,5 @@
-"""Read checkpoints without running code from them, and load weights into a model; errors name the
-first keys.
+"""Reading of checkpoints without running code from them, and loading of weights into a model. Errors
+name the first keys.
 """
 
 import hashlib
@@ -34,8 +34,61 @@ from mmflatten.untrusted.records import Placeholder, Record
 from mmflatten.untrusted.torch_file import read_torch
 
 _TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
-# name -> address
-_NAMED_MODELS = {'torchvision': get_torchvision_models, 'open-mmlab': get_external_models}
+_NAMED_MODELS = {  # scheme -> function that returns the address of each name
+    'torchvision': get_torchvision_models,
+    'open-mmlab': get_external_models,
+}
+
+
+def register_reader() -> None:
+    """Make MMEngine read all checkpoints with `read_checkpoint`, wherever a config names one.
+
+    MMEngine's own readers run code from a file. Call this before a model is built or loaded; a
+    second call has no effect.
+    """
+    schemes = list(CheckpointLoader._schemes)
+    CheckpointLoader.register_scheme(prefixes=schemes, loader=load_from_mmflatten, force=True)
+
+
+def load_from_mmflatten(filename: str, map_location: Any = 'cpu') -> Any:
+    """Call `read_checkpoint`. MMEngine 0.10 logs the end of this name as the backend."""
+    return read_checkpoint(filename, map_location)
+
+
+def read_checkpoint(filename: str | Path, map_location: Any = 'cpu') -> Any:
+    """Read a checkpoint. Objects of foreign classes become inert placeholders, and a warning names
+    them.
+
+    Args:
+        filename: a file, or an address: `https://`, or a name after `torchvision://` or
+            `open-mmlab://`. It is downloaded once. The content of a safetensors file is a state
+            dict on the CPU.
+
+    Raises:
+        CheckpointError: the checkpoint is missing or damaged, or the address is unknown.
+    """
+    path = _download(str(filename)) if '://' in str(filename) else Path(filename).expanduser()
+    if not os.path.lexists(path):
+        raise CheckpointError(f'checkpoint {path} does not exist. Check the path.')
+    content: Any
+    replaced: list[str] = []
+    try:
+        if path.suffix == SAFETENSORS:
+            content = read_safetensors(path)
+        else:
+            content, replaced = read_torch(path, map_location, _STAND_INS)
+        require_short_keys(content, path)
+    except ValueError as error:
+        reason = str(error).removeprefix(f'{path}: ').rstrip('.')
+        raise CheckpointError(
+            f'checkpoint {path} cannot be read: {reason}. Name a complete file.'
+        ) from error
+    if replaced:
+        _warn(
+            f'{path}: left out objects of foreign classes, without running their code:'
+            f' {shorten(replaced, 5)}'
+        )
+    return content
 
 
 class _History(Record):
@@ -62,69 +115,29 @@ class _StatisticName(Placeholder):
     """Stands for `getattr`, which checkpoints of MMEngine use for the names of statistics alone."""
 
 
-_KNOWN = {
+_STAND_INS = {
     'mmengine.logging.history_buffer.HistoryBuffer': _History,
     'builtins.getattr': _StatisticName,
 }
 
 
-@CheckpointLoader.register_scheme([*CheckpointLoader._schemes], force=True)
-def load_from_local(filename: str | Path, map_location: Any = 'cpu') -> Any:
-    """Read a checkpoint. Objects of foreign classes become inert placeholders, and a warning names
-    them.
-
-    It is registered for all addresses that MMEngine knows, whose own reading would run code from a
-    file.
-
-    Args:
-        filename: a file, or an address: `https://`, or a name after `torchvision://` or
-            `open-mmlab://`. It is downloaded once. A safetensors file gives a state dict on the
-            CPU.
-
-    Raises:
-        CheckpointError: the checkpoint is missing or damaged, or the address is unknown.
-    """
-    path = _download(str(filename)) if '://' in str(filename) else Path(filename).expanduser()
-    if not os.path.lexists(path):
-        raise CheckpointError(f'checkpoint {path} does not exist. Check the path.')
-    try:
-        is_safetensors = path.suffix == SAFETENSORS
-        content, replaced = (
-            (read_safetensors(path), [])
-            if is_safetensors
-            else read_torch(path, map_location, _KNOWN)
-        )
-        require_short_keys(content, path)
-    except ValueError as error:
-        reason = str(error).removeprefix(f'{path}: ').rstrip('.')
-        raise CheckpointError(
-            f'checkpoint {path} cannot be read: {reason}. Name a complete file.'
-        ) from error
-    if replaced:
-        print_log(
-            f'{path}: left out objects of foreign classes, without running their code:'
-            f' {shorten(replaced, 5)}',
-            logger='current',
-            level=logging.WARNING,
-        )
-    return content
-
-
 def _download(address: str) -> Path:
     scheme, _, name = address.partition('://')
     if scheme in _NAMED_MODELS:
-        address = _NAMED_MODELS[scheme]().get(get_deprecated_model_names().get(name, name), address)
+        current_name = get_deprecated_model_names().get(name, name)
+        address = _NAMED_MODELS[scheme]().get(current_name, address)
     if not address.startswith(('http://', 'https://')):
         raise CheckpointError(
             f'checkpoint {address}: expected a file, https://, torchvision://NAME or '
             'open-mmlab://NAME. Download the file and name it.'
         )
-    # By the whole address: files of other addresses have the same name, and others load
-    # `checkpoints` less carefully.
+    # A folder for each address, because files of different addresses may have the same name. It is
+    # not PyTorch's `checkpoints`, whose files other programs read without these checks.
     folder = hashlib.sha256(address.encode()).hexdigest()[:16]
     path = Path(get_dir(), 'mmflatten', folder, address.partition('?')[0].rpartition('/')[2])
-    for here in (is_main_process(), True):  # other machines may have another disk
-        if here and not path.is_file():
+    # The first process downloads, then those of machines that do not share its disk.
+    for downloads in (is_main_process(), True):
+        if downloads and not path.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
             download_url_to_file(address, str(path))
         barrier()
@@ -139,9 +152,14 @@ def load_weights(
     revise_keys: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Load the content of a checkpoint: `weights_of`, then `load_named`."""
-    load_named(
-        model, weights_of(model, checkpoint, filename, strict, revise_keys), filename, strict
+    weights = weights_of(
+        model=model,
+        checkpoint=checkpoint,
+        filename=filename,
+        strict=strict,
+        revise_keys=revise_keys,
     )
+    load_named(model=model, weights=weights, filename=filename, strict=strict)
 
 
 def weights_of(
@@ -158,88 +176,100 @@ def weights_of(
 
     Args:
         strict: require every key and shape to match. Otherwise a head may differ, but a tenth of
-            the numbers of the backbone must fit: MMEngine would log the mismatch and keep a random
-            model.
+            the values of the backbone must fit, because MMEngine would log the mismatch and keep a
+            random model.
         revise_keys: pairs of a regular expression in the names of the weights and its replacement.
 
     Raises:
         CheckpointError: the content has no weights, or they do not fit.
     """
     require_dict(checkpoint, filename)
-    bare, expected = checkpoint.get('state_dict', checkpoint), model.state_dict()
-    if not isinstance(bare, dict) or not all(isinstance(key, str) for key in bare):
+    state_dict = checkpoint.get('state_dict', checkpoint)
+    expected = model.state_dict()
+    if not isinstance(state_dict, dict) or not all(isinstance(key, str) for key in state_dict):
         raise CheckpointError(
             f'checkpoint {filename}: expected a dict of weights with names as keys. Save the '
             'state_dict() of the model.'
         )
-    weights = OrderedDict(bare)
-    for pattern, replacement in revise_keys:
-        weights = OrderedDict(
-            (re.sub(pattern, replacement, key), value) for key, value in weights.items()
-        )
-    named, removed = unwrapped(weights, expected)
+    named, removed = unwrapped(_revised(state_dict, revise_keys), expected)
     if removed:
-        print_log(
-            f'{filename}: removed {", ".join(removed)} from the names of weights',
-            logger='current',
-            level=logging.WARNING,
-        )
+        _warn(f'{filename}: removed {", ".join(removed)} from the names of weights')
     weights = OrderedDict(named)
-    weights._metadata = unwrapped(  # type: ignore[attr-defined]
-        _versions(bare, filename), dict(model.named_modules())
-    )[0]
-    if not any(key in expected for key in weights):
-        raise CheckpointError(
-            f'checkpoint {filename} has no key of the model. Its first keys are'
-            f' {shorten(weights, 3)} and those of the model {shorten(expected, 3)}. `mmflatten'
-            ' convert` converts official checkpoints.'
-        )
-    if wrong := [
-        key for key, value in weights.items() if key in expected and not isinstance(value, Tensor)
-    ]:
-        raise CheckpointError(
-            f'checkpoint {filename}: expected tensors, got {type(weights[wrong[0]]).__name__} for '
-            f'{shorten(wrong, 3)}. Save the state_dict() of the model.'
-        )
-    fits = {
-        key
-        for key, value in weights.items()
-        if key in expected and value.shape == expected[key].shape
-    }
-    part = [key for key in expected if key.startswith(BACKBONE)] or [*expected]
-    if not strict and 10 * sum(expected[key].numel() for key in fits & {*part}) < sum(
-        expected[key].numel() for key in part
-    ):
-        raise CheckpointError(
-            f'checkpoint {filename}: {len(fits & {*part})} of {len(part)} tensors of'
-            f' {part[0].partition(".")[0]} fit by name and shape, so training would start from'
-            f' random weights. {_differences(weights, expected)}. Use the config of the checkpoint,'
-            ' or leave load_from out.'
-        )
-    if not strict and len(fits) < len(expected):
-        new = [key for key in expected if key not in fits]
-        print_log(
-            f'{filename}: {len(fits)} of {len(expected)} tensors of the model fit; absent or of'
-            f' another shape: {shorten(new, 5)}',
-            logger='current',
-            level=logging.WARNING,
-        )
+    # Versions of modules, by which some convert old weights as they load.
+    versions, _ = unwrapped(_versions(state_dict, filename), dict(model.named_modules()))
+    weights._metadata = versions  # type: ignore[attr-defined]
+    _require_tensors(weights, expected, filename)
+    if not strict:
+        _require_fitting_backbone(weights, expected, filename)
+    return weights
+
+
+def _revised(state_dict: dict, revise_keys: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    weights = dict(state_dict)
+    for pattern, replacement in revise_keys:
+        weights = {re.sub(pattern, replacement, key): value for key, value in weights.items()}
     return weights
 
 
 def _versions(state_dict: dict, filename: str) -> dict[str, dict]:
-    """Return what PyTorch keeps in a state dict beside the weights: the version of each module, by
-    its name.
-    """
+    """Return the version of each module, by its name, which PyTorch stores beside the weights."""
     versions = getattr(state_dict, '_metadata', {})
-    if not isinstance(versions, dict) or not all(
-        isinstance(name, str) and isinstance(part, dict) for name, part in versions.items()
-    ):
+    named = isinstance(versions, dict) and all(isinstance(name, str) for name in versions)
+    if not named or not all(isinstance(part, dict) for part in versions.values()):
         raise CheckpointError(
             f'checkpoint {filename}: _metadata: expected a dictionary for each module, got '
             f'{type(versions).__name__}. Save the state_dict() of the model again.'
         )
     return versions
+
+
+def _require_tensors(
+    weights: Mapping[str, Any], expected: Mapping[str, Tensor], filename: str
+) -> None:
+    """Raise CheckpointError unless at least one weight is the model's, and these are tensors."""
+    shared = [key for key in weights if key in expected]
+    if not shared:
+        raise CheckpointError(
+            f'checkpoint {filename} has no key of the model. Its first keys are'
+            f' {shorten(weights, 3)} and those of the model {shorten(expected, 3)}. `mmflatten'
+            ' convert` converts official checkpoints.'
+        )
+    wrong = [key for key in shared if not isinstance(weights[key], Tensor)]
+    if wrong:
+        raise CheckpointError(
+            f'checkpoint {filename}: expected tensors, got {type(weights[wrong[0]]).__name__} for '
+            f'{shorten(wrong, 3)}. Save the state_dict() of the model.'
+        )
+
+
+def _require_fitting_backbone(
+    weights: Mapping[str, Tensor], expected: Mapping[str, Tensor], filename: str
+) -> None:
+    """Raise CheckpointError if training would start from a nearly random backbone, and log the
+    tensors that keep their initial values.
+    """
+    fitting = {
+        key
+        for key, value in expected.items()
+        if key in weights and weights[key].shape == value.shape
+    }
+    backbone = [key for key in expected if key.startswith(BACKBONE)] or list(expected)
+    fitting_backbone = [key for key in backbone if key in fitting]
+    num_values = sum(expected[key].numel() for key in backbone)
+    num_fitting = sum(expected[key].numel() for key in fitting_backbone)
+    if num_fitting < num_values / 10:
+        raise CheckpointError(
+            f'checkpoint {filename}: {len(fitting_backbone)} of {len(backbone)} tensors of'
+            f' {backbone[0].partition(".")[0]} fit by name and shape, so training would start from'
+            f' random weights. {_differences(weights, expected)}. Use the config of the checkpoint,'
+            ' or leave load_from out.'
+        )
+    new = [key for key in expected if key not in fitting]
+    if new:
+        _warn(
+            f'{filename}: {len(fitting)} of {len(expected)} tensors of the model fit; absent or of'
+            f' another shape: {shorten(new, 5)}'
+        )
 
 
 def load_named(model: nn.Module, weights: OrderedDict, filename: str, strict: bool) -> None:
@@ -258,15 +288,15 @@ def load_named(model: nn.Module, weights: OrderedDict, filename: str, strict: bo
 
 
 def _differences(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
-    parts = {
-        'missing': [key for key in expected if key not in weights],
-        'not in the model': [key for key in weights if key not in expected],
-        'of another shape': [
-            f'{key} {tuple(value.shape)} instead of {tuple(expected[key].shape)}'
-            for key, value in weights.items()
-            if key in expected and value.shape != expected[key].shape
-        ],
-    }
+    missing = [key for key in expected if key not in weights]
+    unknown = []
+    reshaped = []
+    for key, value in weights.items():
+        if key not in expected:
+            unknown.append(key)
+        elif value.shape != expected[key].shape:
+            reshaped.append(f'{key} {tuple(value.shape)} instead of {tuple(expected[key].shape)}')
+    parts = {'missing': missing, 'not in the model': unknown, 'of another shape': reshaped}
     return '; '.join(f'{label}: {shorten(keys, 3)}' for label, keys in parts.items() if keys)
 
 
@@ -295,8 +325,8 @@ def require_training_state(checkpoint: dict, filename: str) -> None:
         )
     missing = [name for name in _TRAINING_STATE if name not in checkpoint]
     if missing:
-        print_log(
-            f'{filename} has no {" and no ".join(missing)}: training starts with new ones',
-            logger='current',
-            level=logging.WARNING,
-        )
+        _warn(f'{filename} has no {" and no ".join(missing)}: training starts with new ones')
+
+
+def _warn(message: str) -> None:
+    print_log(message, logger='current', level=logging.WARNING)

@@ -23,6 +23,7 @@ from mmflatten.untrusted.torch_file import MAX_BYTES, ZIP, whole_archive
 
 _PARTIAL = '.part'
 _PARTIAL_FOLDER = '.part'
+_PICKLE = b'\x80'  # first byte of a pickle, PyTorch's format before 1.6
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.pth')
 
 
@@ -63,15 +64,12 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             yield partial
             for part in partial.iterdir() if partial.is_dir() else [partial]:
                 if not part.is_dir():
-                    with open(part, 'rb') as file:
-                        os.fsync(file.fileno())
+                    _flush(part)
             if path.is_dir():
                 os.replace(path, folder / 'outdated')
             os.replace(partial, path)
-            descriptor = os.open(path.parent, os.O_RDONLY)
-            with contextlib.suppress(OSError):  # some file systems cannot sync a folder
-                os.fsync(descriptor)
-            os.close(descriptor)
+            with contextlib.suppress(OSError):  # some file systems cannot flush a folder
+                _flush(path.parent)
     except OSError as error:
         hint = f'; {space_hint(error.errno, path)}' if error.errno in OUT_OF_SPACE else ''
         raise CheckpointWriteError(
@@ -79,12 +77,22 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         ) from error
 
 
+def _flush(path: Path) -> None:
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def remove_leftovers(folder: str | Path, name: str | None = None) -> None:
     """Delete what killed processes left in `folder`, while they wrote the file `name` or any
     other.
     """
-    for partial in Path(folder).glob(f'.{"*" if name is None else glob.escape(name)}.*{_PARTIAL}'):
-        # another process that writes has the lock
+    written = '*' if name is None else glob.escape(name)
+    for partial in Path(folder).glob(f'.{written}.*{_PARTIAL}'):
+        # Another process that is writing holds the lock.
         with contextlib.suppress(OSError), _locked(partial):
             shutil.rmtree(partial)
 
@@ -94,10 +102,10 @@ def _own_folder(path: Path) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         while True:
             folder = tempfile.mkdtemp(_PARTIAL, f'.{path.name}.', path.parent)
-            # another process took it for a leftover
+            # Another process that calls `remove_leftovers` may lock or delete the new folder.
             with contextlib.suppress(BlockingIOError, FileNotFoundError):
                 stack.enter_context(_locked(folder))
-                os.stat(folder)  # the other process may have deleted it just before the lock
+                os.stat(folder)
                 break
         stack.callback(shutil.rmtree, folder)
         yield Path(folder)
@@ -105,7 +113,7 @@ def _own_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: str | Path) -> Iterator[None]:
-    # a pipe would be waited for without end
+    # O_DIRECTORY, because opening a pipe would block.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,18 +146,15 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     except BaseException as error:
         partial.unlink(missing_ok=True)
-        # The user knows the final name. An error of writing, unlike one of opening, names no file
-        # at all.
-        if (
-            isinstance(error, OSError)
-            and error.errno is not None
-            and str(error.filename) in (str(partial), 'None')
-        ):
-            error.filename = str(path)
+        if isinstance(error, OSError) and error.errno is not None:
+            # The message names the final path. An error of writing has no file name at all.
+            if error.filename is None or str(error.filename) == str(partial):
+                error.filename = str(path)
         raise
 
 
 def remove_partial_files(folder: Path) -> None:
+    """Delete the folder of `partial_file` in a folder."""
     shutil.rmtree(folder / _PARTIAL_FOLDER, ignore_errors=True)
 
 
@@ -209,28 +214,27 @@ def what_is_wrong(path: str | Path) -> str | None:
     if (problem := problem_of(path, MAX_BYTES)) is not None:
         return f'it {problem}'
     if path.suffix == SAFETENSORS:
-        try:
-            read_safetensors(path)
-        except Exception as error:
-            return (
-                f'it is incomplete ({type(error).__name__}:'
-                f' {" ".join(str(error)[:500].split())[:200]})'
-            )
-        return None
+        return _damage_of_safetensors(path)
     try:
         with open_regular(path, MAX_BYTES) as file:
-            if (start := file.read(len(ZIP))) == ZIP:
+            start = file.read(len(ZIP))
+            if start == ZIP:
                 with whole_archive(file):
                     return None
-    except Exception as error:  # headers that lie
+    except Exception as error:  # wrong headers can fail anywhere in the readers
         return f'it is damaged: {str(error)[:200]}'
-    return (
-        None
-        if start.startswith(b'\x80')
-        else 'it is not a PyTorch checkpoint'
-        if start
-        else 'it is empty'
-    )
+    if not start:
+        return 'it is empty'
+    return None if start.startswith(_PICKLE) else 'it is not a PyTorch checkpoint'
+
+
+def _damage_of_safetensors(path: Path) -> str | None:
+    try:
+        read_safetensors(path)
+    except Exception as error:
+        text = ' '.join(str(error)[:500].split())[:200]
+        return f'it is incomplete ({type(error).__name__}: {text})'
+    return None
 
 
 def require_whole(path: str | Path) -> None:
@@ -257,21 +261,10 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
             beginning.
     """
     work_dir = Path(work_dir).absolute()
-    pointer, folders, paths = work_dir / 'last_checkpoint', {work_dir}, []
-    if problem_of(pointer) is None:
-        last = Path(read_bytes(pointer).decode(errors='replace')[:4096])
-        folders.add(last.parent.absolute())
-        paths = [path for path in (work_dir / last.name, last.absolute()) if path.is_file()][:1]
-    others = [
-        (path.stat().st_mtime_ns, int(match[1]), path)
-        for folder in folders
-        if folder.is_dir()
-        for path in folder.iterdir()
-        if (match := _PERIODIC.fullmatch(path.name)) and path.is_file()
-    ]
-    paths += [path for *_, path in sorted(others, reverse=True) if path not in paths]
+    paths = _checkpoints_of(work_dir)
     for path in paths:
-        if (problem := what_is_wrong(path)) is None:
+        problem = what_is_wrong(path)
+        if problem is None:
             return path
         print_log(f'Skipping checkpoint {path}: {problem}', logger='current', level=logging.WARNING)
     if paths:
@@ -280,3 +273,33 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
             'the beginning, or name another one with --resume PATH.'
         )
     return None
+
+
+def _checkpoints_of(work_dir: Path) -> list[Path]:
+    """Return the candidates of `newest_checkpoint` in its order."""
+    pointer = work_dir / 'last_checkpoint'
+    folders = {work_dir}
+    paths: list[Path] = []
+    if problem_of(pointer) is None:
+        last = Path(read_bytes(pointer).decode(errors='replace')[:4096])
+        folders.add(last.parent.absolute())
+        named = [path for path in (work_dir / last.name, last.absolute()) if path.is_file()]
+        paths = named[:1]
+    periodic = []
+    for folder in folders:
+        if folder.is_dir():
+            periodic += _periodic_checkpoints(folder)
+    for *_, path in sorted(periodic, reverse=True):
+        if path not in paths:
+            paths.append(path)
+    return paths
+
+
+def _periodic_checkpoints(folder: Path) -> list[tuple[int, int, Path]]:
+    """Return modification time, number and path of each `epoch_*` and `iter_*` of a folder."""
+    found = []
+    for path in folder.iterdir():
+        match = _PERIODIC.fullmatch(path.name)
+        if match is not None and path.is_file():
+            found.append((path.stat().st_mtime_ns, int(match[1]), path))
+    return found

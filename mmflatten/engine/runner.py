@@ -95,6 +95,7 @@ class Runner(mmengine.runner.Runner):
     _configured: Configured | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        loading.register_reader()
         super().__init__(*args, **kwargs)
         require_matching_channels(self.model)
 
@@ -239,7 +240,7 @@ class Runner(mmengine.runner.Runner):
             CheckpointError: the checkpoint is missing, damaged, of another model, or cannot be
                 resumed.
         """
-        checkpoint = loading.load_from_local(filename, map_location)
+        checkpoint = loading.read_checkpoint(filename, map_location)
         loading.require_dict(checkpoint, filename)
         if self._resume:
             loading.require_training_state(checkpoint, filename)

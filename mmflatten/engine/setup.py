@@ -18,6 +18,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
 from mmengine.registry import RUNNERS
 
+from mmflatten.checkpoints.loading import register_reader
 from mmflatten.checkpoints.run_files import newest_checkpoint, only_process, require_whole
 from mmflatten.config import read_config, require_parts
 from mmflatten.engine.runner import Runner
@@ -85,6 +86,7 @@ def require_scope(scope: str) -> None:
 
 def build_runner(cfg: Config) -> mmengine_runner.Runner:
     """Build the Runner that a config names in `runner_type`, or mmflatten's by default."""
+    register_reader()
     return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
 
 

@@ -11,7 +11,7 @@ from mmengine.config import Config
 from mmengine.model import revert_sync_batchnorm
 from torch import Tensor, nn
 
-from mmflatten.checkpoints.loading import load_from_local, load_weights
+from mmflatten.checkpoints.loading import load_weights, read_checkpoint
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import build_model, require_parts
 from mmflatten.engine.setup import load_config
@@ -87,7 +87,7 @@ def export_model(
 def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
     """Return the model with its weights, and the class names if the checkpoint has them."""
     model = revert_sync_batchnorm(build_model(cfg))
-    content = load_from_local(checkpoint, 'cpu')
+    content = read_checkpoint(checkpoint, 'cpu')
     load_weights(model, content, checkpoint)
     meta = content.get('meta') if isinstance(content.get('meta'), dict) else {}
     return model, (meta.get('dataset_meta') or {}).get('classes') or ()

@@ -18,52 +18,88 @@ _SIMILAR = str.maketrans('`|\\', "'//")
 def write_card(path: Path, facts: dict[str, Any], numbers: dict[str, Any]) -> None:
     """Write the card, with the header that the hub reads. Text from data stands in code, where
     nothing is active.
+
+    Args:
+        facts: content of `mmflatten.json`.
+        numbers: `input` of `config.json`.
     """
-    task, name = tasks()[facts['task']], printable(facts['name'])
-    metrics = [
-        (key, f'{value:.4g}' if isinstance(value, float) else value)
-        for key, value in facts['metrics'].get('values', {}).items()
-    ]
-    header = dict(
-        library_name='mmflatten', pipeline_tag=task.hub_tag, tags=[facts['task'], 'mmflatten']
-    )
-    inputs, extras = ' '.join(f'{part}.png' for part in task.inputs), f'hub,{task.abbreviation}'
-    parameters = (
-        f'{facts["weights"]["parameters"] / 1e6:.2f} million values'
-        f' ({", ".join(facts["weights"]["types"])})'
-    )
     sections = [
-        f'---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {_code(name)}',
-        _table(
-            ('', ''), [('task', facts['task']), ('model', facts['model']), ('weights', parameters)]
-        ),
-        (
-            f'## Use\n\n```shell\npip install "mmflatten[{extras}]"\nmmflatten predict'
-            f' {shlex.quote(name)} {inputs} --out results\n```\n\nGive the folder, or'
-            ' `hf://user/model`. `model.safetensors` and `config.json` are data: nothing is'
-            ' executed.'
-        ),
-        '## Metrics\n\n' + (_table(('metric', 'value'), metrics) if metrics else 'Not measured.'),
-        (
-            f'## Input and classes\n\n```text\n{json.dumps(numbers)}\n'
-            f'{printable(json.dumps(facts["classes"], ensure_ascii=False))}\n```'
-        ),
-        '## Training and environment\n\n'
-        + _table(('', ''), [*facts['training'].items(), *facts['environment'].items()]),
-        '## Files\n\n'
-        + _table(
-            ('file', 'bytes', 'SHA-256'),
-            [(file, entry['bytes'], entry['sha256']) for file, entry in facts['files'].items()],
-        ),
+        _title(facts),
+        _summary(facts),
+        _use(facts),
+        '## Metrics\n\n' + _metrics(facts['metrics'].get('values', {})),
+        _input_and_classes(numbers, facts['classes']),
+        _training(facts),
+        _files(facts['files']),
     ]
     path.write_text('\n\n'.join(sections) + '\n', encoding='utf-8')
 
 
-def _table(header: tuple[str, ...], rows: list[tuple]) -> str:
-    cells = [
-        [text if _PLAIN.fullmatch(text) else _code(text) for text in map(str, row)] for row in rows
+def _title(facts: dict[str, Any]) -> str:
+    header = dict(
+        library_name='mmflatten',
+        pipeline_tag=tasks()[facts['task']].hub_tag,
+        tags=[facts['task'], 'mmflatten'],
+    )
+    return (
+        f'---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {_code(printable(facts["name"]))}'
+    )
+
+
+def _summary(facts: dict[str, Any]) -> str:
+    weights = facts['weights']
+    millions = weights['parameters'] / 1e6
+    rows = [
+        ('task', facts['task']),
+        ('model', facts['model']),
+        ('weights', f'{millions:.2f} million values ({", ".join(weights["types"])})'),
     ]
+    return _table(('', ''), rows)
+
+
+def _use(facts: dict[str, Any]) -> str:
+    task = tasks()[facts['task']]
+    name = shlex.quote(printable(facts['name']))
+    inputs = ' '.join(f'{part}.png' for part in task.inputs)
+    return (
+        f'## Use\n\n```shell\npip install "mmflatten[hub,{task.abbreviation}]"\n'
+        f'mmflatten predict {name} {inputs} --out results\n```\n\n'
+        'Name the folder, or `hf://user/model`. `model.safetensors` and `config.json` are data:'
+        ' nothing is executed.'
+    )
+
+
+def _metrics(values: dict[str, Any]) -> str:
+    if not values:
+        return 'Not measured.'
+    rows = []
+    for name, value in values.items():
+        rows.append((name, f'{value:.4g}' if isinstance(value, float) else value))
+    return _table(('metric', 'value'), rows)
+
+
+def _input_and_classes(numbers: dict[str, Any], classes: list[str]) -> str:
+    names = printable(json.dumps(classes, ensure_ascii=False))
+    return f'## Input and classes\n\n```text\n{json.dumps(numbers)}\n{names}\n```'
+
+
+def _training(facts: dict[str, Any]) -> str:
+    rows = [*facts['training'].items(), *facts['environment'].items()]
+    return '## Training and environment\n\n' + _table(('', ''), rows)
+
+
+def _files(files: dict[str, dict[str, Any]]) -> str:
+    rows = [(name, file['bytes'], file['sha256']) for name, file in files.items()]
+    return '## Files\n\n' + _table(('file', 'bytes', 'SHA-256'), rows)
+
+
+def _table(header: tuple[str, ...], rows: list[tuple]) -> str:
+    cells = [[_cell(str(value)) for value in row] for row in rows]
     return align(cells, header, range(len(header)), markdown=True)
+
+
+def _cell(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else _code(text)
 
 
 def _code(text: str) -> str:

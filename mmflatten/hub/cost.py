@@ -19,7 +19,7 @@ from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.meta_memory import planned_memory
 from mmflatten.registry import SCOPE, TRANSFORMS
 from mmflatten.tasks import Task, find_task
-from mmflatten.untrusted.published import HubError, Input, arguments, checked
+from mmflatten.untrusted.published import HubError, Input, Resize, ResizeEdge, arguments, checked
 
 LIMIT_GIB = 8  # default of the memory of one prediction
 LIMIT_VARIABLE = 'MMFLATTEN_PREDICTION_GIB'  # replaces it
@@ -214,28 +214,14 @@ def input_sizes(
     """Yield (height, width) of an image after each part of `Input` that changes it, with the name
     of the part.
     """
+    size = height, width
     if numbers.resize is not None:
-        wide, high = sides(numbers.resize.scale)
-        if numbers.resize.keep_ratio:
-            factor = min(max(wide, high) / max(height, width), min(wide, high) / min(height, width))
-            height, width = int(height * factor + 0.5), int(width * factor + 0.5)
-        else:
-            height, width = high, wide
-        yield 'resize', (height, width)
+        size = _resized(numbers.resize, *size)
+        yield 'resize', size
     if numbers.resize_edge is not None:
-        scale, edge = numbers.resize_edge.scale, numbers.resize_edge.edge or 'short'
-        by_width = (
-            edge == 'width'
-            or edge == 'short'
-            and width < height
-            or edge == 'long'
-            and width > height
-        )
-        if by_width:
-            height, width = int(scale * height / width), scale
-        else:
-            height, width = scale, int(scale * width / height)
-        yield 'resize_edge', (height, width)
+        size = _resized_edge(numbers.resize_edge, *size)
+        yield 'resize_edge', size
+    height, width = size
     if numbers.crop is not None:
         wide, high = sides(numbers.crop.crop_size)
         height, width = min(height, high), min(width, wide)
@@ -248,6 +234,28 @@ def input_sizes(
     default = 16 if scope == SCOPE else 1  # of stereo and of the other data preprocessors
     divisor = preprocessor.pad_size_divisor or preprocessor.pad_divisor or default
     yield 'preprocessor', (_multiple(height, divisor), _multiple(width, divisor))
+
+
+def _resized(resize: Resize, height: int, width: int) -> tuple[int, int]:
+    wide, high = sides(resize.scale)
+    if not resize.keep_ratio:
+        return high, wide
+    # Rounds as mmcv's `rescale_size` does.
+    factor = min(max(wide, high) / max(height, width), min(wide, high) / min(height, width))
+    return int(height * factor + 0.5), int(width * factor + 0.5)
+
+
+def _resized_edge(resize: ResizeEdge, height: int, width: int) -> tuple[int, int]:
+    edge = resize.edge or 'short'
+    if edge == 'short':
+        by_width = width < height
+    elif edge == 'long':
+        by_width = width > height
+    else:
+        by_width = edge == 'width'
+    if by_width:
+        return int(resize.scale * height / width), resize.scale
+    return resize.scale, int(resize.scale * width / height)
 
 
 def sides(value: Any) -> tuple[int, int]:

@@ -31,12 +31,13 @@ def prediction_shares(
     test = model.get('test_cfg') or {}
     regions = (test.get('rpn') or {}).get('max_per_img', 0)
     final = test.get('rcnn') or {}
-    classes = max((head.get('num_classes', 1) for head in _heads(model, 'bbox_head')), default=1)
+    numbers = [head.get('num_classes', 1) for head in _heads(model, 'bbox_head')]
+    classes = max(numbers, default=1)
     shares = [
         Share('model.test_cfg.score_thr', test.get('score_thr'), _COPIES * outputs),
         Share('model.test_cfg.rpn.max_per_img', regions, _CANDIDATE * regions * classes),
     ]
-    if next(_heads(model, 'mask_head'), None) is not None:
+    if list(_heads(model, 'mask_head')):
         masks = final.get('max_per_img', 0)
         # One byte a pixel, and once more where they are stored or drawn.
         shares.append(

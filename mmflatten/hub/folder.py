@@ -19,11 +19,11 @@ from mmflatten.console import error_text, quiet_libraries
 from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.setup import require_scope
 from mmflatten.files import DamagedFile, problem_of, read_json
-from mmflatten.hub.allowed_classes import TYPES
 from mmflatten.hub.config_data import accepted
 from mmflatten.hub.cost import cost_check
 from mmflatten.hub.image_input import pipeline_of, preprocessor_of
 from mmflatten.tasks import tasks
+from mmflatten.untrusted.model_classes import TYPES
 from mmflatten.untrusted.published import (
     CONFIG,
     FACTS,
@@ -55,7 +55,7 @@ def shipped() -> dict[str, Path]:
 
 def read_published(folder: str | Path) -> Published:
     """Check a folder and make the config of a prediction. It names only classes of
-    `allowed_classes.TYPES`.
+    `untrusted.model_classes`.
 
     Raises:
         HubError: a file is missing, leaves the folder or has another SHA-256, or the config is not
@@ -65,7 +65,8 @@ def read_published(folder: str | Path) -> Published:
     facts = read_facts(folder)
     for name in (CONFIG, WEIGHTS):
         require_inside(folder, name)
-        found, expected = facts_of(folder / name), facts.files.get(name)
+        found = facts_of(folder / name)
+        expected = facts.files.get(name)
         if found != expected:
             raise HubError(
                 f'{folder / name}: expected {expected or "no such file"} as in {FACTS}, got'
@@ -76,10 +77,10 @@ def read_published(folder: str | Path) -> Published:
     model = accepted(data.model, task.scope, f'{folder / CONFIG}: model')
     if task.offers('hub'):
         task.part('hub').require_sizes(model, f'{folder / CONFIG}: model')
-    # imports the libraries of the task, which takes longer than all of the above
+    # Imports the libraries of the task, which takes longer than all checks above.
     require_scope(task.scope)
     pipeline = pipeline_of(data.input, task.scope)
-    # Before any transform makes an image larger.
+    # After the image is loaded, and before a transform enlarges it.
     pipeline.insert(1, cost_check(model, data.input, task, folder / CONFIG))
     metainfo: dict[str, Any] = dict(classes=tuple(facts.classes)) if facts.classes else {}
     if metainfo and facts.palette:
@@ -127,12 +128,16 @@ def require_inside(folder: Path, name: str) -> None:
     `../../blobs`.
     """
     root, path = folder.resolve(), folder / name
-    if (problem := problem_of(path, MAX_BYTES)) is not None:
+    problem = problem_of(path, MAX_BYTES)
+    if problem is not None:
         raise HubError(f'{path} {problem}. Download or publish the model again.')
-    cached = root.parent.name == 'snapshots' and root.parents[1].name.startswith('models--')
-    if path.resolve().parent not in (root, root.parents[1] / 'blobs' if cached else root):
+    allowed = [root]
+    if root.parent.name == 'snapshots' and root.parents[1].name.startswith('models--'):
+        allowed.append(root.parents[1] / 'blobs')
+    if path.resolve().parent not in allowed:
         raise HubError(f'{path}: expected a file of the folder, got a link to {path.resolve()}.')
-    if (size := path.stat().st_size) > LIMITS.get(name, MAX_BYTES):
+    size = path.stat().st_size
+    if size > LIMITS.get(name, MAX_BYTES):
         raise HubError(f'{path}: expected at most {LIMITS[name]} bytes, got {size}.')
 
 
@@ -140,21 +145,21 @@ def _require_small(config: Config, file: Path, size: int) -> None:
     """Build the model without memory, and stop once it is larger than weights of `size` bytes can
     be.
     """
-    left, mine = 2 * size + 2**22, threading.get_ident()
+    left = 2 * size + 2**22  # of values; small models have tables that the file omits
+    thread = threading.get_ident()
 
     def count(module: nn.Module, name: str, value: torch.Tensor | None) -> None:
         nonlocal left
-        if threading.get_ident() == mine:
-            left -= 1024 + (0 if value is None else value.numel())  # with the objects of Python
+        # The hooks are global, and other threads may build models, too.
+        if threading.get_ident() == thread:
+            left -= 1024  # for the objects of Python
+            left -= 0 if value is None else value.numel()
         if left < 0:
             raise HubError(f'larger than {WEIGHTS}')
 
     hooks = [
-        register(count)
-        for register in (
-            register_module_parameter_registration_hook,
-            register_module_buffer_registration_hook,
-        )
+        register_module_parameter_registration_hook(count),
+        register_module_buffer_registration_hook(count),
     ]
     try:
         with quiet_libraries(), torch.device('meta'):

@@ -1,31 +1,55 @@
-"""The pipeline and the data preprocessor of a published model, built from numbers, and the numbers
-of a config.
+"""Pipeline and data preprocessor of a published model: built from numbers, and a config's as
+numbers.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from mmflatten.engine.datasets import leaves
 from mmflatten.registry import SCOPE
 from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
-# The transforms that parts of `Input` stand for, in this order.
-_STEPS = dict(
-    resize='Resize', resize_edge='ResizeEdge', crop='CenterCrop', multiple='ResizeToMultiple'
-)
-_ENDS = dict(  # the transforms before and after them, and the preprocessor
-    mmpretrain=('LoadImageFromFile', 'PackInputs', 'ClsDataPreprocessor'),
-    mmdet=('LoadImageFromFile', 'PackDetInputs', 'DetDataPreprocessor'),
-    mmseg=('LoadImageFromFile', 'PackSegInputs', 'SegDataPreProcessor'),
-    mmflatten=(
-        'mmflatten.LoadStereoPair',
-        'mmflatten.PackStereoInputs',
-        'mmflatten.StereoDataPreProcessor',
+# The transform of each part of `Input`, in the order of the pipeline.
+_STEPS = {
+    'resize': 'Resize',
+    'resize_edge': 'ResizeEdge',
+    'crop': 'CenterCrop',
+    'multiple': 'ResizeToMultiple',
+}
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Classes around the transforms of a task's pipeline.
+
+    Attributes:
+        packed: arguments of the last transform.
+    """
+
+    loading: str
+    packing: str
+    preprocessor: str
+    packed: Mapping[str, Any] = field(default_factory=dict)
+
+
+_FRAMES = {  # by the scope of the task
+    'mmpretrain': _Frame('LoadImageFromFile', 'PackInputs', 'ClsDataPreprocessor'),
+    'mmdet': _Frame(
+        loading='LoadImageFromFile',
+        packing='PackDetInputs',
+        preprocessor='DetDataPreprocessor',
+        packed=dict(meta_keys=('img_path', 'ori_shape', 'img_shape', 'scale_factor')),
     ),
-)
-_PACKED = dict(mmdet=dict(meta_keys=('img_path', 'ori_shape', 'img_shape', 'scale_factor')))
-# Parts without effect on a prediction: ground truth, packed names and addresses of files, arguments
-# of a training.
+    'mmseg': _Frame('LoadImageFromFile', 'PackSegInputs', 'SegDataPreProcessor'),
+    'mmflatten': _Frame(
+        loading='mmflatten.LoadStereoPair',
+        packing='mmflatten.PackStereoInputs',
+        preprocessor='mmflatten.StereoDataPreProcessor',
+    ),
+}
+# Steps and arguments without effect on a prediction: ground truth, packed names and storage of
+# files, options of a training.
 _TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
 _NAMES = ('meta_keys', 'algorithm_keys', 'backend_args', 'file_client_args')
 _TRAINING = (
@@ -45,18 +69,19 @@ _TRAINING = (
 
 def pipeline_of(numbers: Input, scope: str) -> list[dict[str, Any]]:
     """Build the test pipeline of a task's scope."""
-    first, last, _ = _ENDS[scope]
-    steps = [dict(type=first)]
-    for name, kind in _STEPS.items():
+    frame = _FRAMES[scope]
+    steps = [dict(type=frame.loading)]
+    for name, transform in _STEPS.items():
         part = getattr(numbers, name)
         if part is not None:
-            steps.append(dict(type=kind, **arguments(part)))
-    return [*steps, dict(type=last, **_PACKED.get(scope, {}))]
+            steps.append(dict(type=transform, **arguments(part)))
+    steps.append(dict(type=frame.packing, **frame.packed))
+    return steps
 
 
 def preprocessor_of(numbers: Input, scope: str) -> dict[str, Any]:
     """Build the config of a task's data preprocessor."""
-    return dict(type=_ENDS[scope][2], **arguments(numbers.preprocessor))
+    return dict(type=_FRAMES[scope].preprocessor, **arguments(numbers.preprocessor))
 
 
 def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
@@ -64,46 +89,78 @@ def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
     them.
 
     Raises:
-        HubError: they do something that the numbers cannot say.
+        HubError: `Input` has no field for a step, an argument or the data preprocessor.
     """
     scope = cfg['default_scope']
-    if scope not in _ENDS:
-        raise HubError(f'{where}: default_scope: expected one of {", ".join(_ENDS)}, got {scope}.')
-    first, last, kind = _ENDS[scope]
-    dataset, _ = next(leaves(cfg['test_dataloader']['dataset']))
-    steps = [_parts(step, scope, _NAMES) for step in dataset.get('pipeline') or ()]
-    steps = [step for step in steps if step[0] not in _TRUTH]
-    given = dict(steps)
-    inside = {name: given[transform] for name, transform in _STEPS.items() if transform in given}
-    expected = [(first, {})]
-    expected += [(_STEPS[name], values) for name, values in inside.items()]
-    expected += [(last, {})]
-    if steps != expected:
-        pairs = zip([*steps, ('the end', {})], [*expected, None])
-        name, values = next(step for step, ours in pairs if step != ours)
+    if scope not in _FRAMES:
         raise HubError(
-            f'{where}: test_dataloader.dataset.pipeline: expected {first}, at most'
-            f' {", ".join(_STEPS.values())} once and in this order, and {last}, got {name}'
-            f' {values or ""}. Another pipeline cannot be published.'
+            f'{where}: default_scope: expected one of {", ".join(_FRAMES)}, got {scope}.'
         )
-    preprocessor = cfg['model'].get('data_preprocessor') or cfg.get('data_preprocessor') or {}
-    name, values = _parts({'type': kind, **preprocessor}, scope, _TRAINING)
-    if name != kind:
+    numbers = _numbers_of_pipeline(cfg, scope, where)
+    numbers['preprocessor'] = _numbers_of_preprocessor(cfg, scope, where)
+    return arguments(checked(Input, numbers, f'{where}: input'))
+
+
+def _numbers_of_pipeline(
+    cfg: Mapping[str, Any], scope: str, where: str
+) -> dict[str, dict[str, Any]]:
+    dataset, _ = next(leaves(cfg['test_dataloader']['dataset']))
+    steps = []
+    for step in dataset.get('pipeline') or ():
+        name, values = _parts(step, scope, _NAMES)
+        if name not in _TRUTH:
+            steps.append((name, values))
+    # The pipeline that `pipeline_of` would build from these numbers.
+    given = dict(steps)
+    frame = _FRAMES[scope]
+    expected: list[tuple[str, dict[str, Any]]] = [(frame.loading, {})]
+    numbers = {}
+    for name, transform in _STEPS.items():
+        if transform in given:
+            numbers[name] = given[transform]
+            expected.append((transform, given[transform]))
+    expected.append((frame.packing, {}))
+    if steps != expected:
         raise HubError(
-            f'{where}: data_preprocessor.type: expected {kind}, got {name}. Another cannot be'
+            f'{where}: test_dataloader.dataset.pipeline: expected {frame.loading}, at most'
+            f' {", ".join(_STEPS.values())} once and in this order, and {frame.packing}, got'
+            f' {_first_difference(steps, expected)}. Another pipeline cannot be published.'
+        )
+    return numbers
+
+
+def _first_difference(steps: list[tuple], expected: list[tuple]) -> str:
+    """Return the first step that differs from the expected one, as text."""
+    for (name, values), ours in zip(steps, expected):
+        if (name, values) != ours:
+            return f'{name} {values or ""}'
+    if len(steps) > len(expected):
+        name, values = steps[len(expected)]
+        return f'{name} {values or ""}'
+    return 'the end'
+
+
+def _numbers_of_preprocessor(cfg: Mapping[str, Any], scope: str, where: str) -> dict[str, Any]:
+    expected = _FRAMES[scope].preprocessor
+    preprocessor = cfg['model'].get('data_preprocessor') or cfg.get('data_preprocessor') or {}
+    name, values = _parts({'type': expected, **preprocessor}, scope, _TRAINING)
+    if name != expected:
+        raise HubError(
+            f'{where}: data_preprocessor.type: expected {expected}, got {name}. Another cannot be'
             ' published.'
         )
-    numbers = checked(Input, {**inside, 'preprocessor': values}, f'{where}: input')
-    return arguments(numbers)
+    return values
 
 
 def _parts(
     step: Mapping[str, Any], scope: str, ignored: tuple[str, ...]
 ) -> tuple[str, dict[str, Any]]:
+    """Return the type of a step and its arguments, without the ignored ones and None."""
     name = str(step.get('type'))
-    # our classes keep the prefix
-    return name if scope == SCOPE else name.removeprefix(f'{scope}.'), {
-        key: value
-        for key, value in step.items()
-        if key not in ('type', *ignored) and value is not None
-    }
+    if scope != SCOPE:  # our own classes keep the prefix
+        name = name.removeprefix(f'{scope}.')
+    values = {}
+    for key, value in step.items():
+        if key != 'type' and key not in ignored and value is not None:
+            values[key] = value
+    return name, values

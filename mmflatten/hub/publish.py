@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmflatten.checkpoints.convert import unwrapped
 from mmflatten.checkpoints.converted_files import encode
-from mmflatten.checkpoints.loading import load_from_local, require_dict
+from mmflatten.checkpoints.loading import read_checkpoint, require_dict
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import require_parts
 from mmflatten.engine.datasets import read_metainfo
@@ -51,7 +51,7 @@ def publish(
         raise HubError(
             f'--out: expected a new or empty folder, got {out}. Name another one, or delete it.'
         )
-    content = load_from_local(str(checkpoint))
+    content = read_checkpoint(str(checkpoint))
     require_dict(content, str(checkpoint))
     file = config or find_config_file(checkpoint.parent)
     if file is None:
@@ -61,18 +61,24 @@ def publish(
     weights = _weights(content, checkpoint)
     data = dict(input=input_of(cfg, str(file)), model=to_data(cfg.model, f'{file}: model'))
     accepted(data['model'], cfg.default_scope, f'{file}: model')
-    facts = _facts(cfg, checkpoint, content, weights, name or out.name)
+    facts = _facts(
+        cfg=cfg,
+        checkpoint=checkpoint,
+        content=content,
+        weights=weights,
+        name=name or out.name,
+    )
+    encoded = encode(dict(state_dict=weights, meta=dict(mmflatten=__version__)), WEIGHTS)
     with atomic_write(out) as folder:
         folder.mkdir()
-        (folder / WEIGHTS).write_bytes(
-            encode(dict(state_dict=weights, meta=dict(mmflatten=__version__)), WEIGHTS)
-        )
+        (folder / WEIGHTS).write_bytes(encoded)
         _write_json(folder / CONFIG, data)
         facts['files'] = {
             path.name: facts_of(path).model_dump() for path in sorted(folder.iterdir())
         }
         _write_json(folder / FACTS, facts)
-        from_pretrained(folder, device='cpu')  # an error for what a reader would refuse
+        # Fail here if a reader would refuse the folder.
+        from_pretrained(folder, device='cpu')
         write_card(folder / CARD, facts, data['input'])
     if facts['metrics']:
         return []
@@ -95,16 +101,11 @@ def _weights(content: Mapping[str, Any], checkpoint: Path) -> dict[str, Tensor]:
 def _facts(
     cfg: Config, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor], name: str
 ) -> dict[str, Any]:
-    metainfo, meta = (
-        read_metainfo(cfg),
-        content['meta'] if isinstance(content.get('meta'), dict) else {},
-    )
+    metainfo = read_metainfo(cfg)
     palette = metainfo.get('palette')
-    training = {
-        name: meta[key]
-        for name, key in dict(seed='seed', epoch='epoch', iterations='iter').items()
-        if isinstance(meta.get(key), (int, float))
-    }
+    training = _training(content)
+    types = {str(value.dtype).removeprefix('torch.') for value in weights.values()}
+    versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
     return dict(
         format=FORMAT,
         name=name,
@@ -114,15 +115,24 @@ def _facts(
         palette=None if isinstance(palette, str) else palette,
         weights=dict(
             parameters=sum(value.numel() for value in weights.values()),
-            types=sorted({str(value.dtype).removeprefix('torch.') for value in weights.values()}),
+            types=sorted(types),
         ),
         metrics=_metrics(checkpoint, training.get('seed')),
         training=training,
-        environment={
-            'mmflatten': __version__,
-            **{name: inspect(library).version for name, library in LIBRARIES.items()},
-        },
+        environment={'mmflatten': __version__, **versions},
     )
+
+
+def _training(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a training that a checkpoint states."""
+    meta = content.get('meta')
+    if not isinstance(meta, dict):
+        return {}
+    training = {}
+    for name, key in dict(seed='seed', epoch='epoch', iterations='iter').items():
+        if isinstance(meta.get(key), (int, float)):
+            training[name] = meta[key]
+    return training
 
 
 def _metrics(checkpoint: Path, seed: int | None) -> dict[str, Any]:
@@ -132,8 +142,10 @@ def _metrics(checkpoint: Path, seed: int | None) -> dict[str, Any]:
             origin = read_origin(path)
         except ResultsError:  # another kind of JSON file
             continue
-        tested = origin.get('checkpoint') and Path(origin.get('folder') or '', origin['checkpoint'])
-        if tested and tested.resolve() == checkpoint.resolve() and origin.get('metrics'):
+        if not origin.get('checkpoint') or not origin.get('metrics'):
+            continue
+        tested = Path(origin.get('folder') or '', origin['checkpoint'])
+        if tested.resolve() == checkpoint.resolve():
             return dict(measured_by='mmflatten test', seed=seed, values=origin['metrics'])
     return {}
 

@@ -16,7 +16,9 @@ from mmflatten.untrusted.published import CONFIG, FACTS, LIMITS, WEIGHTS, FileFa
 SCHEME = 'hf://'
 _REPOSITORY = re.compile(r'(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?', re.ASCII)
 _COMMIT = re.compile('[0-9a-f]{40}')
-_SILENCE, _SLOWEST = 10, 2**14  # seconds that a server may be silent, and bytes a second
+_SILENCE = 10  # seconds without data after which a download aborts
+_SLOWEST = 2**14  # bytes a second, below which it aborts
+_OK, _PARTIAL_CONTENT = 200, 206  # status of an answer
 
 
 class _Revision(TypedDict):
@@ -67,36 +69,25 @@ def from_pretrained(name: str | Path, device: str | None = None) -> Predictor:
 
 
 def _download(repository: str, revision: str) -> Path:
-    """Download what a prediction needs, into a folder of the client's cache. An interrupted
-    download continues.
+    """Download the files that a prediction needs into a folder of the client's cache. An
+    interrupted download continues.
 
-    The client's own download would write to paths that the server's answers name. Here the commit
-    is checked, and nothing else that a server says becomes part of a path.
+    The client's own download writes to paths that the server's answers contain. Here the only part
+    of a path from the server is the commit, which is checked.
     """
-    client, address, place = _client(), f'{SCHEME}{repository}', quote(repository, safe='')
+    client = _client()
+    address, place = f'{SCHEME}{repository}', quote(repository, safe='')
     try:
         answers = client.cached_assets_path('mmflatten', place, 'revisions')
+        # One download of a repository at a time, because partial files have fixed names.
         with client.utils.WeakFileLock(answers / '.lock'):
-            answer = answers / quote(revision, safe='')
-            if not client.constants.HF_HUB_OFFLINE:
-                _fetch(
-                    client,
-                    f'{client.constants.ENDPOINT}/api/models/{repository}/revision/{answer.name}',
-                    answer,
-                )
-            commit = read_json(answer, _Revision, ('sha',)).get('sha', '')
-            if not _COMMIT.fullmatch(commit):
-                raise HubError(
-                    f'{address}: expected a commit of 40 hexadecimal digits, got {commit[:80]!r}. '
-                    'A revision that was never downloaded requires a connection.'
-                )
+            commit = _commit_of(client, repository, answers / quote(revision, safe=''))
             folder = client.cached_assets_path('mmflatten', place, commit)
-            for name in (FACTS, CONFIG, WEIGHTS):  # what a prediction needs
+            for name in (FACTS, CONFIG, WEIGHTS):
                 file = None if name == FACTS else read_facts(folder).files.get(name)
-                path = folder / name
-                # hashed when it is read
-                if not path.is_file() or file and path.stat().st_size != file.bytes:
-                    _fetch(client, client.hf_hub_url(repository, name, revision=commit), path, file)
+                if not _is_complete(folder / name, file):
+                    url = client.hf_hub_url(repository, name, revision=commit)
+                    _fetch(client, url, folder / name, file)
         return folder
     except HubError:
         raise
@@ -109,48 +100,87 @@ def _download(repository: str, revision: str) -> Path:
         ) from error
 
 
+def _commit_of(client: Any, repository: str, answer: Path) -> str:
+    """Return the commit of a revision.
+
+    Args:
+        answer: file for the hub's answer, whose name is the quoted revision. Offline, the last
+            answer is used.
+    """
+    if not client.constants.HF_HUB_OFFLINE:
+        revisions = f'{client.constants.ENDPOINT}/api/models/{repository}/revision'
+        _fetch(client, f'{revisions}/{answer.name}', answer)
+    commit = read_json(answer, _Revision, ('sha',)).get('sha', '')
+    if not _COMMIT.fullmatch(commit):
+        raise HubError(
+            f'{SCHEME}{repository}: expected a commit of 40 hexadecimal digits, got'
+            f' {commit[:80]!r}. A revision that was never downloaded requires a connection.'
+        )
+    return commit
+
+
+def _is_complete(path: Path, file: FileFacts | None) -> bool:
+    """Compare the size alone: `read_published` compares the SHA-256."""
+    if not path.is_file():
+        return False
+    return file is None or path.stat().st_size == file.bytes
+
+
 def _fetch(client: Any, url: str, path: Path, file: FileFacts | None = None) -> None:
-    """Write the answer of an address to a file that is complete or absent: at most its bytes, with
-    its SHA-256.
+    """Download an address to a file, which is complete or absent afterwards.
+
+    Args:
+        file: declared size and SHA-256. None for at most `LIMITS[FACTS]` bytes of any content.
 
     Raises:
-        OSError: the answer is another one, is larger than declared, or comes too slowly.
+        OSError: the content differs from the declared one, is larger, or comes too slowly.
     """
-    part, size = path.with_name(f'{path.name}.part'), file.bytes if file else LIMITS[FACTS]
-    start = part.stat().st_size if file and part.exists() else 0
-    headers = client.utils.build_hf_headers() | {'Accept-Encoding': 'identity'}
-    if 0 < start < size:
-        headers['Range'] = f'bytes={start}-'
-    end = time.monotonic() + 2 * _SILENCE + size / _SLOWEST
-    with client.utils.get_session().stream(
-        'GET', url, headers=headers, timeout=_SILENCE
-    ) as response:
-        if response.status_code not in (200, 206):
-            raise OSError(f'{url}: the server answers {response.status_code}')
-        with (
-            open(
-                part, 'ab' if response.status_code == 206 and 'Range' in headers else 'wb'
-            ) as output,
-            client.utils.tqdm(
-                total=size, unit='B', unit_scale=True, desc=path.name, disable=None
-            ) as bar,
-        ):
-            for chunk in response.iter_raw():
-                if output.tell() + len(chunk) > size or time.monotonic() > end:
-                    raise OSError(
-                        f'{url}: the server sends more than {size} bytes, or less than {_SLOWEST} a'
-                        ' second'
-                    )
-                bar.update(output.write(chunk))
-    if file and (found := facts_of(part)) != file:
-        if found.bytes == size:
-            part.unlink()
-        raise OSError(f'{url}: the server sends another file than {FACTS} declares')
+    part = path.with_name(f'{path.name}.part')
+    limit = LIMITS[FACTS] if file is None else file.bytes
+    _write_part(client, url, part, limit, continues=file is not None, label=path.name)
+    if file is not None:
+        found = facts_of(part)
+        if found != file:
+            if found.bytes == file.bytes:  # continuing it cannot mend it
+                part.unlink()
+            raise OSError(f'{url}: the server sends another file than {FACTS} declares')
     os.replace(part, path)
 
 
+def _write_part(
+    client: Any, url: str, part: Path, limit: int, *, continues: bool, label: str
+) -> None:
+    """Download an address to a partial file.
+
+    Args:
+        limit: most bytes of the file.
+        continues: ask for what follows the present content of the file.
+        label: of the progress bar.
+    """
+    headers = client.utils.build_hf_headers() | {'Accept-Encoding': 'identity'}
+    start = part.stat().st_size if continues and part.exists() else 0
+    if 0 < start < limit:
+        headers['Range'] = f'bytes={start}-'
+    end = time.monotonic() + 2 * _SILENCE + limit / _SLOWEST
+    session = client.utils.get_session()
+    with session.stream('GET', url, headers=headers, timeout=_SILENCE) as response:
+        if response.status_code not in (_OK, _PARTIAL_CONTENT):
+            raise OSError(f'{url}: the server answers {response.status_code}')
+        # A server may ignore the range and send the whole file.
+        appends = response.status_code == _PARTIAL_CONTENT and 'Range' in headers
+        bar = client.utils.tqdm(total=limit, unit='B', unit_scale=True, desc=label, disable=None)
+        with open(part, 'ab' if appends else 'wb') as output, bar:
+            for chunk in response.iter_raw():
+                if output.tell() + len(chunk) > limit or time.monotonic() > end:
+                    raise OSError(
+                        f'{url}: the server sends more than {limit} bytes, or less than {_SLOWEST}'
+                        ' a second'
+                    )
+                bar.update(output.write(chunk))
+
+
 def _client() -> Any:
-    # the client would send the versions of other libraries
+    # Otherwise the client sends the versions of installed libraries.
     os.environ.setdefault('HF_HUB_DISABLE_TELEMETRY', '1')
     try:
         import huggingface_hub

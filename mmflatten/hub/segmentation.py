@@ -7,9 +7,9 @@ from mmflatten.hub.cost import FLOAT, Share
 from mmflatten.untrusted.published import HubError
 
 MAX_WINDOWS = 4096  # in an image
-# windows of which a pixel is part, on average; strides of a quarter of a window have 16
+# Windows that contain a pixel, on average. Strides of a quarter of a window have 16.
 MAX_OVERLAP = 32
-_LABEL = 8  # bytes
+_LABEL = 8  # bytes of a pixel
 
 Size = tuple[int, int]
 
@@ -60,7 +60,7 @@ def prediction_shares(
     labels.
     """
     classes = model['decode_head'].get('num_classes', 1)
-    # the sum, a window padded to it, and their quotient
+    # In windows: the sum of logits, a padded window, and the quotient.
     maps = 1 if _windows(model, 'model') is None else 3
     logits = classes * FLOAT * (maps * size[0] * size[1] + image[0] * image[1])
     return [Share('model.decode_head.num_classes', classes, logits + _LABEL * image[0] * image[1])]
@@ -73,13 +73,15 @@ def _windows(model: Mapping[str, Any], where: str) -> tuple[Size, Size] | None:
         return None
     for name in ('crop_size', 'stride'):
         value = test.get(name)
-        if (
-            not isinstance(value, (list, tuple))
-            or len(value) != 2
-            or not all(type(side) is int for side in value)
-        ):
+        if not _is_size(value):
             raise HubError(
                 f'{where}.test_cfg.{name}: expected two integers, got {str(value)[:80]}. Publish'
                 ' the model again.'
             )
     return tuple(test['crop_size']), tuple(test['stride'])
+
+
+def _is_size(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        return False
+    return all(type(side) is int for side in value)

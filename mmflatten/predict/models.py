@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import nn
 
-from mmflatten.checkpoints.loading import load_from_local, load_weights
+from mmflatten.checkpoints.loading import load_weights, read_checkpoint
 from mmflatten.config import build_model, library
 from mmflatten.engine.setup import load_config
 from mmflatten.tasks import tasks
@@ -44,5 +44,5 @@ def get_model(name: str, pretrained: str | Path | None = None, **options: object
     model = build_model(cfg)
     model.cfg = cfg
     if pretrained is not None:
-        load_weights(model, load_from_local(str(pretrained)), str(pretrained))
+        load_weights(model, read_checkpoint(str(pretrained)), str(pretrained))
     return model.eval()

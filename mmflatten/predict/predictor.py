@@ -12,7 +12,7 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 
-from mmflatten.checkpoints.loading import load_from_local, load_weights
+from mmflatten.checkpoints.loading import load_weights, read_checkpoint, register_reader
 from mmflatten.config import require_parts
 from mmflatten.console import error_text, is_ours, quiet_decoders, quiet_libraries
 from mmflatten.datasets.storage import read_rgb
@@ -61,7 +61,7 @@ class Predictor:
         self.spec, self.device = task_of(self.cfg), check_device(device)
         self.task, self.scope = self.spec.name, self.spec.scope
         metainfo = read_metainfo(self.cfg)
-        content = load_from_local(str(checkpoint), 'cpu')
+        content = read_checkpoint(str(checkpoint), 'cpu')
         require_same(
             trained_classes(content),
             metainfo.get('classes'),
@@ -69,6 +69,7 @@ class Predictor:
             'the config',
             'Use the config of the training.',
         )
+        register_reader()
         # Otherwise the scope of an earlier predictor for another library remains.
         with quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), None, self.device)

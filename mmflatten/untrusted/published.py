@@ -135,7 +135,7 @@ class Input(_Part):
 
 
 class ModelConfig(_File):
-    """Content of `config.json`. `mmflatten.hub.config_data.accepted` checks `model`."""
+    """Content of `config.json`. `mmflatten.untrusted.model_data.read_model` checks `model`."""
 
     model: dict[str, Any]
     input: Input

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from mmflatten.checkpoints.convert import find_family
 from mmflatten.checkpoints.key_bounds import MAX_KEYS, MAX_LENGTH, MAX_PARTS
-from mmflatten.checkpoints.loading import load_from_local
+from mmflatten.checkpoints.loading import read_checkpoint
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.cli.convert import main
 
@@ -36,13 +36,13 @@ def test_long_names_are_refused_at_once(weights, entry, tmp_path, capsys):
     assert str(file) in last and 'names' in last and len(last) < 1000
     assert time.monotonic() - start < 10
     with pytest.raises(CheckpointError, match='hostile'):
-        load_from_local(file)
+        read_checkpoint(file)
 
 
 def test_names_of_safetensors_are_bounded_too(tmp_path):
     save_file({'.' * 2000: ONE}, tmp_path / 'hostile.safetensors')
     with pytest.raises(CheckpointError, match='hostile'):
-        load_from_local(tmp_path / 'hostile.safetensors')
+        read_checkpoint(tmp_path / 'hostile.safetensors')
 
 
 def test_as_many_names_as_are_allowed_are_compared_in_seconds():

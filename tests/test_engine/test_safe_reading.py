@@ -1,6 +1,8 @@
 """A run reads checkpoints without running code from them."""
 
 import shutil
+import subprocess
+import sys
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,12 +17,18 @@ from mmengine.runner import checkpoint as mmengine_checkpoint
 from PIL import EpsImagePlugin
 from safetensors.torch import save_file
 
-from mmflatten.checkpoints.loading import load_from_local
+from mmflatten.checkpoints.loading import load_from_mmflatten, read_checkpoint, register_reader
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.untrusted.content import holds_placeholder
 from mmflatten.untrusted.records import Placeholder
+
+PRINT_READERS = """
+import mmflatten.checkpoints.loading
+from mmengine.runner import CheckpointLoader
+print({reader.__module__ for reader in CheckpointLoader._schemes.values()})
+"""
 
 
 class Marking:
@@ -70,6 +78,19 @@ def test_model_that_is_built_alone_reads_its_weights_in_the_same_way(tiny, check
     assert not (tiny.folder / 'marker').exists()
 
 
+def test_import_of_the_reader_registers_nothing():
+    done = subprocess.run(
+        [sys.executable, '-c', PRINT_READERS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "{'mmengine.runner.checkpoint'}"
+
+
+def test_register_reader_replaces_all_readers_of_mmengine():
+    for _ in range(2):
+        register_reader()
+        assert set(CheckpointLoader._schemes.values()) == {load_from_mmflatten}
+
+
 def test_label_map_of_a_data_set_is_not_given_to_ghostscript(tiny, monkeypatch):
     monkeypatch.setattr(EpsImagePlugin, 'gs_binary', None)  # Pillow's setting at its start
     load_config(str(tiny.config))
@@ -82,6 +103,7 @@ def test_address_is_read_in_the_same_way_and_downloaded_once(tiny, checkpoint, m
         dict(state_dict=checkpoint['state_dict'], config=Marking(tiny.folder)),
         tiny.folder / 'marked.pth',
     )
+    register_reader()
     asked = []
 
     class Handler(SimpleHTTPRequestHandler):
@@ -117,7 +139,7 @@ def test_log_in_a_checkpoint_registers_no_statistics(tmp_path):
         torch.save(HistoryBuffer([1.0, 2.5], [1, 2]), tmp_path / 'a.pth')
     finally:
         HistoryBuffer._statistics_methods.update(before)
-    log = load_from_local(str(tmp_path / 'a.pth'))
+    log = read_checkpoint(str(tmp_path / 'a.pth'))
     assert type(log) is HistoryBuffer and [value.tolist() for value in log.data] == [
         [1, 2.5],
         [1, 2],
@@ -168,14 +190,14 @@ def test_numpy_numbers_load_from_both_formats(tmp_path, new_format):
         best=np.float32(3.5), count=np.int16(2), flags=np.array([True, False]), weight=torch.ones(2)
     )
     torch.save(content, path, _use_new_zipfile_serialization=new_format)
-    loaded = load_from_local(str(path))
+    loaded = read_checkpoint(str(path))
     assert (
         loaded['best'] == 3.5 and loaded['count'] == 2 and loaded['flags'].tolist() == [True, False]
     )
     assert not holds_placeholder(loaded)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises((CheckpointError, ValueError), match='a.pth'):
-        load_from_local(str(path))
+        read_checkpoint(str(path))
 
 
 def test_placeholders_are_found_at_any_depth():

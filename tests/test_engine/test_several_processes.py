@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 import torch
 
-from mmflatten.checkpoints.loading import load_from_local
+from mmflatten.checkpoints.loading import read_checkpoint
 
 # Only the order of the samples is random, and no schedule or average counts iterations.
 DETERMINISTIC = """
@@ -44,7 +44,7 @@ RECORDER = """
 
 def assert_equal(one: Path, other: Path, **tolerance: float) -> None:
     """Compare all training state in two checkpoints."""
-    one, other = (load_from_local(str(path)) for path in (one, other))
+    one, other = (read_checkpoint(str(path)) for path in (one, other))
     assert one.keys() == other.keys() and one['param_schedulers'] == other['param_schedulers']
     assert one['optimizer']['param_groups'] == other['optimizer']['param_groups']
     for entry in ('state_dict', 'ema_state_dict'):

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from mmflatten.apis import from_pretrained
-from mmflatten.hub import allowed_classes
+from mmflatten.hub import config_data
 from mmflatten.hub.folder import facts_of, read_published, shipped
 from mmflatten.hub.remote import locate
 from mmflatten.models.attention import SoftmaxAttention
@@ -395,8 +395,8 @@ def test_attention_is_accepted_if_its_package_is_installed(folder, monkeypatch):
     )
     refused(folder, CONFIG, 'ForeignAttention')
     monkeypatch.setattr(
-        allowed_classes, 'entry_points', lambda group: [SimpleNamespace(name='ForeignAttention')]
+        config_data, 'entry_points', lambda group: [SimpleNamespace(name='ForeignAttention')]
     )
     # no cache
-    monkeypatch.setattr(allowed_classes, '_attentions', allowed_classes._attentions.__wrapped__)
+    monkeypatch.setattr(config_data, '_attentions', config_data._attentions.__wrapped__)
     assert read_published(folder).config.model.backbone.mixers.S.type == 'ForeignAttention'

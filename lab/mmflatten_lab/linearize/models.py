@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from mmengine.model import BaseModel
 from torch import Tensor, nn
 
-from mmflatten.checkpoints.loading import load_from_local, load_weights
+from mmflatten.checkpoints.loading import load_weights, read_checkpoint
 from mmflatten.registry import MODELS
 from mmflatten_lab.linearize.swap import blocks_of
 
@@ -38,7 +38,7 @@ class DistillationStep(BaseModel):
 
     def init_weights(self) -> None:
         for model, path in self.weights:
-            load_weights(model, load_from_local(path), path)
+            load_weights(model, read_checkpoint(path), path)
 
     def train(self, mode: bool = True) -> DistillationStep:
         super().train(mode)

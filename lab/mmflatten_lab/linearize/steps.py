@@ -16,7 +16,7 @@ from mmengine.dist import barrier, is_main_process
 from mmengine.runner import save_checkpoint
 from torch import Tensor
 
-from mmflatten.checkpoints.loading import load_from_local, load_weights
+from mmflatten.checkpoints.loading import load_weights, read_checkpoint
 from mmflatten.checkpoints.run_files import atomic_write, newest_checkpoint
 from mmflatten.config import build_model, require_parts
 from mmflatten.engine.setup import set_resume, train
@@ -56,7 +56,7 @@ class Linearization:
         require_parts(cfg, 'model', 'train_dataloader')
         self.cfg, self.settings, self.out, self.log, self.command = cfg, settings, out, log, command
         self.teacher = build_model(cfg).eval()
-        checkpoint = load_from_local(settings.checkpoint)
+        checkpoint = read_checkpoint(settings.checkpoint)
         load_weights(self.teacher, checkpoint, settings.checkpoint)
         meta = checkpoint['meta'] if isinstance(checkpoint.get('meta'), dict) else {}
         self.meta = {name: value for name, value in meta.items() if name == 'dataset_meta'}
@@ -113,7 +113,7 @@ class Linearization:
         chosen = self.candidates
         if auto:
             if is_main_process() and not (self.out / 'chosen.csv').exists():
-                self.student.load_state_dict(load_from_local(str(weights))['state_dict'])
+                self.student.load_state_dict(read_checkpoint(str(weights))['state_dict'])
                 choose(self.out, self.student_cfg, self.teacher, self.student, budget, self.log)
             barrier()
             chosen = read_choice(self.out)
@@ -141,7 +141,7 @@ class Linearization:
         path = self.out / 'chosen.pth'
         student = build_swapped(self._config_with(chosen), self.teacher, chosen)
         prefixes = tuple(f'backbone.{self.names[number]}.' for number in chosen)
-        given = load_from_local(str(aligned))['state_dict']
+        given = read_checkpoint(str(aligned))['state_dict']
         own = {
             name: given[name] if name.startswith(prefixes) else value
             for name, value in student.state_dict().items()
@@ -171,7 +171,7 @@ class Linearization:
             set_resume(cfg, 'newest')
         self.log(f'{step}: {cfg.train_cfg.max_iters} iterations')
         train(cfg, self.command, again='')
-        last = load_from_local(str(newest_checkpoint(cfg.work_dir)))['state_dict']
+        last = read_checkpoint(str(newest_checkpoint(cfg.work_dir)))['state_dict']
         self._save(
             path,
             {

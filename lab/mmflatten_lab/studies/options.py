@@ -10,10 +10,10 @@ import mmengine.registry
 from mmengine.registry import Registry
 
 from mmflatten.engine.setup import require_scope
-from mmflatten.hub.allowed_classes import WORDS
 from mmflatten.registry import SCOPE
 from mmflatten.tasks import tasks
 from mmflatten.text import clip
+from mmflatten.untrusted.model_classes import WORDS
 
 BASE = 'base'
 DATA = ('train_dataloader', 'val_dataloader', 'test_dataloader', 'val_evaluator', 'test_evaluator')

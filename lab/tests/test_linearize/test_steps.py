@@ -14,7 +14,7 @@ import torch
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.visualization import Visualizer
 
-from mmflatten.checkpoints.loading import load_from_local
+from mmflatten.checkpoints.loading import read_checkpoint
 from mmflatten.cli import convert
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
@@ -290,7 +290,7 @@ def test_backbone_of_a_detector_learns_from_images_without_labels(train_on, tmp_
     learned = {name for name, value in aligned.items() if not value.equal(swapped[name])}
     assert learned and all(name.startswith('backbone.stages.0.blocks.0.attn.') for name in learned)
     before, after = (
-        load_from_local(str(path))['state_dict']
+        read_checkpoint(str(path))['state_dict']
         for path in (trained.checkpoint, out / 'linearized.pth')
     )
     for name, value in after.items():
