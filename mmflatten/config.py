@@ -16,19 +16,14 @@ from pathlib import Path
 from pprint import PrettyPrinter
 from typing import Any
 
-import numpy as np
-import torch
 import yaml
 from mmengine.config import Config, DictAction
 from mmengine.registry import MODELS, DefaultScope
-from PIL import EpsImagePlugin
-from torch import Tensor, nn
+from torch import nn
 
 from mmflatten.text import shorten
 
 INDEX = 'model-index.yml'
-# names in the four libraries
-_RGB_SWITCHES = ('to_rgb', 'bgr_to_rgb', 'channel_conversion', '_channel_conversion')
 
 
 class ConfigError(ValueError):
@@ -157,7 +152,6 @@ def read_config(path: str) -> ReadableConfig:
     """
     from mmflatten import local_files  # noqa: F401 registers the reading of regular files alone
 
-    EpsImagePlugin.gs_binary = False  # Pillow would run a picture of a data set that is PostScript
     path = config_file(path)
     try:
         with importable(Path(path).parent, Path()):
@@ -260,21 +254,3 @@ def build_model(cfg: Config) -> nn.Module:
 
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
         return MODELS.build(model_config(cfg))
-
-
-def takes_rgb(preprocessor: nn.Module) -> bool:
-    """Return True if a data preprocessor converts the BGR that mmcv reads to RGB."""
-    return any(getattr(preprocessor, name, False) for name in _RGB_SWITCHES)
-
-
-@torch.no_grad()
-def pixels_of(image_CHW: Tensor, preprocessor: nn.Module) -> np.ndarray:
-    """Return the RGB pixels (H, W, 3), 0 to 255, of an image that the data preprocessor has
-    normalised.
-    """
-    mean = getattr(preprocessor, 'mean', None)
-    if mean is not None:
-        image_CHW = image_CHW * preprocessor.std + mean
-    if not takes_rgb(preprocessor):
-        image_CHW = image_CHW.flip(0)
-    return image_CHW.round().clamp(0, 255).byte().permute(1, 2, 0).expand(-1, -1, 3).cpu().numpy()

@@ -12,7 +12,7 @@ from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from mmflatten.engine.datasets import bare_model
+from mmflatten.engine.models import bare_model
 from mmflatten.ops import upcast
 from mmflatten.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS
 

@@ -3,7 +3,6 @@ MMEngine.
 """
 
 import contextlib
-import functools
 import io
 import logging
 from collections.abc import Callable, Sequence
@@ -24,7 +23,9 @@ from torch.utils.data import DataLoader
 
 from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import CheckpointError, atomic_write
-from mmflatten.engine.datasets import bare_model, build_dataset, compare_classes
+from mmflatten.engine.class_checks import compare_classes
+from mmflatten.engine.datasets import build_dataset
+from mmflatten.engine.models import bare_model, require_matching_channels
 from mmflatten.engine.optim import frozen_summary
 from mmflatten.engine.resume import SETTINGS, Configured, resume_as_configured, settings_of
 from mmflatten.registry import RUNNERS
@@ -133,16 +134,18 @@ class Runner(mmengine.runner.Runner):
         workers.
         """
         if isinstance(dataloader, dict):
-            if isinstance(workers := dataloader.get('num_workers'), str):
+            dataloader = dict(dataloader)
+            workers = dataloader.get('num_workers')
+            if isinstance(workers, str):
                 raise ValueError(
                     f'num_workers: expected a number, got {workers}. Correct it in the config.'
                 )
-            without = () if workers else ('persistent_workers', 'prefetch_factor')
-            dataloader = {key: value for key, value in dataloader.items() if key not in without}
+            if not workers:
+                dataloader.pop('persistent_workers', None)
+                dataloader.pop('prefetch_factor', None)
+            # The config of a data set, not the data set, because MMEngine copies all arguments.
             if isinstance(dataloader.get('dataset'), dict):
-                dataloader['dataset'] = dict(
-                    type=functools.partial(build_dataset, dataloader['dataset'])
-                )
+                dataloader['dataset'] = dict(type=build_dataset, cfg=dataloader['dataset'])
         return mmengine.runner.Runner.build_dataloader(dataloader, seed, diff_rank_seed)
 
     def build_visualizer(self, visualizer: Visualizer | dict | None = None) -> Visualizer:
@@ -265,39 +268,3 @@ class Runner(mmengine.runner.Runner):
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint
-
-
-def require_matching_channels(model: nn.Module) -> None:
-    """Compare `out_channels` of the backbone with `in_channels` of the neck, or of the heads.
-
-    Otherwise PyTorch would name a convolution and its weights in the middle of the first step.
-    Backbones of other libraries do not state their channels and are not checked.
-
-    Raises:
-        ValueError: the channels differ.
-    """
-    model = bare_model(model)
-    backbone, neck = getattr(model, 'backbone', None), getattr(model, 'neck', None)
-    channels = getattr(backbone, 'out_channels', None)
-    if not isinstance(channels, Sequence):
-        return
-    # A neck without parameters pools and keeps the channels; other necks change them.
-    changes_channels = neck is not None and any(True for _ in neck.parameters())
-    for name in ('neck',) if changes_channels else ('decode_head', 'bbox_head', 'head'):
-        part = getattr(model, name, None)
-        expected = getattr(part, 'in_channels', None)
-        if not isinstance(expected, (int, Sequence)):
-            continue
-        index = getattr(part, 'in_index', None)
-        if index is None:
-            index = -1 if isinstance(expected, int) else range(len(channels))
-        try:
-            actual = channels[index] if isinstance(index, int) else [channels[i] for i in index]
-        except IndexError:  # the head reports an invalid in_index
-            continue
-        if (expected if isinstance(expected, int) else list(expected)) != actual:
-            raise ValueError(
-                f'model.{name}.in_channels ({expected}) must equal the output channels of the'
-                f' backbone, {actual} ({type(backbone).__name__} with out_indices'
-                f' {tuple(backbone.out_indices)}).'
-            )

@@ -12,7 +12,7 @@ from mmengine.hooks import Hook
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import model_config, require_parts
-from mmflatten.engine.datasets import leaves
+from mmflatten.engine.datasets import innermost_configs
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner
 from mmflatten.tasks import find_task, task_of
@@ -130,7 +130,7 @@ def add_tta(cfg: Config) -> None:
             f'--tta: {task.name} (default_scope {task.scope}) has no default. Give tta_model and '
             'tta_pipeline in the config.'
         )
-    for dataset, _ in leaves(cfg.test_dataloader.dataset):
+    for dataset, _ in innermost_configs(cfg.test_dataloader.dataset):
         dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(
             dataset.pipeline, multi_scale=task.tta_scales
         )

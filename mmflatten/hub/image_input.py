@@ -5,7 +5,7 @@ of a config.
 from collections.abc import Mapping
 from typing import Any
 
-from mmflatten.engine.datasets import leaves
+from mmflatten.engine.datasets import first_config
 from mmflatten.registry import SCOPE
 from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
@@ -70,7 +70,7 @@ def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
     if scope not in _ENDS:
         raise HubError(f'{where}: default_scope: expected one of {", ".join(_ENDS)}, got {scope}.')
     first, last, kind = _ENDS[scope]
-    dataset, _ = next(leaves(cfg['test_dataloader']['dataset']))
+    dataset = first_config(cfg['test_dataloader']['dataset'])
     steps = [_parts(step, scope, _NAMES) for step in dataset.get('pipeline') or ()]
     steps = [step for step in steps if step[0] not in _TRUTH]
     given = dict(steps)

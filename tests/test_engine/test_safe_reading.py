@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.logging import HistoryBuffer
+from mmengine.registry import DefaultScope
 from mmengine.runner import CheckpointLoader
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from PIL import EpsImagePlugin
@@ -18,6 +19,7 @@ from safetensors.torch import save_file
 from mmflatten.checkpoints.loading import load_from_local
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.config import build_model
+from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.setup import load_config
 from mmflatten.untrusted.content import holds_placeholder
 from mmflatten.untrusted.records import Placeholder
@@ -72,7 +74,8 @@ def test_model_that_is_built_alone_reads_its_weights_in_the_same_way(tiny, check
 
 def test_label_map_of_a_data_set_is_not_given_to_ghostscript(tiny, monkeypatch):
     monkeypatch.setattr(EpsImagePlugin, 'gs_binary', None)  # Pillow's setting at its start
-    load_config(str(tiny.config))
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        build_dataset(load_config(str(tiny.config)).train_dataloader.dataset)
     assert not EpsImagePlugin.has_ghostscript() and EpsImagePlugin.gs_binary is False
 
 

@@ -15,7 +15,7 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from mmflatten.engine.datasets import bare_model
+from mmflatten.engine.models import bare_model
 from mmflatten.models.layers import Block
 from mmflatten.registry import HOOKS
 

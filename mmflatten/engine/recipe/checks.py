@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from mmflatten.datasets.used import too_few_boxes
 from mmflatten.engine.class_checks import wrong_heads
-from mmflatten.engine.datasets import leaves, read_metainfo
+from mmflatten.engine.datasets import first_config, read_metainfo
 from mmflatten.engine.recipe.settings import (
     base_batch,
     ema_hooks,
@@ -84,7 +84,7 @@ def _schedule(training: Training) -> Iterator[str]:
         effect = (
             'then the rate is constant'
             if last < total
-            else f'where the rate is still {training.rates[-1]:.3g}'
+            else f'where the rate is still {training.last_rate:.3g}'
         )
         yield (
             f'param_scheduler: the schedule ends at iteration {last:,}, the training at {total:,},'
@@ -198,7 +198,7 @@ def _pixels(loader: dict) -> int:
     A size that keeps the ratio counts as the square of its shorter side; 0 if no step sets one.
     """
     found = 0
-    for step in next(leaves(loader.get('dataset') or {}))[0].get('pipeline') or ():
+    for step in first_config(loader.get('dataset') or {}).get('pipeline') or ():
         # None is NaN
         sizes = np.array(
             step.get('scales') or step.get('crop_size') or step.get('scale') or (), float

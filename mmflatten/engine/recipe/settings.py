@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mmengine.config import Config, ConfigDict
 
-from mmflatten.engine.datasets import leaves
+from mmflatten.engine.datasets import innermost_configs
 
 
 class TrainingSet(NamedTuple):
@@ -88,7 +88,7 @@ def training_set(dataset: ConfigDict) -> TrainingSet:
     """Describe a config's `train_dataloader.dataset`; concatenated parts and repetitions are added
     up.
     """
-    parts = [(_describe_part(part), times) for part, times in leaves(dataset)]
+    parts = [(_describe_part(part), times) for part, times in innermost_configs(dataset)]
     images = (
         sum(part.images * times for part, times in parts)
         if all(part.images for part, _ in parts)
