@@ -1,6 +1,4 @@
-"""The Runner of mmflatten, which contains all changes that training and testing make to
-MMEngine.
-"""
+"""The Runner of mmflatten: all changes to MMEngine in training and testing."""
 
 import contextlib
 import io
@@ -71,9 +69,9 @@ class _TerminalFilter(logging.Filter):
         if 'testing results of the whole dataset is empty' in text:  # mmdet, as an error
             record.msg, record.args = 'no object was detected, so there is no AP yet', ()
             record.levelno, record.levelname = logging.WARNING, 'WARNING'
-        return not text.startswith(_OWN_DEPRECATIONS) and (
-            self.ready or record.levelno >= logging.WARNING
-        )
+        if text.startswith(_OWN_DEPRECATIONS):
+            return False
+        return self.ready or record.levelno >= logging.WARNING
 
 
 @RUNNERS.register_module()
@@ -89,7 +87,7 @@ class Runner(mmengine.runner.Runner):
       NaN loss, name broken images and compare the classes of data and model. A config replaces or
       removes a hook by its name.
     - The channels of backbone, neck and head must agree.
-    - Environment, config and hooks go to the log file; the terminal names it.
+    - Environment, config and hooks are logged to a file, whose path is printed.
     """
 
     terminal: _TerminalFilter
@@ -120,7 +118,8 @@ class Runner(mmengine.runner.Runner):
             hooks: name -> a hook, its config, arguments (without `type`) for the default hook, or
                 None to remove it.
         """
-        for name, hook in {**DEFAULT_HOOKS, **(hooks or {})}.items():
+        merged = {**DEFAULT_HOOKS, **(hooks or {})}
+        for name, hook in merged.items():
             if isinstance(hook, dict) and 'type' not in hook:
                 hook = {**DEFAULT_HOOKS.get(name, {}), **hook}
             if hook is not None:
@@ -157,15 +156,13 @@ class Runner(mmengine.runner.Runner):
     def scale_lr(self, optim_wrapper: BaseOptimWrapper, auto_scale_lr: dict | None = None) -> None:
         """Scale the learning rate, counting accumulated batches in the total batch."""
         steps = getattr(optim_wrapper, '_accumulative_counts', 1)
-        if steps > 1 and (auto_scale_lr or {}).get('enable'):
+        if steps > 1 and auto_scale_lr and auto_scale_lr.get('enable'):
             self.logger.info(
                 f'auto_scale_lr.base_batch_size is divided by {steps}, the number of accumulated'
                 ' batches'
             )
-            auto_scale_lr = {
-                **auto_scale_lr,
-                'base_batch_size': auto_scale_lr['base_batch_size'] / steps,
-            }
+            auto_scale_lr = dict(auto_scale_lr)
+            auto_scale_lr['base_batch_size'] /= steps
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
     def build_optim_wrapper(self, optim_wrapper: OptimWrapper | dict) -> BaseOptimWrapper:
@@ -176,14 +173,14 @@ class Runner(mmengine.runner.Runner):
 
     def train(self) -> nn.Module:
         """Train; warn about a GPU that PyTorch cannot use."""
-        if is_main_process() and (problem := gpu_problem()):
+        problem = gpu_problem() if is_main_process() else ''
+        if problem:
             self.logger.warning(problem)
         try:
             return super().train()
         except CheckpointError as error:
-            checkpoint = (
-                (self.cfg.get('model', {}).get('backbone') or {}).get('init_cfg') or {}
-            ).get('checkpoint')
+            backbone = self.cfg.get('model', {}).get('backbone') or {}
+            checkpoint = (backbone.get('init_cfg') or {}).get('checkpoint')
             if checkpoint is None or '://' in checkpoint or Path(checkpoint).exists():
                 raise
             raise CheckpointError(START.format(checkpoint)) from error
@@ -206,16 +203,16 @@ class Runner(mmengine.runner.Runner):
         """Resume a training; what the config changes is listed and takes effect (see
         `engine.resume`).
         """
-        self._configured = (
-            Configured(self) if isinstance(self.optim_wrapper, OptimWrapper) else None
-        )
+        self._configured = None
+        if isinstance(self.optim_wrapper, OptimWrapper):
+            self._configured = Configured(self)
         super().resume(filename, *args, **kwargs)
         if self._configured is not None:
             resume_as_configured(self, self._configured, self._saved_settings)
 
     def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
         """Save a checkpoint, atomically if it is local."""
-        self.call_hook('read_scalars')  # the log's values are part of it
+        self.call_hook('read_scalars')  # a checkpoint contains the values of the log
         kwargs['meta'] = {**(kwargs.get('meta') or {}), SETTINGS: settings_of(self)}
         if '://' in str(out_dir):
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
@@ -245,26 +242,33 @@ class Runner(mmengine.runner.Runner):
         checkpoint = loading.load_from_local(filename, map_location)
         loading.require_dict(checkpoint, filename)
         if self._resume:
-            loading.require_training_state(checkpoint, filename)
-            # MMEngine 0.10 would run this text as Python to find a field that configs no longer
-            # have.
-            checkpoint['meta'].pop('config', None)
-            self._saved_settings = checkpoint['meta'].get(SETTINGS) or {}
-            if self._configured is not None:
-                self._configured.require_resumable(checkpoint, filename)
-        # a bare state dict, which MMEngine's EMAHook does not accept
+            self._require_resumable(checkpoint, filename)
+        # MMEngine's EMAHook does not accept a bare state dict.
         if 'state_dict' not in checkpoint:
             checkpoint = dict(state_dict=checkpoint)
         fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume
-        compare_classes(self, checkpoint, filename, fine_tuning)
-        strict = not fine_tuning if strict is None else strict
+        compare_classes(self, checkpoint, filename, fine_tuning=fine_tuning)
+        if strict is None:
+            strict = not fine_tuning
         model = bare_model(self.model)
         checkpoint['state_dict'] = loading.weights_of(
-            model, checkpoint, filename, strict, revise_keys
+            model=model,
+            checkpoint=checkpoint,
+            filename=filename,
+            strict=strict,
+            revise_keys=revise_keys,
         )
-        # EMAHook reads and changes the weights
+        # EMAHook reads and changes the weights.
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         loading.load_named(model, checkpoint['state_dict'], filename, strict)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint
+
+    def _require_resumable(self, checkpoint: dict, filename: str) -> None:
+        loading.require_training_state(checkpoint, filename)
+        # MMEngine 0.10 would run this text as Python to find a field that configs no longer have.
+        checkpoint['meta'].pop('config', None)
+        self._saved_settings = checkpoint['meta'].get(SETTINGS) or {}
+        if self._configured is not None:
+            self._configured.require_resumable(checkpoint, filename)
