@@ -16,20 +16,15 @@ from pathlib import Path
 from pprint import PrettyPrinter
 from typing import Any
 
-import numpy as np
-import torch
 import yaml
 from mmengine.config import Config, DictAction
 from mmengine.registry import MODELS, DefaultScope
-from PIL import EpsImagePlugin
-from torch import Tensor, nn
+from torch import nn
 
 from mmflatten.local_files import register_regular_files
 from mmflatten.text import shorten
 
 INDEX = 'model-index.yml'
-# names in the four libraries
-_RGB_SWITCHES = ('to_rgb', 'bgr_to_rgb', 'channel_conversion', '_channel_conversion')
 
 
 class ConfigError(ValueError):
@@ -48,26 +43,24 @@ class _Printer(PrettyPrinter):
     """Printer of Python literals that can be read back, also for infinity and numbers of NumPy."""
 
     def format(self, item: Any, *state: Any) -> tuple[str, bool, bool]:
-        if isinstance(item, float):
-            return (
-                (repr(float(item)) if math.isfinite(item) else f"float('{float(item)}')"),
-                True,
-                False,
-            )
-        return super().format(item, *state)
+        if not isinstance(item, float):
+            return super().format(item, *state)
+        number = float(item)  # of NumPy's types too
+        text = repr(number) if math.isfinite(number) else f"float('{number}')"
+        return text, True, False
 
 
 def config_text(cfg: Config) -> str:
     """Return the Python text of a config, with all that it inherits."""
     fields = cfg.to_dict()
-    if invalid := [name for name in fields if not str(name).isidentifier()]:
+    invalid = [name for name in fields if not str(name).isidentifier()]
+    if invalid:
         raise ConfigError(
             f'config {cfg.filename}: expected names of Python as fields, got {invalid[0]!r:.100}.'
         )
     printer = _Printer(width=110, sort_dicts=False)
-    return python_text(
-        ''.join(f'{name} = {printer.pformat(value)}\n' for name, value in fields.items())
-    )
+    lines = [f'{name} = {printer.pformat(value)}\n' for name, value in fields.items()]
+    return python_text(''.join(lines))
 
 
 def python_text(text: str) -> str:
@@ -95,10 +88,12 @@ class ConfigOptions(DictAction):
                     f'argument {option_string}: {word!r} must be KEY=VALUE, such as'
                     ' train_cfg.max_epochs=3'
                 )
-        literals = {}  # MMEngine reads dictionaries as text
-        for key, _, text in (
-            word.partition('=') for word in values if '{' in word or '=dict(' in word
-        ):
+        # MMEngine 0.10 would read a dictionary as text.
+        literals = {}
+        for word in values:
+            key, _, text = word.partition('=')
+            if '{' not in word and '=dict(' not in word:
+                continue
             try:
                 literals[key] = ast.literal_eval(text)
             except (ValueError, SyntaxError):
@@ -106,12 +101,8 @@ class ConfigOptions(DictAction):
                     f"argument {option_string}: {key}: expected a dictionary such as {{'type':"
                     f" 'BN'}}, got {text}. Write {key}.type=... or quote the whole word."
                 )
-        super().__call__(
-            parser,
-            namespace,
-            [word for word in values if word.partition('=')[0] not in literals],
-            option_string,
-        )
+        others = [word for word in values if word.partition('=')[0] not in literals]
+        super().__call__(parser, namespace, others, option_string)
         getattr(namespace, self.dest).update(literals)
 
 
@@ -127,12 +118,15 @@ def config_file(path: str) -> str:
     if place.is_dir():
         raise ConfigError(f'config {path} is a folder. {_similar(place)}')
     entry = library().get(place.stem if path.endswith('.py') else path, {})
-    places = (place, library_root() / path, library_root() / entry.get('Config', '-'))
-    found = next((file for file in places[: 3 if '/' not in path else 2] if file.is_file()), None)
-    if found is None:
-        similar = _similar(place.parent, place.name, in_package='/' not in path)
-        raise FileNotFoundError(f'config {path} does not exist. {similar}')
-    return str(found)
+    is_name = '/' not in path
+    places = [place, library_root() / path]
+    if is_name and 'Config' in entry:
+        places.append(library_root() / entry['Config'])
+    for file in places:
+        if file.is_file():
+            return str(file)
+    similar = _similar(place.parent, place.name, in_package=is_name)
+    raise FileNotFoundError(f'config {path} does not exist. {similar}')
 
 
 @contextlib.contextmanager
@@ -157,7 +151,6 @@ def read_config(path: str) -> ReadableConfig:
             the file.
     """
     register_regular_files()
-    EpsImagePlugin.gs_binary = False  # Pillow would run a picture of a data set that is PostScript
     path = config_file(path)
     try:
         with importable(Path(path).parent, Path()):
@@ -165,39 +158,49 @@ def read_config(path: str) -> ReadableConfig:
             cfg.__setstate__(Config.fromfile(path).__getstate__())
             return cfg
     except Exception as error:
-        missing: BaseException | None = error if 'custom modules' in str(error) else None
-        while missing is not None and not isinstance(missing, ModuleNotFoundError):
-            missing = missing.__cause__ or missing.__context__
-        if missing is not None:
+        module = _missing_custom_import(error)
+        if module is not None:
             raise ConfigError(
-                f'config {path}: custom_imports: there is no module {missing.name}. Put it beside'
+                f'config {path}: custom_imports: there is no module {module}. Put it beside'
                 ' the config or into the working folder, or set PYTHONPATH.'
             ) from error
-        try:  # the cause may be in one of the files that it inherits from
-            bases = [
-                Path(path).parent / base
-                for base in Config._get_base_files(path)
-                if '::' not in base
-            ]
-        except Exception:  # it cannot be parsed
-            bases = []
-        for base in bases:
+        # The cause may be in one of the files that it inherits from.
+        for base in _bases(path):
             if not base.is_file():
                 raise ConfigError(
                     f'config {path} inherits from {base}, which does not exist. Fix _base_.'
                 ) from error
             read_config(str(base))
-        line = ''.join(
-            [
-                f', line {entry.lineno}'
-                for entry in traceback.extract_tb(error.__traceback__)
-                if entry.filename == path
-            ][-1:]
-        )
         raise ConfigError(
-            f'config {path}{line} cannot be read: {type(error).__name__}: '
+            f'config {path}{_line_in(path, error)} cannot be read: {type(error).__name__}: '
             f'{str(error) or "it may not be a config"}'
         ) from error
+
+
+def _missing_custom_import(error: BaseException) -> str | None:
+    """Return the module that `custom_imports` cannot import, None if that is not the problem."""
+    if 'custom modules' not in str(error):
+        return None
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ModuleNotFoundError):
+        cause = cause.__cause__ or cause.__context__
+    return None if cause is None else str(cause.name)
+
+
+def _bases(path: str) -> list[Path]:
+    """Return the files that a config inherits from, without those of other packages."""
+    try:
+        names = Config._get_base_files(path)
+    except Exception:  # the config cannot be parsed
+        return []
+    return [Path(path).parent / name for name in names if '::' not in name]
+
+
+def _line_in(path: str, error: BaseException) -> str:
+    """Return the last line of a config that an error has passed, as ', line 3'; '' if none."""
+    entries = traceback.extract_tb(error.__traceback__)
+    lines = [f', line {entry.lineno}' for entry in entries if entry.filename == path]
+    return lines[-1] if lines else ''
 
 
 def require_parts(cfg: Config, *names: str) -> None:
@@ -235,13 +238,19 @@ def library_root() -> Path:
 @functools.cache
 def library() -> dict[str, dict]:
     """Every config's entry of the metafiles, by its name: `Config`, `Metadata`, `Results`."""
-    root, entries = library_root(), {}
+    root = library_root()
     index = root / INDEX
-    if index.is_file():
-        for file in yaml.safe_load(index.read_text(encoding='utf-8'))['Import']:
-            for model in yaml.safe_load((root / file).read_text(encoding='utf-8'))['Models']:
-                entries[model['Name']] = model
+    if not index.is_file():
+        return {}
+    entries = {}
+    for file in _read_yaml(index)['Import']:
+        for model in _read_yaml(root / file)['Models']:
+            entries[model['Name']] = model
     return entries
+
+
+def _read_yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding='utf-8'))
 
 
 def model_config(cfg: Config) -> dict:
@@ -261,21 +270,3 @@ def build_model(cfg: Config) -> nn.Module:
     register_reader()
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
         return MODELS.build(model_config(cfg))
-
-
-def takes_rgb(preprocessor: nn.Module) -> bool:
-    """Return True if a data preprocessor converts the BGR that mmcv reads to RGB."""
-    return any(getattr(preprocessor, name, False) for name in _RGB_SWITCHES)
-
-
-@torch.no_grad()
-def pixels_of(image_CHW: Tensor, preprocessor: nn.Module) -> np.ndarray:
-    """Return the RGB pixels (H, W, 3), 0 to 255, of an image that the data preprocessor has
-    normalised.
-    """
-    mean = getattr(preprocessor, 'mean', None)
-    if mean is not None:
-        image_CHW = image_CHW * preprocessor.std + mean
-    if not takes_rgb(preprocessor):
-        image_CHW = image_CHW.flip(0)
-    return image_CHW.round().clamp(0, 255).byte().permute(1, 2, 0).expand(-1, -1, 3).cpu().numpy()

@@ -113,7 +113,7 @@ DATA_FOLDERS = (
     ),
 )
 
-# As images of other tools are called, which are not read:
+# Image formats that are not read.
 OTHER_IMAGES = (
     '.avif',
     '.gif',
@@ -139,20 +139,15 @@ def missing_data_hint(path: str | os.PathLike) -> str | None:
     The last folder of the path with a known name is the root of the data set.
     """
     path = Path(path)
-    if (
-        path.exists()
-        or path.suffix.lower() not in DATA_SUFFIXES
-        or NO_DATA_FOLDERS.intersection(path.parts)
-    ):
+    if path.exists() or path.suffix.lower() not in DATA_SUFFIXES:
         return None
-    known = {
-        alias: folder
-        for folder in DATA_FOLDERS
-        for alias in (Path(folder.default_root).name.lower(), *folder.aliases)
-    }
-    root = next((place for place in (path, *path.parents) if place.name.lower() in known), None)
-    if root is None:
+    if NO_DATA_FOLDERS.intersection(path.parts):
         return None
+    known = _folders_by_name()
+    roots = [place for place in (path, *path.parents) if place.name.lower() in known]
+    if not roots:
+        return None
+    root = roots[0]
     folder = known[root.name.lower()]
     default = Path(folder.default_root)
     if root.name == default.parent.name:  # `data/ade` is the parent of the folder in the configs
@@ -166,3 +161,11 @@ def missing_data_hint(path: str | os.PathLike) -> str | None:
         f'{folder.name}: {root} exists but {os.path.relpath(path, root)} is missing from it. '
         f'To get it: {how}{again} ({layout})'
     )
+
+
+def _folders_by_name() -> dict[str, DataFolder]:
+    folders = {}
+    for folder in DATA_FOLDERS:
+        for name in (Path(folder.default_root).name.lower(), *folder.aliases):
+            folders[name] = folder
+    return folders

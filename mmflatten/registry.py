@@ -53,13 +53,15 @@ class LazyRegistry(Registry):
     def import_from_location(self) -> None:
         first = not self._imported
         super().import_from_location()
-        for entry in entry_points(group=self.group) if first and self.group else ():
+        if not first or self.group is None:
+            return
+        for entry in entry_points(group=self.group):
             try:
                 found = entry.load()
-                # the package may have registered it itself
+                # The package may have registered it itself.
                 if self.module_dict.get(entry.name) is not found:
                     self.register_module(name=entry.name, module=found)
-            except Exception as error:  # whatever the code of another package raises
+            except Exception as error:  # the code of another package may raise anything
                 package = f'{entry.dist.name} {entry.dist.version}' if entry.dist else entry.value
                 logging.getLogger('mmflatten').warning(
                     '%s: %s cannot be loaded (%s: %s). Update the package or uninstall it.',
@@ -92,7 +94,7 @@ DATASETS = LazyRegistry(
         'IndexedImages': 'mmflatten.datasets.indexed_images',
     },
 )
-# none; without it MMEngine would warn in our scope
+# Empty: without it, MMEngine would warn in our scope.
 DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS)
 TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = LazyRegistry(

@@ -29,6 +29,10 @@ class Library:
     untested: str | None = None  # this and newer versions cause a warning
 
     @property
+    def need(self) -> str:
+        return f'{self.distribution} {self.required} is required'
+
+    @property
     def install_command(self) -> str:
         """The pip command that installs the tested version."""
         if self.name in ('torch', 'torchvision'):
@@ -45,48 +49,58 @@ class Library:
         return f'pip install {package}'
 
 
-LIBRARIES: dict[str, Library] = {
-    library.name: library
-    for library in (
-        Library('torch', 'torch', '>=2.10', '2.15.0', 'everything', untested='2.16'),
-        Library(
-            'torchvision', 'torchvision', '>=0.25', '0.29.2', 'mmpretrain, mmdet', untested='0.30'
-        ),
-        Library(
-            'numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything except mmflatten.ops', untested='3'
-        ),
-        Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
-        Library(
-            'mmengine',
-            'onedl-mmengine',
-            '>=0.10.12',
-            '0.10.12',
-            'models, training',
-            ('mmengine', 'mmengine-lite'),
-            '0.11',
-        ),
-        Library('mmcv', 'onedl-mmcv', '>=2.3.6', '2.3.6', 'training', ('mmcv', 'mmcv-full'), '2.4'),
-        Library(
-            'mmpretrain',
-            'onedl-mmpretrain',
-            '>=1.3.6',
-            '1.3.6',
-            'classification',
-            ('mmpretrain',),
-            '1.4',
-        ),
-        Library('mmdet', 'onedl-mmdetection', '>=3.5.1', '3.5.1', 'detection', ('mmdet',), '3.6'),
-        Library(
-            'mmseg',
-            'onedl-mmsegmentation',
-            '>=1.4.2',
-            '1.4.2',
-            'segmentation',
-            ('mmsegmentation',),
-            '1.5',
-        ),
-    )
-}
+_LIBRARIES = (
+    Library('torch', 'torch', '>=2.10', '2.15.0', 'everything', untested='2.16'),
+    Library('torchvision', 'torchvision', '>=0.25', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
+    Library('numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything except mmflatten.ops', untested='3'),
+    Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
+    Library(
+        name='mmengine',
+        distribution='onedl-mmengine',
+        required='>=0.10.12',
+        tested='0.10.12',
+        purpose='models, training',
+        originals=('mmengine', 'mmengine-lite'),
+        untested='0.11',
+    ),
+    Library(
+        name='mmcv',
+        distribution='onedl-mmcv',
+        required='>=2.3.6',
+        tested='2.3.6',
+        purpose='training',
+        originals=('mmcv', 'mmcv-full'),
+        untested='2.4',
+    ),
+    Library(
+        name='mmpretrain',
+        distribution='onedl-mmpretrain',
+        required='>=1.3.6',
+        tested='1.3.6',
+        purpose='classification',
+        originals=('mmpretrain',),
+        untested='1.4',
+    ),
+    Library(
+        name='mmdet',
+        distribution='onedl-mmdetection',
+        required='>=3.5.1',
+        tested='3.5.1',
+        purpose='detection',
+        originals=('mmdet',),
+        untested='3.6',
+    ),
+    Library(
+        name='mmseg',
+        distribution='onedl-mmsegmentation',
+        required='>=1.4.2',
+        tested='1.4.2',
+        purpose='segmentation',
+        originals=('mmsegmentation',),
+        untested='1.5',
+    ),
+)
+LIBRARIES = {library.name: library for library in _LIBRARIES}
 INSTALL_LAB = (
     'pip install -e lab in a checkout; else make wheels, then pip install --find-links dist'
     ' mmflatten-lab'
@@ -115,70 +129,65 @@ def inspect(library: Library) -> Status:
     """Compare the installed version of `library`, under either distribution name, with the required
     one.
     """
-    required = f'{library.distribution} {library.required} is required'
-    found = {
-        name: version
-        for name in (library.distribution, *library.originals)
-        if (version := _installed_version(name))
-    }
+    found = {}
+    for name in (library.distribution, *library.originals):
+        version = _installed_version(name)
+        if version:
+            found[name] = version
     if not found:
-        spec = importlib.util.find_spec(library.name)
-        if spec and spec.origin:  # a source checkout has no metadata, and a plain folder no origin
-            return Status('ok', 'unknown')
-        return Status(
-            'missing',
-            '',
-            f'{required} for {library.purpose}, none is installed',
-            library.install_command,
-        )
+        return _without_metadata(library)
     installed = ' and '.join(f'{name} {version}' for name, version in found.items())
+    version = ', '.join(found.values())
     fix = library.install_command
     if found.keys() & library.originals:
         fix = f'pip uninstall -y {" ".join(found)} && {fix}'
-    version = ', '.join(found.values())
+    problem = ''
     if len(found) > 1:
-        return Status(
-            'wrong',
-            version,
-            f"{installed} overwrite each other's `{library.name}` package; {required}",
-            fix,
-        )
-    if _release(version) < _release(library.required):
-        return Status('wrong', version, f'{installed} is installed, {required}', fix)
-    transformers = _installed_version('transformers') or ''
-    if library.name == 'mmpretrain' and _release(transformers) >= (5,):
-        return Status(
-            'wrong',
-            version,
-            f'{installed} cannot be imported beside transformers {transformers}',
-            "pip install 'transformers<5'",
-        )
-    torch = _installed_version('torch')
-    # compiled for one torch, since 0.29 for that one and newer ones
-    if library.name == 'torchvision' and torch:
-        partner = re.search(
-            r'torch\s*\(?([=>]=)\s*([\d.]+)', ' '.join(metadata.requires('torchvision') or ())
-        )
-        if partner and (
-            _release(torch) < _release(partner[2])
-            or partner[1] == '=='
-            and _release(torch) != _release(partner[2])
-        ):
-            needed = partner[1].removeprefix('==') + partner[2]
-            return Status(
-                'wrong',
-                version,
-                f'{installed} is compiled for torch {needed}, not for {torch}',
-                fix,
-            )
+        problem = f"{installed} overwrite each other's `{library.name}` package; {library.need}"
+    elif _release(version) < _release(library.required):
+        problem = f'{installed} is installed, {library.need}'
+    elif library.name == 'mmpretrain':
+        transformers = _installed_version('transformers') or ''
+        if _release(transformers) >= (5,):
+            problem = f'{installed} cannot be imported beside transformers {transformers}'
+            fix = "pip install 'transformers<5'"
+    elif library.name == 'torchvision':
+        problem = _problem_of_torchvision(installed)
+    if problem:
+        return Status(state='wrong', version=version, problem=problem, fix=fix)
     if library.untested and _release(version) >= _release(library.untested):
-        return Status(
-            'untested',
-            version,
-            f'{installed} is above the tested range (below {library.untested})',
-            fix,
-        )
+        problem = f'{installed} is above the tested range (below {library.untested})'
+        return Status(state='untested', version=version, problem=problem, fix=fix)
     return Status('ok', version)
+
+
+def _without_metadata(library: Library) -> Status:
+    spec = importlib.util.find_spec(library.name)
+    if spec and spec.origin:  # a source checkout has no metadata, and a plain folder no origin
+        return Status('ok', 'unknown')
+    return Status(
+        state='missing',
+        problem=f'{library.need} for {library.purpose}, none is installed',
+        fix=library.install_command,
+    )
+
+
+def _problem_of_torchvision(installed: str) -> str:
+    """Compare torchvision with torch. It is compiled for one version, and since 0.29 for newer ones
+    too.
+    """
+    torch = _installed_version('torch')
+    requirements = ' '.join(metadata.requires('torchvision') or ())
+    partner = re.search(r'torch\s*\(?([=>]=)\s*([\d.]+)', requirements)
+    if not torch or not partner:
+        return ''
+    relation, needed = partner.groups()
+    if relation == '==':
+        fits = _release(torch) == _release(needed)
+    else:
+        fits = _release(torch) >= _release(needed)
+        needed = f'>={needed}'
+    return '' if fits else f'{installed} is compiled for torch {needed}, not for {torch}'
 
 
 @cache
@@ -226,12 +235,13 @@ def gpu_problem() -> str:
         return ''
     if not gpus.strip():
         return ''
-    name, build = gpus.splitlines()[0].partition(' (UUID')[0], torch.version.cuda or 'no CUDA'
+    name, _, _ = gpus.splitlines()[0].partition(' (UUID')
+    build = torch.version.cuda or 'no CUDA'
+    packages = LIBRARIES['torch'].install_command.removeprefix('pip install ')
     return (
         f'{name}: PyTorch {torch.__version__}, built for {build}, cannot use it. Update the driver,'
         ' or install a PyTorch for it: uv pip install --torch-backend=auto --reinstall-package'
-        ' torch --reinstall-package torchvision'
-        f' {LIBRARIES["torch"].install_command.removeprefix("pip install ")} (docs/install.md)'
+        f' torch --reinstall-package torchvision {packages} (docs/install.md)'
     )
 
 
@@ -251,4 +261,7 @@ def _release(version: str) -> tuple[int, ...]:
     equals 2.5.0.
     """
     digits = re.search(r'\d+(\.\d+)*', version)
-    return tuple(map(int, re.sub(r'(\.0+)+$', '', digits.group()).split('.'))) if digits else ()
+    if not digits:
+        return ()
+    significant = re.sub(r'(\.0+)+$', '', digits.group())
+    return tuple(int(number) for number in significant.split('.'))

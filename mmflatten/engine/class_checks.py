@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 
 from mmflatten.text import shorten
@@ -28,9 +29,11 @@ def wrong_heads(model: nn.Module, classes: int, where: str, exact: bool) -> Iter
         where: field of the data set in the config.
         exact: reject heads with more classes too.
     """
+    if not classes:
+        return
     for name, head in model.named_modules():
         number = getattr(head, 'num_classes', None)
-        if not classes or not isinstance(number, int) or not HEADS.fullmatch(name):
+        if not isinstance(number, int) or not HEADS.fullmatch(name):
             continue
         if number < classes or (exact and number != classes):
             yield (
@@ -89,18 +92,67 @@ def require_labels(labels: Tensor, classes: int, ignored: int, path: str | None)
         )
 
 
-def leaves_of(dataset: Any) -> list[Any]:
-    """Return the data sets in wrappers, or the data set itself."""
-    return [
-        part
-        for part in with_inner(dataset)
-        if getattr(part, 'dataset', None) is None and not getattr(part, 'datasets', None)
+def compare_classes(runner: Runner, checkpoint: dict, filename: str, fine_tuning: bool) -> None:
+    """Compare the classes in a checkpoint with those of the data it is used on; unknown ones fit
+    any other.
+
+    Raises ClassesError, or logs a warning if the weights are those before a fine-tuning.
+    """
+    loops = {'train': runner._train_loop, 'test': runner._test_loop, 'val': runner._val_loop}
+    built = [split for split, loop in loops.items() if isinstance(loop, BaseLoop)]
+    if not built:
+        return
+    split = built[0]
+    try:
+        require_same(
+            found=classes_of(loops[split].dataloader.dataset),
+            expected=trained_classes(checkpoint),
+            where=f'{split}_dataloader.dataset',
+            other=f'checkpoint {filename}',
+            fix='Set metainfo=dict(classes=...) to the classes of the checkpoint; categories of a'
+            ' COCO file have their order.',
+        )
+    except ClassesError as error:
+        if not fine_tuning:
+            raise
+        runner.logger.warning(
+            f'load_from: if its size matches, the head keeps the weights of other classes. {error}'
+        )
+
+
+def classes_of(dataset: Any) -> Sequence[str]:
+    """Return the classes of a data set; empty if it has none.
+
+    Raises ClassesError if the data sets in a wrapper have different ones.
+    """
+    first, *others = [
+        getattr(part, 'metainfo', {}).get('classes') or () for part in innermost_datasets(dataset)
     ]
+    for other in others:
+        require_same(
+            found=other,
+            expected=first,
+            where='one of the concatenated data sets',
+            other='the first',
+            fix='Set the same metainfo=dict(classes=...) in all.',
+        )
+    return first
+
+
+def innermost_datasets(dataset: Any) -> list[Any]:
+    """Return the data sets in wrappers, or the data set itself."""
+    return [part for part in with_inner(dataset) if not _inner(part)]
 
 
 def with_inner(dataset: Any) -> Iterator[Any]:
     """Yield a data set and those that it wraps (repeated, concatenated, class-balanced, mixed)."""
     yield dataset
-    for part in (getattr(dataset, 'dataset', None), *(getattr(dataset, 'datasets', None) or [])):
-        if part is not None:
-            yield from with_inner(part)
+    for part in _inner(dataset):
+        yield from with_inner(part)
+
+
+def _inner(dataset: Any) -> list[Any]:
+    """Return the data sets that a wrapper holds directly; empty for other data sets."""
+    single = getattr(dataset, 'dataset', None)
+    several = [part for part in getattr(dataset, 'datasets', None) or [] if part is not None]
+    return several if single is None else [single, *several]

@@ -12,7 +12,7 @@ from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from mmflatten.engine.datasets import bare_model
+from mmflatten.engine.models import bare_model
 from mmflatten.ops import upcast
 from mmflatten.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS
 
@@ -33,10 +33,11 @@ class CPUAmpOptimWrapper(OptimWrapper):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        devices = {
-            parameter.device.type for group in self.param_groups for parameter in group['params']
-        }
-        if elsewhere := devices - {'cpu', 'meta'}:
+        devices: set[str] = set()
+        for group in self.param_groups:
+            devices.update(parameter.device.type for parameter in group['params'])
+        elsewhere = devices - {'cpu', 'meta'}
+        if elsewhere:
             raise ValueError(
                 'optim_wrapper.type: mmflatten.CPUAmpOptimWrapper requires parameters on the CPU,'
                 f' got {min(elsewhere)}. Use --amp, which chooses the wrapper for the device.'
@@ -45,9 +46,8 @@ class CPUAmpOptimWrapper(OptimWrapper):
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:
         bare = bare_model(model)
-        parts = [
-            part for name in ('backbone', 'neck') if (part := getattr(bare, name, None)) is not None
-        ]
+        parts = [getattr(bare, name, None) for name in ('backbone', 'neck')]
+        parts = [part for part in parts if part is not None] or [bare]
         entered: list[torch.autocast] = []
 
         def enter(module: nn.Module, inputs: tuple) -> None:
@@ -59,7 +59,7 @@ class CPUAmpOptimWrapper(OptimWrapper):
             return tree_map_only(Tensor, lambda x: upcast(x)[0], output)
 
         with super().optim_context(model), ExitStack() as stack:
-            for part in parts or [bare]:
+            for part in parts:
                 stack.callback(part.register_forward_pre_hook(enter).remove)
                 stack.callback(part.register_forward_hook(leave, always_call=True).remove)
             yield
@@ -169,5 +169,6 @@ class LayerDecayOptimWrapperConstructor(OptimWrapperConstructor):
         names = {id(parameter): name for name, parameter in module.named_parameters()}
         for group in params:
             depth, number = backbone.get_layer_depth(names[id(group['params'][0])], 'backbone.')
+            # The last layer and the heads have the full rate.
             group['lr_scale'] = rate ** (number - 1 - depth)
             group['lr'] = group.get('lr', self.base_lr) * group['lr_scale']

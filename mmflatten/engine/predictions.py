@@ -62,9 +62,8 @@ def run_lengths(masks: Any) -> list[dict]:
     """COCO run lengths of (n, H, W) predicted masks or of mmdet's structure of true ones."""
     from mmdet.structures.mask import encode_mask_results
 
-    return encode_mask_results(
-        masks.numpy() if isinstance(masks, torch.Tensor) else masks.to_ndarray()
-    )
+    arrays = masks.numpy() if isinstance(masks, torch.Tensor) else masks.to_ndarray()
+    return encode_mask_results(arrays)
 
 
 class DrawPredictions(Hook):
@@ -89,7 +88,12 @@ class DrawPredictions(Hook):
             number = self.drawn * get_world_size() + get_rank()
             self.drawn += 1
             out_file = self.out_dir / f'{number:06d}_{Path(sample.img_path).stem}.png'
-            draw_sample(runner.visualizer, _image_of(sample), sample, str(out_file))
+            draw_sample(
+                visualizer=runner.visualizer,
+                image=_image_of(sample),
+                sample=sample,
+                out_file=str(out_file),
+            )
 
 
 @HOOKS.register_module()
@@ -109,11 +113,16 @@ class DrawValidationHook(Hook):
     def after_val_iter(
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Sequence[Any] = ()
     ) -> None:
-        if outputs and not batch_idx % self.interval:
-            name = f'{Path(outputs[0].img_path).stem}_{batch_idx}'
-            draw_sample(
-                runner.visualizer, _image_of(outputs[0]), outputs[0], name=name, step=runner.iter
-            )
+        if not outputs or batch_idx % self.interval:
+            return
+        sample = outputs[0]
+        draw_sample(
+            visualizer=runner.visualizer,
+            image=_image_of(sample),
+            sample=sample,
+            name=f'{Path(sample.img_path).stem}_{batch_idx}',
+            step=runner.iter,
+        )
 
 
 def draw_sample(
@@ -140,7 +149,7 @@ def draw_sample(
     if not names.isascii() and 'pred_sem_seg' in sample:
         say_once('drawings: label maps have no class names, since OpenCV writes ASCII alone.')
         options['with_labels'], names = False, ''
-    # names may have dollars
+    # Matplotlib would typeset a name between dollars as a formula.
     with rc_context({'text.parse_math': False, **fonts_for(names)}), quiet_libraries():
         if hasattr(visualizer, 'visualize_cls'):
             # Text is drawn into the image, which must be large enough to read it.

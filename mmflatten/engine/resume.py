@@ -23,21 +23,21 @@ def settings_of(runner: Runner) -> dict[str, Any]:
     hold.
     """
     loop, wrapper = runner.train_loop, runner.optim_wrapper
-    loader, steps = (
-        loop.dataloader,
-        f'train_cfg.max_{"epochs" if isinstance(loop, EpochBasedTrainLoop) else "iters"}',
-    )
+    loader = loop.dataloader
+    batch_size = getattr(loader.batch_sampler, 'batch_size', loader.batch_size)
     schedulers = runner.param_schedulers if isinstance(runner.param_schedulers, list) else []
+    if isinstance(loop, EpochBasedTrainLoop):
+        length, value = 'train_cfg.max_epochs', runner.max_epochs
+    else:
+        length, value = 'train_cfg.max_iters', runner.max_iters
     return _plain(
         {
             'optim_wrapper.optimizer.type': type(getattr(wrapper, 'optimizer', wrapper)).__name__,
             'optim_wrapper.accumulative_counts': getattr(wrapper, '_accumulative_counts', 1),
             'optim_wrapper.clip_grad': getattr(wrapper, 'clip_grad_kwargs', None),
             'param_scheduler types': [type(item).__name__ for item in schedulers],
-            steps: runner.max_epochs if steps.endswith('epochs') else runner.max_iters,
-            'train_dataloader.batch_size': getattr(
-                loader.batch_sampler, 'batch_size', loader.batch_size
-            ),
+            length: value,
+            'train_dataloader.batch_size': batch_size,
             'number of training images': len(loader.dataset),
             'number of processes': runner.world_size,
             'iterations per epoch': len(loader),
@@ -57,12 +57,13 @@ class Configured:
 
     def require_resumable(self, checkpoint: Mapping[str, Any], filename: str) -> None:
         """Raise CheckpointError for the state of another optimizer."""
-        saved, key = checkpoint['meta'].get(SETTINGS) or {}, 'optim_wrapper.optimizer.type'
+        key = 'optim_wrapper.optimizer.type'
+        saved = checkpoint['meta'].get(SETTINGS) or {}
         number = len((checkpoint.get('optimizer') or {}).get('param_groups', self.groups))
         found = None
         if saved.get(key, self.settings[key]) != self.settings[key]:
             found = f'{key}: expected {saved[key]} as in the checkpoint, got {self.settings[key]}'
-        # the last may be MMEngine's base values
+        # The last of ours may hold MMEngine's base values.
         elif number not in (len(self.groups), len(self.groups) - 1):
             found = (
                 f'optim_wrapper.paramwise_cfg: expected {number} parameter groups, got'
@@ -80,31 +81,38 @@ class Configured:
         """Yield each field whose value in the checkpoint, now restored, is not the config's, with
         both values.
         """
-        for name in self.settings.keys() & saved.keys() | {
-            name for name in saved if name.startswith('train_cfg')
-        }:
-            if saved[name] != self.settings.get(name):
-                yield name, saved[name], self.settings.get(name)
-        told = set()
-        for old, new in zip(map(_without_params, runner.optim_wrapper.param_groups), self.groups):
-            for key in sorted(old.keys() | new.keys()):
-                fixed = f'initial_{key}' in new  # schedulers change `key`
-                if key not in told and not fixed and _plain(old.get(key)) != _plain(new.get(key)):
-                    told.add(key)
-                    yield (
-                        f'optim_wrapper.optimizer.{key.removeprefix("initial_")}',
-                        old.get(key),
-                        new.get(key),
-                    )
+        for name, value in saved.items():
+            # A length in the other unit is a difference, too.
+            comparable = name in self.settings or name.startswith('train_cfg')
+            if comparable and value != self.settings.get(name):
+                yield name, value, self.settings.get(name)
+        yield from self._optimizer_differences(runner)
+        yield from self._scheduler_differences(runner)
+
+    def _optimizer_differences(self, runner: Runner) -> Iterator[tuple[str, Any, Any]]:
+        listed = set()  # each field once, though there may be hundreds of groups
+        for group, new in zip(runner.optim_wrapper.param_groups, self.groups):
+            old = _without_params(group)
+            for key in _different_keys(old, new):
+                scheduled = f'initial_{key}' in new
+                if key not in listed and not scheduled:
+                    listed.add(key)
+                    name = key.removeprefix('initial_')
+                    yield f'optim_wrapper.optimizer.{name}', old.get(key), new.get(key)
+
+    def _scheduler_differences(self, runner: Runner) -> Iterator[tuple[str, Any, Any]]:
         for number, (item, new) in enumerate(zip(runner.param_schedulers or [], self.schedulers)):
-            old, by_metric = item.state_dict(), getattr(item, 'need_val_args', False)
-            for key in () if by_metric else sorted((old.keys() | new.keys()) - _PROGRESS):
-                if _plain(old.get(key)) != _plain(new.get(key)):
-                    yield f'param_scheduler.{number}.{key.lstrip("_")}', old.get(key), new.get(key)
+            if getattr(item, 'need_val_args', False):  # its state depends on the metrics so far
+                continue
+            old = item.state_dict()
+            for key in _different_keys(old, new):
+                if key not in _PROGRESS:
+                    name = key.lstrip('_')
+                    yield f'param_scheduler.{number}.{name}', old.get(key), new.get(key)
 
     def apply(self, runner: Runner) -> None:
-        """Restore the config's values, and let its schedulers take the steps so far, in epochs if
-        it counts them.
+        """Restore the config's values, and step its schedulers up to the iteration of the
+        checkpoint.
 
         Raises CheckpointError for schedulers that depend on metrics, whose steps are not known.
         """
@@ -114,10 +122,12 @@ class Configured:
                 'param_scheduler depends on the metrics of the validation, so a changed training '
                 'cannot be resumed. Undo the changes, or start from the weights with load_from.'
             )
-        by_epoch = isinstance(loop, EpochBasedTrainLoop)
-        epoch = self.settings['iterations per epoch'] if by_epoch else loop.max_iters + 1
-        if by_epoch:
+        if isinstance(loop, EpochBasedTrainLoop):
+            # An epoch may have another length now.
+            epoch = self.settings['iterations per epoch']
             loop._iter = loop.epoch * epoch
+        else:
+            epoch = loop.max_iters + 1  # schedulers by epoch never step
         for group, values in zip(runner.optim_wrapper.param_groups, self.groups):
             group.update(values)
         for item, state in zip(schedulers, self.schedulers):
@@ -128,8 +138,8 @@ class Configured:
                 for item in schedulers:
                     if not item.by_epoch:
                         item.step()
-                for item in schedulers if iteration % epoch == 0 else ():
-                    if item.by_epoch:
+                for item in schedulers:
+                    if item.by_epoch and iteration % epoch == 0:
                         item.step()
 
 
@@ -148,6 +158,11 @@ def resume_as_configured(runner: Runner, configured: Configured, saved: Mapping[
             '--resume: the config differs from the checkpoint, and its values take effect from '
             f'iteration {runner.iter + 1}: {shorten(lines, 30)}'
         )
+
+
+def _different_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    keys = sorted(old.keys() | new.keys())
+    return [key for key in keys if _plain(old.get(key)) != _plain(new.get(key))]
 
 
 def _without_params(group: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,6 @@
-"""The Runner of mmflatten, which contains all changes that training and testing make to
-MMEngine.
-"""
+"""The Runner of mmflatten: all changes to MMEngine in training and testing."""
 
 import contextlib
-import functools
 import io
 import logging
 from collections.abc import Callable, Sequence
@@ -24,7 +21,9 @@ from torch.utils.data import DataLoader
 
 from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import CheckpointError, atomic_write
-from mmflatten.engine.datasets import bare_model, build_dataset, compare_classes
+from mmflatten.engine.class_checks import compare_classes
+from mmflatten.engine.datasets import build_dataset
+from mmflatten.engine.models import bare_model, require_matching_channels
 from mmflatten.engine.optim import frozen_summary
 from mmflatten.engine.resume import SETTINGS, Configured, resume_as_configured, settings_of
 from mmflatten.registry import RUNNERS
@@ -70,9 +69,9 @@ class _TerminalFilter(logging.Filter):
         if 'testing results of the whole dataset is empty' in text:  # mmdet, as an error
             record.msg, record.args = 'no object was detected, so there is no AP yet', ()
             record.levelno, record.levelname = logging.WARNING, 'WARNING'
-        return not text.startswith(_OWN_DEPRECATIONS) and (
-            self.ready or record.levelno >= logging.WARNING
-        )
+        if text.startswith(_OWN_DEPRECATIONS):
+            return False
+        return self.ready or record.levelno >= logging.WARNING
 
 
 @RUNNERS.register_module()
@@ -88,7 +87,7 @@ class Runner(mmengine.runner.Runner):
       NaN loss, name broken images and compare the classes of data and model. A config replaces or
       removes a hook by its name.
     - The channels of backbone, neck and head must agree.
-    - Environment, config and hooks go to the log file; the terminal names it.
+    - Environment, config and hooks are logged to a file, whose path is printed.
     """
 
     terminal: _TerminalFilter
@@ -120,7 +119,8 @@ class Runner(mmengine.runner.Runner):
             hooks: name -> a hook, its config, arguments (without `type`) for the default hook, or
                 None to remove it.
         """
-        for name, hook in {**DEFAULT_HOOKS, **(hooks or {})}.items():
+        merged = {**DEFAULT_HOOKS, **(hooks or {})}
+        for name, hook in merged.items():
             if isinstance(hook, dict) and 'type' not in hook:
                 hook = {**DEFAULT_HOOKS.get(name, {}), **hook}
             if hook is not None:
@@ -134,16 +134,18 @@ class Runner(mmengine.runner.Runner):
         workers.
         """
         if isinstance(dataloader, dict):
-            if isinstance(workers := dataloader.get('num_workers'), str):
+            dataloader = dict(dataloader)
+            workers = dataloader.get('num_workers')
+            if isinstance(workers, str):
                 raise ValueError(
                     f'num_workers: expected a number, got {workers}. Correct it in the config.'
                 )
-            without = () if workers else ('persistent_workers', 'prefetch_factor')
-            dataloader = {key: value for key, value in dataloader.items() if key not in without}
+            if not workers:
+                dataloader.pop('persistent_workers', None)
+                dataloader.pop('prefetch_factor', None)
+            # The config of a data set, not the data set, because MMEngine copies all arguments.
             if isinstance(dataloader.get('dataset'), dict):
-                dataloader['dataset'] = dict(
-                    type=functools.partial(build_dataset, dataloader['dataset'])
-                )
+                dataloader['dataset'] = dict(type=build_dataset, cfg=dataloader['dataset'])
         return mmengine.runner.Runner.build_dataloader(dataloader, seed, diff_rank_seed)
 
     def build_visualizer(self, visualizer: Visualizer | dict | None = None) -> Visualizer:
@@ -155,15 +157,13 @@ class Runner(mmengine.runner.Runner):
     def scale_lr(self, optim_wrapper: BaseOptimWrapper, auto_scale_lr: dict | None = None) -> None:
         """Scale the learning rate, counting accumulated batches in the total batch."""
         steps = getattr(optim_wrapper, '_accumulative_counts', 1)
-        if steps > 1 and (auto_scale_lr or {}).get('enable'):
+        if steps > 1 and auto_scale_lr and auto_scale_lr.get('enable'):
             self.logger.info(
                 f'auto_scale_lr.base_batch_size is divided by {steps}, the number of accumulated'
                 ' batches'
             )
-            auto_scale_lr = {
-                **auto_scale_lr,
-                'base_batch_size': auto_scale_lr['base_batch_size'] / steps,
-            }
+            auto_scale_lr = dict(auto_scale_lr)
+            auto_scale_lr['base_batch_size'] /= steps
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
     def build_optim_wrapper(self, optim_wrapper: OptimWrapper | dict) -> BaseOptimWrapper:
@@ -174,14 +174,14 @@ class Runner(mmengine.runner.Runner):
 
     def train(self) -> nn.Module:
         """Train; warn about a GPU that PyTorch cannot use."""
-        if is_main_process() and (problem := gpu_problem()):
+        problem = gpu_problem() if is_main_process() else ''
+        if problem:
             self.logger.warning(problem)
         try:
             return super().train()
         except CheckpointError as error:
-            checkpoint = (
-                (self.cfg.get('model', {}).get('backbone') or {}).get('init_cfg') or {}
-            ).get('checkpoint')
+            backbone = self.cfg.get('model', {}).get('backbone') or {}
+            checkpoint = (backbone.get('init_cfg') or {}).get('checkpoint')
             if checkpoint is None or '://' in checkpoint or Path(checkpoint).exists():
                 raise
             raise CheckpointError(START.format(checkpoint)) from error
@@ -204,16 +204,16 @@ class Runner(mmengine.runner.Runner):
         """Resume a training; what the config changes is listed and takes effect (see
         `engine.resume`).
         """
-        self._configured = (
-            Configured(self) if isinstance(self.optim_wrapper, OptimWrapper) else None
-        )
+        self._configured = None
+        if isinstance(self.optim_wrapper, OptimWrapper):
+            self._configured = Configured(self)
         super().resume(filename, *args, **kwargs)
         if self._configured is not None:
             resume_as_configured(self, self._configured, self._saved_settings)
 
     def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
         """Save a checkpoint, atomically if it is local."""
-        self.call_hook('read_scalars')  # the log's values are part of it
+        self.call_hook('read_scalars')  # a checkpoint contains the values of the log
         kwargs['meta'] = {**(kwargs.get('meta') or {}), SETTINGS: settings_of(self)}
         if '://' in str(out_dir):
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
@@ -243,62 +243,33 @@ class Runner(mmengine.runner.Runner):
         checkpoint = loading.read_checkpoint(filename, map_location)
         loading.require_dict(checkpoint, filename)
         if self._resume:
-            loading.require_training_state(checkpoint, filename)
-            # MMEngine 0.10 would run this text as Python to find a field that configs no longer
-            # have.
-            checkpoint['meta'].pop('config', None)
-            self._saved_settings = checkpoint['meta'].get(SETTINGS) or {}
-            if self._configured is not None:
-                self._configured.require_resumable(checkpoint, filename)
-        # a bare state dict, which MMEngine's EMAHook does not accept
+            self._require_resumable(checkpoint, filename)
+        # MMEngine's EMAHook does not accept a bare state dict.
         if 'state_dict' not in checkpoint:
             checkpoint = dict(state_dict=checkpoint)
         fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume
-        compare_classes(self, checkpoint, filename, fine_tuning)
-        strict = not fine_tuning if strict is None else strict
+        compare_classes(self, checkpoint, filename, fine_tuning=fine_tuning)
+        if strict is None:
+            strict = not fine_tuning
         model = bare_model(self.model)
         checkpoint['state_dict'] = loading.weights_of(
-            model, checkpoint, filename, strict, revise_keys
+            model=model,
+            checkpoint=checkpoint,
+            filename=filename,
+            strict=strict,
+            revise_keys=revise_keys,
         )
-        # EMAHook reads and changes the weights
+        # EMAHook reads and changes the weights.
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         loading.load_named(model, checkpoint['state_dict'], filename, strict)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint
 
-
-def require_matching_channels(model: nn.Module) -> None:
-    """Compare `out_channels` of the backbone with `in_channels` of the neck, or of the heads.
-
-    Otherwise PyTorch would name a convolution and its weights in the middle of the first step.
-    Backbones of other libraries do not state their channels and are not checked.
-
-    Raises:
-        ValueError: the channels differ.
-    """
-    model = bare_model(model)
-    backbone, neck = getattr(model, 'backbone', None), getattr(model, 'neck', None)
-    channels = getattr(backbone, 'out_channels', None)
-    if not isinstance(channels, Sequence):
-        return
-    # A neck without parameters pools and keeps the channels; other necks change them.
-    changes_channels = neck is not None and any(True for _ in neck.parameters())
-    for name in ('neck',) if changes_channels else ('decode_head', 'bbox_head', 'head'):
-        part = getattr(model, name, None)
-        expected = getattr(part, 'in_channels', None)
-        if not isinstance(expected, (int, Sequence)):
-            continue
-        index = getattr(part, 'in_index', None)
-        if index is None:
-            index = -1 if isinstance(expected, int) else range(len(channels))
-        try:
-            actual = channels[index] if isinstance(index, int) else [channels[i] for i in index]
-        except IndexError:  # the head reports an invalid in_index
-            continue
-        if (expected if isinstance(expected, int) else list(expected)) != actual:
-            raise ValueError(
-                f'model.{name}.in_channels ({expected}) must equal the output channels of the'
-                f' backbone, {actual} ({type(backbone).__name__} with out_indices'
-                f' {tuple(backbone.out_indices)}).'
-            )
+    def _require_resumable(self, checkpoint: dict, filename: str) -> None:
+        loading.require_training_state(checkpoint, filename)
+        # MMEngine 0.10 would run this text as Python to find a field that configs no longer have.
+        checkpoint['meta'].pop('config', None)
+        self._saved_settings = checkpoint['meta'].get(SETTINGS) or {}
+        if self._configured is not None:
+            self._configured.require_resumable(checkpoint, filename)

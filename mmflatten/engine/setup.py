@@ -59,9 +59,10 @@ def load_config(
     cfg = read_config(path)
     if options:
         cfg.merge_from_dict(dict(options))
-    cfg.work_dir = work_dir or str(
-        Path(cfg.get('work_dir') or Path('work_dirs', Path(path).stem), subfolder)
-    )
+    if not work_dir:
+        default = cfg.get('work_dir') or Path('work_dirs', Path(path).stem)
+        work_dir = str(Path(default, subfolder))
+    cfg.work_dir = work_dir
     require_scope(cfg.get('default_scope') or 'mmengine')
     _use_launcher(cfg, launcher)
     return cfg
@@ -129,39 +130,39 @@ def set_compile(cfg: Config, how: str) -> None:
         ValueError: there is neither a GPU nor a C++ compiler, or CUDA graphs cannot be captured.
     """
     if how == 'graphs':
-        _require_graphs(cfg)
-    hook = dict(graphs=True, limit=4) if how == 'graphs' else dict(backend=how)
+        need = _missing_for_graphs(cfg)
+        if need is not None:
+            raise ValueError(f'--compile graphs: requires {need}. Use --compile.')
+        hook = dict(type='mmflatten.CompileHook', graphs=True, limit=4)
+    else:
+        _require_compiler(how)
+        hook = dict(type='mmflatten.CompileHook', backend=how)
+    cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), hook]
+
+
+def _missing_for_graphs(cfg: Config) -> str | None:
+    scope, launcher = cfg.get('default_scope'), cfg.get('launcher', 'none')
+    task = find_task(scope)
+    if not torch.cuda.is_available():
+        return 'a GPU, and PyTorch finds none'
+    if task is None or not task.fixed_size:
+        return f'images of one size, got default_scope {scope!r}'
+    if launcher != 'none':
+        return f'one process, got --launcher {launcher}'
+    if 'triton.cudagraph_or_error' not in torch._inductor.list_options():
+        return f'a PyTorch that reports what it cannot capture, got {torch.__version__}'
+    return None
+
+
+def _require_compiler(backend: str) -> None:
+    if backend != 'inductor' or torch.cuda.is_available():
+        return
     compilers = (os.environ.get('CXX') or 'g++', 'clang++')
-    if (
-        how == 'inductor'
-        and not torch.cuda.is_available()
-        and not any(map(shutil.which, compilers))
-    ):
+    if not any(map(shutil.which, compilers)):
         raise ValueError(
             f'--compile: requires a C++ compiler on a CPU, found none of {", ".join(compilers)}. '
             'Install g++.'
         )
-    cfg.custom_hooks = [
-        *(cfg.get('custom_hooks') or []),
-        dict(type='mmflatten.CompileHook', **hook),
-    ]
-
-
-def _require_graphs(cfg: Config) -> None:
-    task, launcher = find_task(cfg.get('default_scope')), cfg.get('launcher', 'none')
-    needs = {
-        'a GPU, and PyTorch finds none': torch.cuda.is_available,
-        f'images of one size, got default_scope {cfg.get("default_scope")!r}': lambda: (
-            task and task.fixed_size
-        ),
-        f'one process, got --launcher {launcher}': lambda: launcher == 'none',
-        f'a PyTorch that reports what it cannot capture, got {torch.__version__}': lambda: (
-            'triton.cudagraph_or_error' in torch._inductor.list_options()
-        ),
-    }
-    for need, holds in needs.items():
-        if not holds():
-            raise ValueError(f'--compile graphs: requires {need}. Use --compile.')
 
 
 def set_auto_scale_lr(cfg: Config) -> None:
@@ -191,17 +192,18 @@ def set_resume(cfg: Config, resume: str | None) -> None:
         return
     if resume != NEWEST:
         require_whole(resume)
-    elif (path := newest_checkpoint(cfg.work_dir)) is not None:
-        resume = str(path)
     else:
-        cfg.resume = False
-        print_log(
-            f'--resume: {cfg.work_dir} has no checkpoint yet, so training starts from the'
-            ' beginning',
-            logger='current',
-            level=logging.WARNING,
-        )
-        return
+        newest = newest_checkpoint(cfg.work_dir)
+        if newest is None:
+            cfg.resume = False
+            print_log(
+                f'--resume: {cfg.work_dir} has no checkpoint yet, so training starts from the'
+                ' beginning',
+                logger='current',
+                level=logging.WARNING,
+            )
+            return
+        resume = str(newest)
     print_log(f'Resuming from {resume}', logger='current')
     cfg.load_from, cfg.resume = resume, True
 
@@ -248,35 +250,37 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
         FolderInUseError: another process trains in the same folder.
     """
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
-    # MMEngine starts the process group later, on a GPU.
-    ranks = [os.environ[name] for name in _RANKS if name in os.environ and cfg.launcher != 'none']
     # AdamW updates all weights in a few kernels on a GPU, unless the config decides. Checkpoints
     # are the same.
     optimizer = cfg.optim_wrapper.get('optimizer') or {}
-    if (
-        torch.cuda.is_available()
-        and optimizer.get('type') == 'AdamW'
-        and not optimizer.get('foreach')
-    ):
+    is_adamw = optimizer.get('type') == 'AdamW'
+    if torch.cuda.is_available() and is_adamw and not optimizer.get('foreach'):
         optimizer.setdefault('fused', True)
     with contextlib.ExitStack() as stack:
-        if not ranks or ranks[0] == '0':
+        if _is_first_process(cfg.launcher):
             stack.enter_context(only_process(cfg.work_dir, 'training', '--work-dir'))
         _train(build_runner(cfg), cfg, command, again)
+
+
+def _is_first_process(launcher: str) -> bool:
+    """Read the rank from the environment; MMEngine starts the process group later, on a GPU."""
+    if launcher == 'none':
+        return True
+    ranks = [os.environ[name] for name in _RANKS if name in os.environ]
+    return not ranks or ranks[0] == '0'
 
 
 def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], again: str) -> None:
     try:
         runner.train()
     except KeyboardInterrupt as error:
-        last = runner.message_hub.runtime_info.get('last_ckpt') or (
-            cfg.load_from if cfg.get('resume') else None
-        )
+        last = runner.message_hub.runtime_info.get('last_ckpt')
+        if not last and cfg.get('resume'):
+            last = cfg.load_from
         where = f'The last checkpoint is {last}.' if last else 'There is no checkpoint yet.'
         # argparse uses the last of several `--resume`.
-        typed = (
-            (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(again)
-        )
+        typed = os.environ.get(COMMAND_VARIABLE) or shlex.join(command)
+        typed = typed.strip().removesuffix(again)
         raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed}{again}') from error
     except Exception as error:
         if type(error).__name__ == 'Unsupported' or 'skipping cudagraphs' in str(error):
@@ -284,7 +288,7 @@ def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], 
                 '--compile graphs: model.backbone cannot be captured:'
                 f' {str(error).splitlines()[0]}. Use --compile.'
             ) from error
-        # in a module that takes long to import
+        # By name, because the module of the class takes long to import.
         if type(error).__name__ != 'FailOnRecompileLimitHit':
             raise
         raise ValueError(

@@ -12,8 +12,9 @@ from mmengine.hooks import Hook
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import model_config, require_parts
-from mmflatten.engine.datasets import leaves
+from mmflatten.engine.datasets import innermost_configs
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
+from mmflatten.engine.recipe.settings import ema_hooks
 from mmflatten.engine.setup import build_runner
 from mmflatten.tasks import find_task, task_of
 
@@ -55,19 +56,18 @@ def test(
     # A checkpoint has the moving average as its weights. mmpretrain 1.3's EMAHook would load it
     # from the file again and, inside the wrapper of test-time augmentation, match no key and test
     # random weights.
-    cfg.custom_hooks = [
-        hook
-        for hook in cfg.get('custom_hooks') or []
-        if not str(hook.get('type')).endswith('EMAHook')
-    ]
+    averages = ema_hooks(cfg)
+    cfg.custom_hooks = [hook for hook in cfg.get('custom_hooks') or [] if hook not in averages]
     task = find_task(cfg.get('default_scope'))
     if show_dir is not None and cfg.get('visualizer') is None and task is not None:
         cfg.visualizer = ConfigDict(
             type=task.visualizer_type, vis_backends=[dict(type='LocalVisBackend')]
         )
     runner = build_runner(cfg)
-    for hook in [*hooks, *([DrawPredictions(show_dir)] if show_dir is not None else [])]:
+    for hook in hooks:
         runner.register_hook(hook)
+    if show_dir is not None:
+        runner.register_hook(DrawPredictions(show_dir))
     if out is not None and Path(out).suffix == '.pkl':
         runner.test_evaluator.metrics.append(DumpPredictions(out_file_path=out))
     metrics = runner.test()
@@ -86,9 +86,9 @@ def origin_of(cfg: Config, metainfo: dict) -> dict:
     Args:
         metainfo: metainfo of the test data set.
     """
-    evaluators = (
-        cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
-    )
+    evaluators = cfg.test_evaluator
+    if not isinstance(evaluators, list):
+        evaluators = [evaluators]
     return dict(
         config=cfg.filename,
         classes=metainfo.get('classes'),
@@ -130,12 +130,11 @@ def add_tta(cfg: Config) -> None:
             f'--tta: {task.name} (default_scope {task.scope}) has no default. Give tta_model and '
             'tta_pipeline in the config.'
         )
-    for dataset, _ in leaves(cfg.test_dataloader.dataset):
-        dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(
-            dataset.pipeline, multi_scale=task.tta_scales
-        )
-    # The runner would hand the top-level preprocessor to the wrapper, which does not pass all of
-    # them on.
+    for dataset, _ in innermost_configs(cfg.test_dataloader.dataset):
+        own = cfg.get('tta_pipeline')
+        dataset.pipeline = own or tta_pipeline(dataset.pipeline, multi_scale=task.tta_scales)
+    # The runner would pass the top-level preprocessor to the wrapper, which does not pass all of
+    # its fields to the model.
     cfg.model = ConfigDict(**model, module=model_config(cfg))
     cfg.pop('data_preprocessor', None)
 
@@ -156,23 +155,27 @@ def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:
     if pack.get('meta_keys') is not None:
         pack['meta_keys'] = tuple(dict.fromkeys((*pack['meta_keys'], 'flip', 'flip_direction')))
     flips = [dict(type='RandomFlip', prob=prob, direction='horizontal') for prob in (0.0, 1.0)]
-    resizes = [
-        i
-        for i, step in enumerate(steps)
-        if multi_scale and step['type'] == 'Resize' and 'scale' in step
-    ]
-    if not resizes:
-        # Labels must not be flipped: the metrics compare in the original image.
-        at = next(
-            (i for i, step in enumerate(steps) if 'LoadAnnotations' in step['type']), len(steps)
-        )
-        before, views = steps[:at], [flips]
+    kinds = [step['type'] for step in steps]
+    resizes = [i for i, step in enumerate(steps) if kinds[i] == 'Resize' and 'scale' in step]
+    if multi_scale and resizes:
+        first = resizes[0]
+        before, after = steps[:first], steps[first + 1 :]
+        views = [_scaled(steps[first]), flips]
     else:
-        resize, at = steps[resizes[0]], resizes[0] + 1
-        sides = (resize['scale'],) * 2 if isinstance(resize['scale'], int) else resize['scale']
-        scaled = [
-            {**resize, 'scale': tuple(round(side * factor) for side in sides)} for factor in SCALES
-        ]
-        before, views = steps[: resizes[0]], [scaled, flips]
-    views += [[step] for step in steps[at:]] + [[pack]]
+        # Labels must not be flipped: the metrics compare in the original image.
+        loading = [i for i, kind in enumerate(kinds) if 'LoadAnnotations' in kind]
+        first = loading[0] if loading else len(steps)
+        before, after = steps[:first], steps[first:]
+        views = [flips]
+    views += [[step] for step in (*after, pack)]
     return [*before, dict(type='TestTimeAug', transforms=views)]
+
+
+def _scaled(resize: dict) -> list[dict]:
+    scale = resize['scale']
+    sides = (scale, scale) if isinstance(scale, int) else scale
+    resized = []
+    for factor in SCALES:
+        scaled_sides = tuple(round(side * factor) for side in sides)
+        resized.append({**resize, 'scale': scaled_sides})
+    return resized

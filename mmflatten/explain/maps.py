@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mmflatten.config import pixels_of
+from mmflatten.engine.pictures import pixels_of
 from mmflatten.explain.attention import AttentionProbe
 from mmflatten.predict.predictor import Image, Predictor
 

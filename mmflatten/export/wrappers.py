@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from mmflatten.config import takes_rgb
+from mmflatten.engine.pictures import takes_rgb
 from mmflatten.models.layers import pad_to_multiple
 from mmflatten.tasks import task_of_model, tasks
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mmflatten.engine.datasets import leaves
+from mmflatten.engine.datasets import first_config
 from mmflatten.registry import SCOPE
 from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
@@ -104,7 +104,7 @@ def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
 def _numbers_of_pipeline(
     cfg: Mapping[str, Any], scope: str, where: str
 ) -> dict[str, dict[str, Any]]:
-    dataset, _ = next(leaves(cfg['test_dataloader']['dataset']))
+    dataset = first_config(cfg['test_dataloader']['dataset'])
     steps = []
     for step in dataset.get('pipeline') or ():
         name, values = _parts(step, scope, _NAMES)

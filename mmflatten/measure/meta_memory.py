@@ -43,10 +43,13 @@ class _LiveTensors(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         out = func(*args, **kwargs or {})
-        given = {_key(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        inputs = {_key(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
         for leaf in tree_leaves(out):
-            # neither a view nor in place
-            if isinstance(leaf, Tensor) and _key(leaf) not in given | self._known:
+            if not isinstance(leaf, Tensor):
+                continue
+            # Views and operators in place return a storage that exists already.
+            key = _key(leaf)
+            if key not in inputs and key not in self._known:
                 self._add(leaf.untyped_storage())
         return out
 

@@ -18,6 +18,7 @@ from mmflatten.console import error_text, is_ours, quiet_decoders, quiet_librari
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.class_checks import require_same, trained_classes
 from mmflatten.engine.datasets import read_metainfo
+from mmflatten.engine.pictures import disable_ghostscript
 from mmflatten.engine.setup import load_config
 from mmflatten.files import absolute_name, problem_of_image
 from mmflatten.tasks import task_of
@@ -58,6 +59,7 @@ class Predictor:
     ) -> None:
         self.cfg = copy.deepcopy(config) if isinstance(config, Config) else load_config(str(config))
         require_parts(self.cfg, 'model', 'test_dataloader')
+        disable_ghostscript()
         self.spec, self.device = task_of(self.cfg), check_device(device)
         self.task, self.scope = self.spec.name, self.spec.scope
         metainfo = read_metainfo(self.cfg)

@@ -90,7 +90,7 @@ class Task:
             visualizer = VISUALIZERS.build(
                 dict(type=type or self.visualizer_type, name=f'{self.name} drawings')
             )
-        # long ones take minutes
+        # Drawing a name of many characters takes minutes.
         classes = [clip(printable(name)) for name in metainfo.get('classes') or ()]
         visualizer.dataset_meta = {**metainfo, 'classes': classes} if classes else metainfo
         return visualizer
@@ -150,7 +150,7 @@ def with_own_collate(inferencer: type) -> type:
 
 
 def register_task(cls: type[Task]) -> type[Task]:
-    """Make a task known under its name. Use it as a class decorator."""
+    """Register a task under its name. Use it as a class decorator."""
     _TASKS[cls.name] = cls()
     return cls
 
@@ -181,7 +181,10 @@ def task_of(cfg: Mapping[str, Any]) -> Task:
 
 def find_task(scope: str | None) -> Task | None:
     """Return the task of a `default_scope`, None if there is none."""
-    return next((task for task in tasks().values() if task.scope == scope), None)
+    for task in tasks().values():
+        if task.scope == scope:
+            return task
+    return None
 
 
 def task_of_model(model: nn.Module) -> Task | None:
@@ -194,14 +197,17 @@ def task_of_model(model: nn.Module) -> Task | None:
 
     if not isinstance(model, BaseModel):
         return None
-    found = (find_task(cls.__module__.split('.')[0]) for cls in reversed(type(model).__mro__))
-    return next((task for task in found if task is not None), None)
+    for cls in reversed(type(model).__mro__):
+        task = find_task(cls.__module__.split('.')[0])
+        if task is not None:
+            return task
+    return None
 
 
 def task_of_predictions(entries: Iterable[Mapping[str, Any]]) -> Task | None:
     """Return the task whose predictions all entries hold."""
     entries = list(entries)
-    return next(
-        (task for task in tasks().values() if all(task.prediction in entry for entry in entries)),
-        None,
-    )
+    for task in tasks().values():
+        if all(task.prediction in entry for entry in entries):
+            return task
+    return None

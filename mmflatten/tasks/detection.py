@@ -40,10 +40,11 @@ class Detection(Task):
     def restore(self, entry: dict) -> BaseDataElement:
         from mmdet.structures import DetDataSample
 
-        names = [name for name in ('gt_instances', 'pred_instances') if name in entry]
-        return DetDataSample(
-            **{name: _instances(entry[name], entry['ori_shape']) for name in names}
-        )
+        sample = DetDataSample()
+        for name in ('gt_instances', 'pred_instances'):
+            if name in entry:
+                setattr(sample, name, _instances(entry[name], entry['ori_shape']))
+        return sample
 
     def forward(self, model: nn.Module, image: Tensor) -> Any:
         if not getattr(model, 'with_roi_head', False):
@@ -84,11 +85,10 @@ def _instances(stored: dict, hw_shape: tuple[int, int]) -> InstanceData:
     from mmengine.structures import InstanceData
     from pycocotools import mask as coco_mask
 
-    fields = {
-        name: torch.as_tensor(stored[name])
-        for name in ('bboxes', 'labels', 'scores')
-        if name in stored
-    }
+    fields = {}
+    for name in ('bboxes', 'labels', 'scores'):
+        if name in stored:
+            fields[name] = torch.as_tensor(stored[name])
     if 'masks' in stored:
         masks = np.array([coco_mask.decode(mask) for mask in stored['masks']], dtype=bool)
         fields['masks'] = torch.from_numpy(masks.reshape(-1, *hw_shape[:2]))
@@ -104,25 +104,12 @@ def _forward_two_stages(
 
     head, features = model.roi_head, model.extract_feat(image)
     if isinstance(head, roi_heads.SparseRoIHead):
-        # A learned number of proposals, whose features pass from stage to stage.
-        queries = model.rpn_head.init_proposal_features.weight[None]
-        rois = queries.new_empty(queries.shape[1], 5)
-        for stage in range(head.num_stages):
-            regions = head.bbox_roi_extractor[stage](features[:1], rois)
-            _, _, queries, attended = head.bbox_head[stage](regions, queries)
-            if head.with_mask:
-                head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))
+        _forward_sparse(model, features)
         return
     model.rpn_head(features)
     rois = image.new_empty(proposals, 5)
     if isinstance(head, roi_heads.HybridTaskCascadeRoIHead):
-        semantic = head.semantic_head(features)[1] if head.with_semantic else None
-        for stage in range(head.num_stages):
-            head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
-        if head.with_mask:
-            head._mask_forward(
-                -1, features[:1], rois[:masks], semantic_feat=semantic, training=False
-            )
+        _forward_hybrid(head, features, rois, masks)
     elif isinstance(head, roi_heads.CascadeRoIHead):
         for stage in range(head.num_stages):
             _boxes_and_masks(head, features, rois, masks, stage)
@@ -133,6 +120,29 @@ def _forward_two_stages(
             'roi_head: expected a class derived from the standard, cascade, HTC or Sparse R-CNN'
             f' head of mmdet, got {type(head).__name__}. Other heads cannot be counted.'
         )
+
+
+def _forward_sparse(model: nn.Module, features: tuple[Tensor, ...]) -> None:
+    """Run Sparse R-CNN: a learned number of proposals, whose features pass from stage to stage."""
+    head = model.roi_head
+    queries = model.rpn_head.init_proposal_features.weight[None]
+    rois = queries.new_empty(queries.shape[1], 5)
+    for stage in range(head.num_stages):
+        regions = head.bbox_roi_extractor[stage](features[:1], rois)
+        _, _, queries, attended = head.bbox_head[stage](regions, queries)
+        if head.with_mask:
+            head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))
+
+
+def _forward_hybrid(
+    head: nn.Module, features: tuple[Tensor, ...], rois: Tensor, masks: int
+) -> None:
+    """Run Hybrid Task Cascade, whose last stage runs the mask heads of all."""
+    semantic = head.semantic_head(features)[1] if head.with_semantic else None
+    for stage in range(head.num_stages):
+        head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
+    if head.with_mask:
+        head._mask_forward(-1, features[:1], rois[:masks], semantic_feat=semantic, training=False)
 
 
 def _boxes_and_masks(

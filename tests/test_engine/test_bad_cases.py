@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from mmflatten.checkpoints.run_files import what_is_wrong
-from mmflatten.engine.runner import require_matching_channels
+from mmflatten.engine.models import require_matching_channels
 from mmflatten.models import backbones
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mmcv.transforms import LoadAnnotations, LoadImageFromFile, Resize
 
-from mmflatten.engine.datasets import NamingPipeline, SampleError
+from mmflatten.engine.naming_pipeline import NamingPipeline, SampleError
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from mmengine.model import BaseModel
 from torch import nn
 
 from mmflatten.cli import check as command
+from mmflatten.engine.recipe import fast_forward
 from mmflatten.engine.recipe.schedule import schedule_of
 from mmflatten.engine.recipe.training import Training
 from mmflatten.engine.setup import build_runner, load_config
@@ -102,6 +103,73 @@ def test_schedule_has_a_group_for_equal_settings_and_leaves_the_optimizer_unchan
     assert schedule.iterations.tolist() == [1, 5, 9]  # the last is kept
     np.testing.assert_allclose(schedule.values['lr'], [[0.2, 0.1], [0.1, 0.05], [0.05, 0.025]])
     assert [group['lr'] for group in training.optimizer.param_groups] == [0.2, 0.1] * 2
+
+
+# Schedulers whose steps are taken at once, alone and one after the other; epochs of three
+# iterations.
+FAST = {
+    'warm-up and cosine': [
+        dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=50),
+        dict(type='CosineAnnealingLR', by_epoch=True, begin=17, convert_to_iter_based=True),
+    ],
+    'overlapping': [
+        dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=90),
+        dict(type='CosineAnnealingLR', by_epoch=False, begin=20, eta_min_ratio=0.1),
+    ],
+    'cosine of several periods': [dict(type='CosineAnnealingLR', by_epoch=False, T_max=37)],
+    'polynomial': [dict(type='PolyLR', by_epoch=False, power=0.9, eta_min=1e-3)],
+    'steps': [dict(type='MultiStepLR', by_epoch=False, milestones=[5, 100, 200], gamma=0.5)],
+    'equal steps': [dict(type='StepLR', by_epoch=False, step_size=30, gamma=0.5)],
+    'constant factor': [dict(type='ConstantLR', by_epoch=False, factor=0.5, begin=4, end=99)],
+    'by iteration and by epoch': [
+        dict(type='ExponentialLR', by_epoch=False, gamma=0.99),
+        dict(type='MultiStepLR', by_epoch=True, milestones=[2, 40]),
+    ],
+    'without a closed form': [dict(type='OneCycleLR', by_epoch=False, eta_max=1, total_steps=300)],
+    'momentum': [dict(type='LinearMomentum', by_epoch=False, start_factor=1, end_factor=0.5)],
+}
+
+
+@pytest.mark.parametrize('name', FAST)
+@pytest.mark.parametrize('optimizer', ['SGD', 'AdamW'])
+def test_steps_taken_at_once_equal_single_steps(name, optimizer):
+    training = pair_training(
+        train_cfg=dict(max_epochs=100),
+        param_scheduler=FAST[name],
+        optim_wrapper=dict(
+            optimizer=dict(type=optimizer, lr=0.2), paramwise_cfg=dict(bias_lr_mult=0.5)
+        ),
+    )
+    every, seventh = (schedule_of(training, step) for step in (1, 7))
+    assert len(every.iterations) == 300
+    for kind, values in seventh.values.items():
+        single_steps = every.values[kind][seventh.iterations - 1]
+        np.testing.assert_allclose(values, single_steps, rtol=1e-9, atol=1e-14)
+
+
+def test_schedule_of_a_hundred_million_iterations_ends_at_its_minimum():
+    training = pair_training(
+        train_cfg=dict(max_iters=100_000_000, max_epochs=None),
+        param_scheduler=[
+            dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=1_000_000),
+            dict(type='CosineAnnealingLR', by_epoch=False, begin=1_000_000, eta_min_ratio=0.01),
+        ],
+    )
+    schedule = schedule_of(training)
+    assert training.last_rate == pytest.approx(0.002)
+    rates = schedule.values['lr'][:, 0]
+    assert rates[0] == pytest.approx(0.02) and rates.max() == pytest.approx(0.2)
+    assert schedule.iterations[rates.argmax()] == pytest.approx(1_000_000, rel=0.1)
+
+
+def test_long_schedule_without_a_closed_form_is_rejected(monkeypatch):
+    monkeypatch.setattr(fast_forward, 'MAX_STEPS', 1000)
+    training = pair_training(
+        train_cfg=dict(max_iters=1100, max_epochs=None),
+        param_scheduler=dict(type='OneCycleLR', by_epoch=False, eta_max=1, total_steps=1100),
+    )
+    with pytest.raises(ValueError, match='param_scheduler.*OneCycleLR'):
+        schedule_of(training)
 
 
 def test_schedule_rejects_a_scheduler_that_depends_on_metrics():

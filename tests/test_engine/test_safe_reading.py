@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.logging import HistoryBuffer
+from mmengine.registry import DefaultScope
 from mmengine.runner import CheckpointLoader
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from PIL import EpsImagePlugin
@@ -20,6 +21,7 @@ from safetensors.torch import save_file
 from mmflatten.checkpoints.loading import load_from_mmflatten, read_checkpoint, register_reader
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.config import build_model
+from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.setup import load_config
 from mmflatten.untrusted.content import holds_placeholder
 from mmflatten.untrusted.records import Placeholder
@@ -93,7 +95,8 @@ def test_register_reader_replaces_all_readers_of_mmengine():
 
 def test_label_map_of_a_data_set_is_not_given_to_ghostscript(tiny, monkeypatch):
     monkeypatch.setattr(EpsImagePlugin, 'gs_binary', None)  # Pillow's setting at its start
-    load_config(str(tiny.config))
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        build_dataset(load_config(str(tiny.config)).train_dataloader.dataset)
     assert not EpsImagePlugin.has_ghostscript() and EpsImagePlugin.gs_binary is False
 
 

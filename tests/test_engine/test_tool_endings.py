@@ -14,7 +14,7 @@ from mmengine.logging import MMLogger
 
 from mmflatten.cli.common import add_output, command, tool_parser
 from mmflatten.console import ERROR_FOLDER_VARIABLE, command_line, explain, quiet_libraries
-from mmflatten.engine.datasets import SampleError
+from mmflatten.engine.naming_pipeline import SampleError
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -74,7 +74,7 @@ class OutOfMemoryError(RuntimeError):
             SampleError(
                 'Caught SampleError in DataLoader worker process 0.\nOriginal Traceback (most'
                 ' recent call last):\n  File "x.py", line 1\nValueError: inner\n\nThe above'
-                ' exception was the direct cause:\n\nmmflatten.engine.datasets.SampleError: image'
+                ' exception was the direct cause:\n\nmmflatten.engine.naming_pipeline.SampleError: image'
                 ' a.png cannot be read\n'
             ),
             ['image a.png cannot be read'],

@@ -11,7 +11,7 @@ from gpu_sheet import correctness, training
 
 from mmflatten.measure.flops.meta import parameters_on_meta
 from mmflatten.measure.flops.model_cost import count_parameters
-from mmflatten.measure.speed.models import build_model
+from mmflatten.measure.speed.models import build_from_spec
 from mmflatten.ops.linear.kernels import has_triton
 
 if not has_triton():
@@ -148,4 +148,4 @@ def test_families_of_the_sheet_can_be_built():
                 for spec in pair
             ),
         ]
-        assert all(count_parameters(build_model(spec, (224, 224))) > 0 for spec in specs)
+        assert all(count_parameters(build_from_spec(spec, (224, 224))) > 0 for spec in specs)

@@ -19,7 +19,7 @@ from mmflatten.measure.speed.models import (
     DTYPES,
     ZOO,
     RunSettings,
-    build_model,
+    build_from_spec,
     make_call,
     model_subject,
     parse_spec,
@@ -221,7 +221,7 @@ def test_peak_memory_counts_tensors_alive_at_once() -> None:
 def test_training_keeps_activations_and_leaves_no_gradients() -> None:
     forward, step = (model_subject(SWIN, replace(SMALL, train=train)) for train in (False, True))
     assert peak_memory(step.call) > 1.5 * peak_memory(forward.call)
-    model = build_model(SWIN, (32, 32))
+    model = build_from_spec(SWIN, (32, 32))
     call = make_call(model, model, torch.randn(1, 3, 32, 32), replace(SMALL, train=True))
     call()
     assert model.training and all(parameter.grad is None for parameter in model.parameters())
@@ -245,7 +245,7 @@ def test_specs_are_parsed_like_calls() -> None:
 def test_every_model_of_the_zoo_builds() -> None:
     with parameters_on_meta():
         for spec in ZOO.values():
-            assert sum(p.numel() for p in build_model(spec, (224, 224)).parameters()) > 5e6
+            assert sum(p.numel() for p in build_from_spec(spec, (224, 224)).parameters()) > 5e6
 
 
 def test_load_of_others_is_that_of_the_system_without_this_process(tmp_path, monkeypatch) -> None:

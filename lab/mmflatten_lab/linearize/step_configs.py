@@ -14,7 +14,7 @@ from mmengine.registry import DefaultScope
 
 from mmflatten.config import config_text, model_config
 from mmflatten.data_folders import IMAGE_SUFFIXES
-from mmflatten.engine.datasets import build_dataset, leaves
+from mmflatten.engine.datasets import build_dataset, first_config
 from mmflatten.engine.setup import set_amp
 from mmflatten.files import images_in
 
@@ -157,7 +157,7 @@ def use_images(cfg: Config, folder: str) -> None:
             f'--images: expected a folder with images ({", ".join(IMAGE_SUFFIXES)}), got {folder}.'
         )
     tested = cfg.get('test_dataloader') or cfg.get('val_dataloader') or {}
-    part = next(leaves(tested['dataset']))[0] if 'dataset' in tested else {}
+    part = first_config(tested['dataset']) if 'dataset' in tested else {}
     if not part.get('pipeline'):
         raise ValueError(
             '--images: expected a config whose test data have a pipeline, which reads image files,'

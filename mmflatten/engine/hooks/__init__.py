@@ -1,7 +1,7 @@
 """Hooks of a run."""
 
-from mmflatten.engine.datasets import CheckDataHook
 from mmflatten.engine.hooks.checkpoint import CheckpointHook
+from mmflatten.engine.hooks.data_checks import CheckDataHook
 from mmflatten.engine.hooks.training import (
     CompileHook,
     FiniteLossHook,

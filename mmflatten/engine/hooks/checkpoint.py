@@ -56,10 +56,8 @@ class CheckpointHook(_CheckpointHook):
 
     def before_train(self, runner: Runner) -> None:
         # Unit, file name and interval follow the training loop where they are not configured.
-        requested, self.by_epoch = (
-            self._requested['by_epoch'],
-            isinstance(runner.train_loop, EpochBasedTrainLoop),
-        )
+        requested = self._requested['by_epoch']
+        self.by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
         unit = 'epoch' if self.by_epoch else 'iter'
         if requested not in (None, self.by_epoch):
             raise ValueError(
@@ -69,9 +67,10 @@ class CheckpointHook(_CheckpointHook):
         self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
         if self._requested['interval'] is None:
             self.interval = runner.train_loop.val_interval
-        # a resumed file deletes those of its names
+        # MMEngine deletes outdated checkpoints by these numbers, which a resumed file states.
         ids = runner.message_hub.runtime_info.get('keep_ckpt_ids', [])
-        if not isinstance(ids, list) or not all(type(number) is int for number in ids):
+        are_numbers = isinstance(ids, list) and all(type(number) is int for number in ids)
+        if not are_numbers:
             raise CheckpointError(
                 f'checkpoint {runner._load_from}: keep_ckpt_ids: expected numbers, got '
                 f'{str(ids)[:80]}. To start from its weights: --cfg-options load_from=FILE'
@@ -86,11 +85,9 @@ class CheckpointHook(_CheckpointHook):
         # An iterator over a loader draws a number when it is created. From the global generator,
         # that would shift all later random numbers of a resumed run, which creates one iterator
         # more than an uninterrupted run.
-        for loader in [
-            loop.dataloader for loop in (runner.train_loop, runner.val_loop) if loop is not None
-        ]:
-            if loader.generator is None:
-                loader.generator = torch.Generator().manual_seed(runner.seed)
+        for loop in (runner.train_loop, runner.val_loop):
+            if loop is not None and loop.dataloader.generator is None:
+                loop.dataloader.generator = torch.Generator().manual_seed(runner.seed)
         self._restore(runner)
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
@@ -118,51 +115,30 @@ class CheckpointHook(_CheckpointHook):
                 f' run has {runner.world_size}, so random states start from the seed'
             )
             return
-        states = states['random'][get_rank()]
-        random.setstate(states['python'])
-        name, keys, *rest = states['numpy']
-        np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
-        torch.set_rng_state(states['torch'].cpu())
-        if 'cuda' in states and torch.cuda.is_available():
-            torch.cuda.set_rng_state(states['cuda'].cpu())
+        _set_random_states(states['random'][get_rank()])
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
-        # losses that are still on the device: they may be NaN, and are saved
+        # Losses that are still on the device: they may be NaN, and are saved.
         runner.call_hook('read_scalars')
-        broken = [
-            name
-            for name, weight in runner.model.named_parameters()
-            if not weight.detach().isfinite().all()
-        ]
+        weights = runner.model.named_parameters()
+        broken = [name for name, weight in weights if not weight.detach().isfinite().all()]
         if broken:
             raise NonFiniteError(
                 f'weights are NaN or infinite at iteration {meta["iter"]} ({shorten(broken, 3)})'
                 f' and were not saved. Last good checkpoint: {self.last_ckpt or "none yet"}. Lower'
                 ' the learning rate or clip gradients, then continue with --resume.'
             )
-        # In types that load safely. Gathering is collective, unlike saving, which the main process
-        # may do alone.
-        name, keys, *rest = np.random.get_state()
-        states = dict(
-            python=random.getstate(),
-            numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
-            torch=torch.get_rng_state(),
-        )
-        if torch.cuda.is_available():
-            states['cuda'] = torch.cuda.get_rng_state()
+        # Gathering is collective, unlike saving, which the main process may do alone.
         self._saved_states = dict(
-            random=all_gather_object(states),
+            random=all_gather_object(_random_states()),
             sampler_seed=getattr(_train_sampler(runner), 'seed', None),
         )
         with self._replacing(runner):
             super()._save_checkpoint_with_step(runner, step, meta)
 
     def _save_best_checkpoint(self, runner: Runner, metrics: dict) -> None:
-        unknown = (
-            [key for key in self.key_indicators if key not in ('auto', *metrics)]
-            if self.save_best
-            else []
-        )
+        indicators = self.key_indicators if self.save_best else []
+        unknown = [key for key in indicators if key not in ('auto', *metrics)]
         if unknown:
             raise ValueError(
                 f'save_best ({", ".join(unknown)}) is not a metric of this run. Choose one of '
@@ -178,13 +154,15 @@ class CheckpointHook(_CheckpointHook):
 
         If saving fails, restore the name of the last checkpoint.
         """
-        # saving the best one saves the last one again
+        # Saving the best checkpoint also saves the last one, inside this context.
         if isinstance(self.file_backend, SimpleNamespace):
             yield
             return
-        previous, backend, outdated = self.last_ckpt, self.file_backend, set()
+        previous, backend = self.last_ckpt, self.file_backend
+        outdated: set[str] = set()
 
-        def here(path: str) -> str:  # a resumed file names the best one, and the run may have moved
+        # A resumed checkpoint has the paths of others, and the run may have moved since.
+        def here(path: str) -> str:
             return backend.join_path(self.out_dir, Path(path).name)
 
         self.file_backend = SimpleNamespace(
@@ -199,29 +177,47 @@ class CheckpointHook(_CheckpointHook):
             self.last_ckpt = previous
             runner.message_hub.update_info('last_ckpt', previous)
             if isinstance(error, CheckpointWriteError):
-                kept = (
-                    f'The last good checkpoint is {previous}.'
-                    if previous
-                    else 'There is no earlier checkpoint.'
-                )
+                kept = 'There is no earlier checkpoint.'
+                if previous:
+                    kept = f'The last good checkpoint is {previous}.'
                 raise CheckpointWriteError(
                     error.errno, f'{error.strerror}. {kept} Continue with --resume.'
                 ) from error
             raise
         finally:
             self.file_backend = backend
-        best = getattr(self, 'best_ckpt_path_dict', {})
-        for path in outdated - {
-            here(path) for path in (getattr(self, 'best_ckpt_path', None), *best.values()) if path
-        }:
+        # The best checkpoint of one metric may be the outdated one of another.
+        best = [getattr(self, 'best_ckpt_path', None)]
+        best += getattr(self, 'best_ckpt_path_dict', {}).values()
+        for path in outdated - {here(path) for path in best if path}:
             backend.remove(path)
 
 
 def _train_sampler(runner: Runner) -> Any:
     """Return the sampler that orders the samples, which may be inside a batch sampler."""
     loader = runner.train_loop.dataloader
-    return (
-        loader.sampler
-        if hasattr(loader.sampler, 'seed')
-        else getattr(loader.batch_sampler, 'sampler', None)
+    if hasattr(loader.sampler, 'seed'):
+        return loader.sampler
+    return getattr(loader.batch_sampler, 'sampler', None)
+
+
+def _random_states() -> dict[str, Any]:
+    """Return the random states of this process, in types that load safely."""
+    name, keys, *rest = np.random.get_state()
+    states = dict(
+        python=random.getstate(),
+        numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
+        torch=torch.get_rng_state(),
     )
+    if torch.cuda.is_available():
+        states['cuda'] = torch.cuda.get_rng_state()
+    return states
+
+
+def _set_random_states(states: dict[str, Any]) -> None:
+    random.setstate(states['python'])
+    name, keys, *rest = states['numpy']
+    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
+    torch.set_rng_state(states['torch'].cpu())
+    if 'cuda' in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states['cuda'].cpu())

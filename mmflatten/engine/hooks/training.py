@@ -11,11 +11,12 @@ import torch.nn.functional as F
 from mmengine.hooks import EMAHook, Hook
 from mmengine.hooks import LoggerHook as _LoggerHook
 from mmengine.hooks import RuntimeInfoHook as _RuntimeInfoHook
+from mmengine.optim import OptimWrapper
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from mmflatten.engine.datasets import bare_model
+from mmflatten.engine.models import bare_model
 from mmflatten.models.layers import Block
 from mmflatten.registry import HOOKS
 
@@ -41,46 +42,33 @@ class RuntimeInfoHook(_RuntimeInfoHook):
 
     def __init__(self, interval: int | None = None) -> None:
         super().__init__()
-        self.interval, self.steps, self.norms = interval, [], {}
+        self.interval = interval
+        # iteration and values of each step since the last reading, on their devices
+        self.steps: list[tuple[int, dict[str, Any]]] = []
+        self.norms: dict[str, Tensor] = {}  # of the gradients of this step
 
     def before_train(self, runner: Runner) -> None:
         super().before_train(runner)
         if self.interval is None:
-            self.interval = next(
-                (hook.interval for hook in runner.hooks if isinstance(hook, _LoggerHook)), 1
-            )
-        wrapper = runner.optim_wrapper
-        if getattr(wrapper, 'clip_grad_kwargs', None):
-            clip, self.norms = wrapper.clip_func, {}
-
-            # without a result, the wrapper reads none
-            def keep_norm(*args: Any, **kwargs: Any) -> None:
-                if (norm := clip(*args, **kwargs)) is not None:
-                    self.norms[wrapper.grad_name] = norm
-
-            wrapper.clip_func = keep_norm
+            intervals = [hook.interval for hook in runner.hooks if isinstance(hook, _LoggerHook)]
+            self.interval = intervals[0] if intervals else 1
+        if getattr(runner.optim_wrapper, 'clip_grad_kwargs', None):
+            self._keep_norms(runner.optim_wrapper)
 
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: object = None, outputs: dict | None = None
     ) -> None:
-        values, self.norms = {**self.norms, **(outputs or {})}, {}
-        # Copies, because a compiled step may reuse its memory. float64 holds all types exactly.
-        values = {
-            name: value.full_tensor() if isinstance(value, DTensor) else value
-            for name, value in values.items()
-        }
-        self.steps.append(
-            (
-                runner.iter,
-                {
-                    name: value.detach().to(torch.float64) if isinstance(value, Tensor) else value
-                    for name, value in values.items()
-                },
-            )
-        )
-        if self.every_n_inner_iters(batch_idx, self.interval) or self.end_of_epoch(
-            runner.train_dataloader, batch_idx
-        ):
+        values = {**self.norms, **(outputs or {})}
+        self.norms = {}
+        for name, value in values.items():
+            if isinstance(value, DTensor):
+                value = value.full_tensor()
+            # A copy, because a compiled step may reuse its memory. float64 holds all types exactly.
+            if isinstance(value, Tensor):
+                values[name] = value.detach().to(torch.float64)
+        self.steps.append((runner.iter, values))
+        epoch_ends = self.end_of_epoch(runner.train_dataloader, batch_idx)
+        if epoch_ends or self.every_n_inner_iters(batch_idx, self.interval):
             self.read_scalars(runner)
 
     def before_val(self, runner: Runner) -> None:
@@ -94,27 +82,29 @@ class RuntimeInfoHook(_RuntimeInfoHook):
     def read_scalars(self, runner: Runner) -> None:
         """Read the values since the last reading, with one transfer from the device."""
         steps, self.steps = self.steps, []
-        tensors = [
-            value.reshape(())
-            for _, values in steps
-            for value in values.values()
-            if isinstance(value, Tensor)
-        ]
+        tensors = []
+        for _, values in steps:
+            tensors += [value.reshape(()) for value in values.values() if isinstance(value, Tensor)]
         numbers = iter(torch.stack(tensors).tolist() if tensors else ())
-        steps = [
-            (
-                step,
-                {
-                    name: next(numbers) if isinstance(value, Tensor) else value
-                    for name, value in values.items()
-                },
-            )
-            for step, values in steps
-        ]
         for _, values in steps:
             for name, value in values.items():
-                runner.message_hub.update_scalar(f'train/{name}', value)
+                if isinstance(value, Tensor):
+                    values[name] = next(numbers)
+                runner.message_hub.update_scalar(f'train/{name}', values[name])
         runner.call_hook('after_read_scalars', steps=steps)
+
+    def _keep_norms(self, wrapper: OptimWrapper) -> None:
+        """Make an optimizer wrapper leave the gradient norm on the device, for `norms`."""
+        clip = wrapper.clip_func
+        self.norms = {}
+
+        # The wrapper of MMEngine 0.10 reads the result at once, unless it is None.
+        def keep_norm(*args: Any, **kwargs: Any) -> None:
+            norm = clip(*args, **kwargs)
+            if norm is not None:
+                self.norms[wrapper.grad_name] = norm
+
+        wrapper.clip_func = keep_norm
 
 
 @HOOKS.register_module()
@@ -139,12 +129,12 @@ class FiniteLossHook(Hook):
             losses = {name: float(value) for name, value in values.items() if 'loss' in name}
             if all(map(math.isfinite, losses.values())):
                 continue
-            epoch, last_good = runner.epoch + 1, runner.message_hub.runtime_info.get('last_ckpt')
+            shown = ', '.join(f'{name}={value:.4g}' for name, value in losses.items())
+            last_good = runner.message_hub.runtime_info.get('last_ckpt')
             raise NonFiniteError(
-                f'loss is NaN or infinite at iteration {step + 1} (epoch {epoch}):'
-                f' {", ".join(f"{name}={value:.4g}" for name, value in losses.items())}. Last good'
-                f' checkpoint: {last_good or "none yet"}. Lower the learning rate, clip gradients'
-                ' or train without --amp, then continue with --resume.'
+                f'loss is NaN or infinite at iteration {step + 1} (epoch {runner.epoch + 1}):'
+                f' {shown}. Last good checkpoint: {last_good or "none yet"}. Lower the learning'
+                ' rate, clip gradients or train without --amp, then continue with --resume.'
             )
 
 
@@ -176,29 +166,29 @@ class CompileHook(Hook):
             raise ValueError(
                 f'--compile: requires a model with a backbone, got {type(model).__name__}.'
             )
-        blocks = (
-            []
-            if self.graphs
-            else [module for module in backbone.modules() if isinstance(module, Block)]
-        )
-        parts = blocks or [backbone]
+        parts = [module for module in backbone.modules() if isinstance(module, Block)]
+        options: dict[str, Any] = {}
+        if self.graphs:
+            parts = []
+            options = dict(dynamic=False, fullgraph=True)
+            # What a graph cannot hold is an error in place of running without one.
+            options['options'] = {'triton.cudagraphs': True, 'triton.cudagraph_or_error': True}
+        parts = parts or [backbone]
         # The names of PyTorch 2.6, which newer versions keep.
-        dynamo.cache_size_limit, dynamo.fail_on_cache_limit_hit = self.limit * len(parts), True
-        # What a graph cannot hold is an error in place of running without one.
-        options = {'triton.cudagraphs': True, 'triton.cudagraph_or_error': True}
+        dynamo.cache_size_limit = self.limit * len(parts)
+        dynamo.fail_on_cache_limit_hit = True
         for part in parts:
-            part.compile(
-                backend=self.backend,
-                **dict(dynamic=False, fullgraph=True, options=options) if self.graphs else {},
-            )
+            part.compile(backend=self.backend, **options)
 
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: object = None, outputs: dict | None = None
     ) -> None:
-        # the next step writes to the memory of gradients that are still accumulated
-        if self.graphs:
-            for parameter in bare_model(runner.model).backbone.parameters():
-                parameter.grad = None if parameter.grad is None else parameter.grad.clone()
+        if not self.graphs:
+            return
+        # The next step writes to the memory of gradients that are still accumulated.
+        for parameter in bare_model(runner.model).backbone.parameters():
+            if parameter.grad is not None:
+                parameter.grad = parameter.grad.clone()
 
 
 @HOOKS.register_module()
@@ -206,9 +196,9 @@ class LoggerHook(_LoggerHook):
     """MMEngine's log hook with `log_metric_by_epoch` taken from the training loop, and a line on
     the first iteration.
 
-    One runtime file then serves schedules by epochs and by iterations. The original files all
-    validation metrics of an iteration-based training under epoch 0. The first line of the original
-    comes after `interval` iterations, which may take minutes.
+    One runtime file then serves schedules by epochs and by iterations. MMEngine's hook logs all
+    validation metrics of an iteration-based training under epoch 0, and its first line after
+    `interval` iterations, which may take minutes.
     """
 
     def before_train(self, runner: Runner) -> None:
@@ -252,7 +242,8 @@ class MesaEMAHook(EMAHook):
             raise ValueError(f'weight: expected a positive number, got {weight}.')
         if not 0 <= begin < 1:
             raise ValueError(f'begin: expected at least 0 and less than 1, got {begin}.')
-        self.weight, self.begin, self.begun = weight, begin, False
+        self.weight, self.begin = weight, begin
+        self.begun = False
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
 
     def before_train(self, runner: Runner) -> None:

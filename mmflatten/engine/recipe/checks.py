@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from mmflatten.datasets.used import too_few_boxes
 from mmflatten.engine.class_checks import wrong_heads
-from mmflatten.engine.datasets import leaves, read_metainfo
+from mmflatten.engine.datasets import first_config, read_metainfo
 from mmflatten.engine.recipe.settings import (
     base_batch,
     ema_hooks,
@@ -26,12 +26,18 @@ from mmflatten.models.attention import (
 )
 from mmflatten.models.attention.gated import RotaryMixer
 
+# Attentions that lose accuracy on larger images if they have no convolution.
+_BARE_MIXERS = (AgentAttention, InLineAttention, MagnitudeAwareLinearAttention)
+
 
 def warnings_of(training: Training) -> list[tuple[str, str]]:
     """Run all checks, in the order of `CHECKS`. A warning is the name of a check, and what is wrong
     with its fix.
     """
-    return [(name, text) for name, check in CHECKS.items() for text in check(training)]
+    warnings = []
+    for name, check in CHECKS.items():
+        warnings += [(name, text) for text in check(training)]
+    return warnings
 
 
 def _batch(training: Training) -> Iterator[str]:
@@ -45,52 +51,65 @@ def _batch(training: Training) -> Iterator[str]:
 
 
 def _schedule(training: Training) -> Iterator[str]:
-    warmups, falls, total = {}, {}, training.iterations  # name -> last iteration
+    # Name of a scheduler -> last iteration in which it changes the rate.
+    warmups: dict[str, int] = {}
+    falls: dict[str, int] = {}
     constant = True  # apart from warm-ups
     for index, item in enumerate(schedulers(training.cfg)):
-        name, by_epoch = f'param_scheduler.{index} ({item.type})', item.get('by_epoch', True)
-        begin, end, half, milestones = (
-            item.get(key) for key in ('begin', 'end', 'T_max', 'milestones')
-        )
+        name = f'param_scheduler.{index} ({item.type})'
+        by_epoch = item.get('by_epoch', True)
         if by_epoch and not training.by_epoch:
             yield (
                 f'{name}: counts epochs, but the training loop counts iterations, so it never'
                 ' steps. Set by_epoch=False and give begin and end in iterations.'
             )
             continue
-        if half and end and half != end - (begin or 0):
-            yield (
-                f'{name}: expected T_max = end - begin = {end - (begin or 0)}, got {half}, so the'
-                ' rate rises again or does not reach its minimum. Remove T_max.'
-            )
+        yield from _half_period(name, item)
         unit = training.epoch_length if by_epoch else 1
-        last = end * unit if end else total
-        if (
-            item.type == 'LinearLR'
-            and not begin
-            and item.get('start_factor', 1 / 3) < item.get('end_factor', 1)
-        ):
+        end = item.get('end')
+        last = end * unit if end else training.iterations
+        if _is_warmup(item):
             warmups[name] = last
         else:
             constant = constant and item.type == 'ConstantLR' and item.get('factor') == 1
-            falls[name] = max([last, *(milestone * unit + 1 for milestone in milestones or ())])
+            milestones = [step * unit + 1 for step in item.get('milestones') or ()]
+            falls[name] = max([last, *milestones])
     for name, last in warmups.items():
-        if last >= min([total, *falls.values()]):
+        if last >= min([training.iterations, *falls.values()]):
             yield (
                 f'{name}: the warm-up ends at iteration {last:,}, after the training or its'
                 ' schedule. Shorten it.'
             )
-    if not constant and (last := max(falls.values())) != total:
-        effect = (
-            'then the rate is constant'
-            if last < total
-            else f'where the rate is still {training.rates[-1]:.3g}'
-        )
+    if not constant:
+        yield from _schedule_end(training, max(falls.values()))
+
+
+def _half_period(name: str, item: dict) -> Iterator[str]:
+    half, end, begin = item.get('T_max'), item.get('end'), item.get('begin') or 0
+    if half and end and half != end - begin:
         yield (
-            f'param_scheduler: the schedule ends at iteration {last:,}, the training at {total:,},'
-            f' {effect}. Set its end and milestones to the length of the training, and by_epoch to'
-            ' their unit.'
+            f'{name}: expected T_max = end - begin = {end - begin}, got {half}, so the'
+            ' rate rises again or does not reach its minimum. Remove T_max.'
         )
+
+
+def _is_warmup(item: dict) -> bool:
+    rises = item.get('start_factor', 1 / 3) < item.get('end_factor', 1)
+    return item['type'] == 'LinearLR' and not item.get('begin') and rises
+
+
+def _schedule_end(training: Training, last: int) -> Iterator[str]:
+    total = training.iterations
+    if last == total:
+        return
+    effect = 'then the rate is constant'
+    if last > total:
+        effect = f'where the rate is still {training.last_rate:.3g}'
+    yield (
+        f'param_scheduler: the schedule ends at iteration {last:,}, the training at {total:,},'
+        f' {effect}. Set its end and milestones to the length of the training, and by_epoch to'
+        ' their unit.'
+    )
 
 
 def _averages(training: Training) -> Iterator[str]:
@@ -111,14 +130,11 @@ def _averages(training: Training) -> Iterator[str]:
 
 
 def _frozen(training: Training) -> Iterator[str]:
-    model = training.cfg.model
-    frozen = [
-        name for name, parameter in training.model.named_parameters() if not parameter.requires_grad
-    ]
+    cfg, model = training.cfg, training.cfg.model
+    weights = training.model.named_parameters()
+    frozen = [name for name, parameter in weights if not parameter.requires_grad]
     init_cfgs = [model.get('init_cfg'), (model.get('backbone') or {}).get('init_cfg')]
-    loaded = (
-        training.cfg.get('load_from') or model.get('pretrained') or 'checkpoint' in str(init_cfgs)
-    )
+    loaded = cfg.get('load_from') or model.get('pretrained') or 'checkpoint' in str(init_cfgs)
     if frozen and not loaded:
         yield (
             f'frozen_stages: {len(frozen)} parameters ({frozen[0]}, ...) are frozen at random'
@@ -147,15 +163,17 @@ def _classes(training: Training) -> Iterator[str]:
 
 
 def _single_samples(training: Training) -> Iterator[str]:
+    if training.cfg.train_dataloader.batch_size > 1:
+        return
     frozen = getattr(getattr(training.model, 'backbone', None), 'norm_eval', False)
-    norms = [
-        name
-        for name, module in training.model.named_modules()
-        if isinstance(module, _BatchNorm)
-        and not (frozen and name.startswith('backbone.'))
-        and (training.gpus == 1 or not isinstance(module, SyncBatchNorm))
-    ]
-    if norms and training.cfg.train_dataloader.batch_size == 1:
+    norms = []
+    for name, module in training.model.named_modules():
+        # Synchronised batch norm averages over the images of all GPUs.
+        synchronised = isinstance(module, SyncBatchNorm) and training.gpus > 1
+        uses_averages = frozen and name.startswith('backbone.')
+        if isinstance(module, _BatchNorm) and not synchronised and not uses_averages:
+            norms.append(name)
+    if norms:
         yield (
             f'train_dataloader.batch_size: batch norm ({len(norms)} layers, such as'
             f' model.{norms[0]}) needs several images per device, got 1: pooled maps of one pixel'
@@ -164,31 +182,22 @@ def _single_samples(training: Training) -> Iterator[str]:
 
 
 def _larger_images(training: Training) -> Iterator[str]:
-    bare = {
-        name
-        for name, part in training.model.named_modules()
-        if isinstance(part, (AgentAttention, InLineAttention, MagnitudeAwareLinearAttention))
-        and not part.local_terms()
-    }
-    falls = {
-        name: name not in bare
-        for name, part in training.model.named_modules()
-        if name in bare or isinstance(part, RotaryMixer) and part.rotary
-    }
-    trained, tested = (
-        _pixels(training.cfg.get(f'{part}_dataloader') or {}) for part in ('train', 'test')
-    )
-    if falls and tested >= 4 * trained > 0:
-        name, rotary = next(iter(falls.items()))
-        what, fix = (
-            ('rotary positions can lose', ', or set rotary=False')
-            if rotary
-            else ('agents, InLine and MALA without a convolution can lose', '')
-        )
+    trained = _pixels(training.cfg.get('train_dataloader') or {})
+    tested = _pixels(training.cfg.get('test_dataloader') or {})
+    if not trained or tested < 4 * trained:
+        return
+    for name, part in training.model.named_modules():
+        if isinstance(part, _BARE_MIXERS) and not part.local_terms():
+            what, fix = 'agents, InLine and MALA without a convolution can lose', ''
+        elif isinstance(part, RotaryMixer) and part.rotary:
+            what, fix = 'rotary positions can lose', ', or set rotary=False'
+        else:
+            continue
         yield (
             f'test_dataloader: {tested / trained:.1f} times the pixels of training, where {what}'
             f' accuracy ({name}; lab/docs/third_study.md). Train at this size{fix}.'
         )
+        return  # the first layer stands for all
 
 
 def _pixels(loader: dict) -> int:
@@ -198,18 +207,21 @@ def _pixels(loader: dict) -> int:
     A size that keeps the ratio counts as the square of its shorter side; 0 if no step sets one.
     """
     found = 0
-    for step in next(leaves(loader.get('dataset') or {}))[0].get('pipeline') or ():
-        # None is NaN
-        sizes = np.array(
-            step.get('scales') or step.get('crop_size') or step.get('scale') or (), float
-        )
-        sides = [[int(side) for side in size if side > 0] for size in np.atleast_2d(sizes)]
-        keep = step.get('keep_ratio', 'scales' in step)  # RandomChoiceResize keeps it
-        found = max(
-            (min(pair) ** 2 if keep else pair[0] * pair[-1] for pair in sides if pair),
-            default=found,
-        )
+    for step in first_config(loader.get('dataset') or {}).get('pipeline') or ():
+        size = step.get('scales') or step.get('crop_size') or step.get('scale') or ()
+        keeps_ratio = step.get('keep_ratio', 'scales' in step)  # RandomChoiceResize does
+        areas = []
+        for pair in np.atleast_2d(np.array(size, float)):
+            sides = [int(side) for side in pair if side > 0]  # an open side, None, is NaN
+            if sides:
+                areas.append(min(sides) ** 2 if keeps_ratio else sides[0] * sides[-1])
+        if areas:
+            found = max(areas)
     return found
+
+
+def _objects(training: Training) -> Iterable[str]:
+    return too_few_boxes(training.cfg.model, training.most_objects)
 
 
 CHECKS: dict[str, Callable[[Training], Iterable[str]]] = {
@@ -219,7 +231,7 @@ CHECKS: dict[str, Callable[[Training], Iterable[str]]] = {
     'frozen': _frozen,
     'checkpoints': _checkpoints,
     'classes': _classes,
-    'objects': lambda training: too_few_boxes(training.cfg.model, training.most_objects),
+    'objects': _objects,
     'batch-norm': _single_samples,
     'larger-images': _larger_images,
 }

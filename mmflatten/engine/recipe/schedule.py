@@ -14,41 +14,18 @@ from mmflatten.text import align
 
 POINTS = 2000  # of a curve, by default
 KINDS = ('lr', 'weight_decay', 'momentum')  # the last is the first beta of Adam
-
-
-@dataclass
-class ParameterGroup:
-    """Parameters with equal settings of the optimizer; `example` is the name of the first one."""
-
-    settings: dict
-    example: str
-    tensors: int = 0
-    parameters: int = 0
-
-
-def _groups(training: Training) -> list[ParameterGroup]:
-    """Group the trained parameters by all settings, highest learning rate first.
-
-    MMEngine makes a group for every parameter, and schedulers treat equal groups alike.
-    """
-    settings = {
-        id(parameter): group
-        for group in training.optimizer.param_groups
-        for parameter in group['params']
-    }
-    groups: dict[tuple, ParameterGroup] = {}
-    for name, parameter in training.model.named_parameters():
-        if id(parameter) in settings:  # MMEngine leaves out frozen parameters
-            own = settings[id(parameter)]
-            key = tuple(
-                (name, value)
-                for name, value in own.items()
-                if isinstance(value, (int, float, tuple))
-            )
-            group = groups.setdefault(key, ParameterGroup(own, name))
-            group.tensors += 1
-            group.parameters += parameter.numel()
-    return sorted(groups.values(), key=lambda group: -group.settings['lr'])
+HEADER = (
+    'group',
+    'parameters',
+    'tensors',
+    'rate: start',
+    'peak',
+    'at about',
+    'end',
+    'weight decay',
+    'momentum',
+    'for example',
+)
 
 
 @dataclass(frozen=True)
@@ -60,18 +37,6 @@ class Schedule:
     values: dict[str, np.ndarray]  # for each of `KINDS` (n, groups), NaN if undefined
 
     def render(self) -> str:
-        header = (
-            'group',
-            'parameters',
-            'tensors',
-            'rate: start',
-            'peak',
-            'at about',
-            'end',
-            'weight decay',
-            'momentum',
-            'for example',
-        )
         rows = []
         for index, group in enumerate(self.groups):
             rate, decay, momentum = (self.values[kind][:, index] for kind in KINDS)
@@ -89,7 +54,17 @@ class Schedule:
                     group.example,
                 ]
             )
-        return align(rows, header, {0, 9})
+        return align(rows, HEADER, {0, 9})
+
+
+@dataclass
+class ParameterGroup:
+    """Parameters with equal settings of the optimizer; `example` is the name of the first one."""
+
+    settings: dict
+    example: str
+    tensors: int = 0
+    parameters: int = 0
 
 
 def schedule_of(training: Training, every: int | None = None) -> Schedule:
@@ -97,27 +72,57 @@ def schedule_of(training: Training, every: int | None = None) -> Schedule:
     them) and the last.
 
     Raises:
-        ValueError: a scheduler depends on validation metrics.
+        ValueError: a scheduler depends on validation metrics, or the schedule has no closed form
+            and is too long (see `Training.follow`).
     """
-    groups, probe = _groups(training), copy.copy(training.optimizer)
-    probe.param_groups = [
-        {**group.settings, 'lr': group.settings['lr'] * training.lr_factor} for group in groups
-    ]
+    groups = _groups(training)
+    # Schedulers change the probe in place; the optimizer keeps its settings.
+    probe = copy.copy(training.optimizer)
+    probe.param_groups = [dict(group.settings) for group in groups]
+    for settings in probe.param_groups:
+        settings['lr'] *= training.lr_factor
     every = every or max(1, training.iterations // POINTS)
-    kept = np.unique([*range(1, training.iterations + 1, every), training.iterations])
-    wanted, values = set(kept.tolist()), {kind: [] for kind in KINDS}
-    for iteration, settings in enumerate(training.follow(probe), 1):
-        if iteration in wanted:
-            for kind in KINDS:
-                values[kind].append(
-                    [
-                        group['betas'][0]
-                        if kind == 'momentum' and 'betas' in group
-                        else group.get(kind, float('nan'))
-                        for group in settings
-                    ]
-                )
-    return Schedule(kept, groups, {kind: np.array(rows) for kind, rows in values.items()})
+    iterations = np.unique([*range(1, training.iterations + 1, every), training.iterations])
+    values: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
+    for current in training.follow(probe, iterations.tolist()):
+        for kind in KINDS:
+            values[kind].append([_value(settings, kind) for settings in current])
+    return Schedule(
+        iterations=iterations,
+        groups=groups,
+        values={kind: np.array(rows) for kind, rows in values.items()},
+    )
+
+
+def _groups(training: Training) -> list[ParameterGroup]:
+    """Group the trained parameters by all settings, highest learning rate first.
+
+    MMEngine makes a group for every parameter, and schedulers treat equal groups alike.
+    """
+    settings_by_id = {}
+    for settings in training.optimizer.param_groups:
+        for parameter in settings['params']:
+            settings_by_id[id(parameter)] = settings
+    groups: dict[tuple, ParameterGroup] = {}
+    for name, parameter in training.model.named_parameters():
+        settings = settings_by_id.get(id(parameter))
+        if settings is None:  # MMEngine leaves out frozen parameters
+            continue
+        key = tuple(
+            (field, value)
+            for field, value in settings.items()
+            if isinstance(value, (int, float, tuple))
+        )
+        group = groups.setdefault(key, ParameterGroup(settings, name))
+        group.tensors += 1
+        group.parameters += parameter.numel()
+    return sorted(groups.values(), key=lambda group: -group.settings['lr'])
+
+
+def _value(settings: dict, kind: str) -> float:
+    if kind == 'momentum' and 'betas' in settings:
+        return settings['betas'][0]
+    return settings.get(kind, float('nan'))
 
 
 def _span(values: np.ndarray) -> str:
@@ -126,4 +131,6 @@ def _span(values: np.ndarray) -> str:
     """
     if np.isnan(values).all():
         return '-'
-    return f'{values[0]:.4g}' if np.ptp(values) == 0 else f'{values[0]:.4g} to {values[-1]:.4g}'
+    if np.ptp(values) == 0:
+        return f'{values[0]:.4g}'
+    return f'{values[0]:.4g} to {values[-1]:.4g}'

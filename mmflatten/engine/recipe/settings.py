@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mmengine.config import Config, ConfigDict
 
-from mmflatten.engine.datasets import leaves
+from mmflatten.engine.datasets import innermost_configs
 
 
 class TrainingSet(NamedTuple):
@@ -46,8 +46,10 @@ def gpus_of(cfg: Config) -> int:
     size.
     """
     name = re.search(r'_(\d+)xb(\d+)', Path(cfg.filename or '').stem)
+    if name:
+        return int(name[1])
     per_gpu = cfg.train_dataloader.batch_size * grad_accum_steps(cfg)
-    return int(name[1]) if name else max(1, base_batch(cfg) // per_gpu)
+    return max(1, base_batch(cfg) // per_gpu)
 
 
 def base_batch(cfg: Config) -> int:
@@ -68,9 +70,8 @@ def schedulers(cfg: Config) -> list[ConfigDict]:
 
 
 def ema_hooks(cfg: Config) -> list[ConfigDict]:
-    return [
-        hook for hook in cfg.get('custom_hooks') or [] if str(hook.get('type')).endswith('EMAHook')
-    ]
+    hooks = cfg.get('custom_hooks') or []
+    return [hook for hook in hooks if str(hook.get('type')).endswith('EMAHook')]
 
 
 def ema_momentum(hook: ConfigDict) -> float:
@@ -81,33 +82,33 @@ def ema_momentum(hook: ConfigDict) -> float:
 def training_length(cfg: Config) -> tuple[int, str]:
     """Length of the training and its unit, 'epochs' or 'iterations'."""
     loop = cfg.train_cfg
-    return (loop.max_epochs, 'epochs') if loop.get('max_epochs') else (loop.max_iters, 'iterations')
+    if loop.get('max_epochs'):
+        return loop.max_epochs, 'epochs'
+    return loop.max_iters, 'iterations'
 
 
 def training_set(dataset: ConfigDict) -> TrainingSet:
     """Describe a config's `train_dataloader.dataset`; concatenated parts and repetitions are added
     up.
     """
-    parts = [(_describe_part(part), times) for part, times in leaves(dataset)]
-    images = (
-        sum(part.images * times for part, times in parts)
-        if all(part.images for part, _ in parts)
-        else 0
-    )
-    return TrainingSet(parts[0][0].name, images)
+    names, numbers = [], []
+    for config, times in innermost_configs(dataset):
+        part = _describe_part(config)
+        names.append(part.name)
+        numbers.append(part.images * times)
+    # One unknown number makes the sum unknown.
+    return TrainingSet(names[0], sum(numbers) if all(numbers) else 0)
 
 
 def _describe_part(dataset: ConfigDict) -> TrainingSet:
     """Look up a data set. Images of an annotation file on this machine are not looked up, because
     they can be counted.
     """
-    text = ' '.join(
-        str(dataset.get(name, ''))
-        for name in ('type', 'data_root', 'ann_file', 'subset', 'data_prefix')
-    )
-    known = next(
-        (entry for pattern, entry in _KNOWN.items() if re.search(pattern, text)),
-        TrainingSet(str(dataset.get('type')).split('.')[-1], 0),
-    )
+    fields = ('type', 'data_root', 'ann_file', 'subset', 'data_prefix')
+    text = ' '.join(str(dataset.get(name, '')) for name in fields)
+    matches = [entry for pattern, entry in _KNOWN.items() if re.search(pattern, text)]
+    if not matches:
+        return TrainingSet(str(dataset.get('type')).split('.')[-1], 0)
     file = Path(dataset.get('data_root') or '', dataset.get('ann_file') or '')
-    return known._replace(images=0) if file.suffix == '.json' and file.is_file() else known
+    can_be_counted = file.suffix == '.json' and file.is_file()
+    return matches[0]._replace(images=0) if can_be_counted else matches[0]

@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from mmengine.config import Config
@@ -17,9 +17,10 @@ from mmengine.registry import PARAM_SCHEDULERS, DefaultScope
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from mmflatten.engine.class_checks import leaves_of
+from mmflatten.engine.class_checks import innermost_datasets
 from mmflatten.engine.datasets import DatasetError, build_dataset
 from mmflatten.engine.recipe import settings
+from mmflatten.engine.recipe.fast_forward import FastForward
 from mmflatten.engine.recipe.settings import (
     TrainingSet,
     base_batch,
@@ -30,8 +31,8 @@ from mmflatten.engine.recipe.settings import (
 from mmflatten.engine.setup import set_auto_scale_lr
 from mmflatten.measure.flops.meta import build_on_meta
 
-# followed one by one; 90 epochs of ImageNet-22k in batches of 1,024 have 1.25 million
-MAX_ITERATIONS = 3_000_000
+# ImageNet-22k for 90 epochs on one GPU takes 10 million in batches of 128.
+MAX_ITERATIONS = 100_000_000
 _AMP_OPTIONS = ('loss_scale', 'dtype', 'use_fp64')
 
 
@@ -70,11 +71,9 @@ class Training:
         scaled = (cfg.get('auto_scale_lr') or {}).get('enable')
         if scaled:
             set_auto_scale_lr(cfg)  # requires a base batch size
-        self.cfg, self.scope, loader = (
-            cfg,
-            cfg.get('default_scope', 'mmengine'),
-            cfg.train_dataloader,
-        )
+        loader = cfg.train_dataloader
+        self.cfg = cfg
+        self.scope = cfg.get('default_scope', 'mmengine')
         self.gpus = gpus or gpus_of(cfg)
         with DefaultScope.overwrite_default_scope(self.scope):
             self.data, self.most_objects = _training_set(loader.dataset, images)
@@ -82,124 +81,170 @@ class Training:
             self.optimizer = _build_optimizer(self.model, cfg.optim_wrapper)
         self.batch = self.gpus * loader.batch_size * grad_accum_steps(cfg)
         self.lr_factor: float = self.batch / base_batch(cfg) if scaled else 1.0
-        self.length, unit = settings.training_length(cfg)
-        self.by_epoch = unit == 'epochs'
+        # The sampler pads each process to the same number of images.
         batches = math.ceil(self.data.images / self.gpus) / loader.batch_size
         self.epoch_length = math.floor(batches) if loader.get('drop_last') else math.ceil(batches)
+        self.length, unit = settings.training_length(cfg)
+        self.by_epoch = unit == 'epochs'
         self.iterations = self.length * self.epoch_length if self.by_epoch else self.length
         if self.iterations > MAX_ITERATIONS:
+            field = 'max_epochs' if self.by_epoch else 'max_iters'
             raise ValueError(
-                f'train_cfg.{"max_epochs" if self.by_epoch else "max_iters"}: expected at most'
-                f' {MAX_ITERATIONS:,} iterations, got {self.length} {unit} ({self.iterations}'
-                ' iterations). Shorten the training.'
+                f'train_cfg.{field}: expected at most {MAX_ITERATIONS:,} iterations, got'
+                f' {self.length} {unit} ({self.iterations} iterations). Shorten the training.'
             )
 
     def describe_length(self) -> str:
-        epochs = f'{self.length} epochs of {self.epoch_length:,} iterations'
-        return epochs if self.by_epoch else f'{self.iterations:,} iterations'
+        if self.by_epoch:
+            return f'{self.length} epochs of {self.epoch_length:,} iterations'
+        return f'{self.iterations:,} iterations'
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
         """Checkpoints that the config's hook writes over the whole training."""
         hook = (self.cfg.get('default_hooks') or {}).get('checkpoint', {})
-        hook = dict(interval=-1) if hook is None else hook  # None removes the hook
-        interval = hook.get('interval')
-        if interval is None:  # mmflatten's hook saves after each validation, MMEngine's never
-            by_default = self.cfg.train_cfg.get('val_interval', 1 if self.by_epoch else 1000)
-            interval = -1 if hook.get('type') == 'CheckpointHook' else by_default
+        if hook is None:  # removes the hook
+            hook = dict(interval=-1)
+        interval = self._checkpoint_interval(hook)
+        # Regular checkpoints, and those with the best value of a metric.
         rounded = math.ceil if hook.get('save_last', True) else math.floor
         written = rounded(self.length / interval) if interval > 0 else 0
-        limit, best = hook.get('max_keep_ckpts', -1), hook.get('save_best') or []
-        kept = (min(written, limit) if limit > 0 else written) + (
-            1 if isinstance(best, str) else len(best)
-        )
-        size = _bytes(self.model.state_dict().values()) * (1 + len(ema_hooks(self.cfg)))
-        if hook.get('save_optimizer', True):
-            for parameter in self.model.parameters():
-                parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
-            self.optimizer.step()  # costs nothing on the meta device
-            self.optimizer.zero_grad()
-            size += _bytes(
-                value for state in self.optimizer.state.values() for value in state.values()
-            )
-        return Checkpoints(max(interval, 0), size, size * (kept + (written > kept)))
+        limit = hook.get('max_keep_ckpts', -1)
+        kept = min(written, limit) if limit > 0 else written
+        best = hook.get('save_best') or []
+        kept += 1 if isinstance(best, str) else len(best)
+        if written > kept:  # an outdated one is deleted after the new one is complete
+            kept += 1
+        size = self._checkpoint_size(with_optimizer=hook.get('save_optimizer', True))
+        return Checkpoints(interval=max(interval, 0), size=size, most=size * kept)
+
+    def _checkpoint_interval(self, hook: dict) -> int:
+        interval = hook.get('interval')
+        if interval is not None:
+            return interval
+        if hook.get('type') == 'CheckpointHook':  # MMEngine's hook never saves by default
+            return -1
+        # mmflatten's hook saves after each validation.
+        return self.cfg.train_cfg.get('val_interval', 1 if self.by_epoch else 1000)
+
+    def _checkpoint_size(self, with_optimizer: bool) -> int:
+        copies = 1 + len(ema_hooks(self.cfg))
+        size = copies * _bytes(self.model.state_dict().values())
+        if not with_optimizer:
+            return size
+        # The first step creates the optimizer's state, and costs nothing on the meta device.
+        for parameter in self.model.parameters():
+            parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return size + sum(_bytes(state.values()) for state in self.optimizer.state.values())
 
     @cached_property
     def rates(self) -> list[float]:
-        """Learning rate of every iteration, of the parameters with the highest initial rate."""
+        """Learning rate of every iteration, of the parameters with the highest initial rate.
+
+        Raises ValueError as `follow`, and for more than `fast_forward.MAX_STEPS` iterations.
+        """
+        return self._rates_at(range(1, self.iterations + 1))
+
+    @cached_property
+    def last_rate(self) -> float:
+        """Learning rate of the last iteration, the last item of `rates`."""
+        (rate,) = self._rates_at([self.iterations])
+        return rate
+
+    def _rates_at(self, iterations: Iterable[int]) -> list[float]:
         highest = max(group['lr'] for group in self.optimizer.param_groups)
         probe = SGD([nn.Parameter(torch.empty(0))], lr=highest * self.lr_factor)
-        return [group['lr'] for (group,) in self.follow(probe)]
+        return [group['lr'] for (group,) in self.follow(probe, iterations)]
 
-    def follow(self, probe: Optimizer) -> Iterator[list[dict]]:
-        """Yield the parameter groups of `probe` in every iteration, as MMEngine's schedulers change
+    def follow(self, probe: Optimizer, iterations: Iterable[int]) -> Iterator[list[dict]]:
+        """Yield the parameter groups of `probe` in some iterations, as MMEngine's schedulers change
         them in place.
 
-        Raises ValueError if a scheduler depends on validation metrics.
+        Args:
+            iterations: in ascending order, from 1.
+
+        Raises ValueError if a scheduler depends on validation metrics, or as
+        `FastForward.advance`.
         """
-        # Like MMEngine's Runner: schedulers without an `end` end with the training, and those by
-        # epoch step last.
+        built = self._schedulers(probe)
+        by_iteration = FastForward([item for item in built if not item.by_epoch])
+        by_epoch = FastForward([item for item in built if item.by_epoch])
+        # A training by iterations has no epochs: schedulers by epoch step once, at its end.
+        epoch = self.epoch_length if self.by_epoch else self.iterations
+        now = 1
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')  # the probe itself is never stepped
+            for iteration in iterations:
+                # In each iteration, schedulers by epoch step after those by iteration.
+                while by_iteration.schedulers and by_epoch.schedulers:
+                    epoch_end = math.ceil(now / epoch) * epoch
+                    if epoch_end >= iteration:
+                        break
+                    by_iteration.advance(epoch_end + 1 - now)
+                    by_epoch.advance(1)
+                    now = epoch_end + 1
+                by_iteration.advance(iteration - now)
+                by_epoch.advance((iteration - 1) // epoch - (now - 1) // epoch)
+                now = iteration
+                yield probe.param_groups
+
+    def _schedulers(self, probe: Optimizer) -> list:
+        # As in MMEngine's Runner, schedulers without an `end` end with the training.
         ends = {True: self.length if self.by_epoch else 1, False: self.iterations}
+        built = []
         with DefaultScope.overwrite_default_scope(self.scope):
-            built = [
-                PARAM_SCHEDULERS.build(
+            for item in settings.schedulers(self.cfg):
+                scheduler = PARAM_SCHEDULERS.build(
                     {'end': ends[item.get('by_epoch', True)], **item},
                     default_args=dict(optimizer=probe, epoch_length=self.epoch_length),
                 )
-                for item in settings.schedulers(self.cfg)
-            ]
-        built.sort(key=lambda scheduler: scheduler.by_epoch)
-        for scheduler in built:
-            if getattr(scheduler, 'need_val_args', False):
-                raise ValueError(
-                    f'param_scheduler: {type(scheduler).__name__} depends on validation metrics, so'
-                    ' its rates are unknown before the training.'
-                )
-        epoch = self.epoch_length if self.by_epoch else self.iterations
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')  # the probe itself is never stepped
-            for iteration in range(1, self.iterations + 1):
-                yield probe.param_groups
-                for scheduler in built:
-                    if not scheduler.by_epoch or iteration % epoch == 0:
-                        scheduler.step()
+                if getattr(scheduler, 'need_val_args', False):
+                    raise ValueError(
+                        f'param_scheduler: {type(scheduler).__name__} depends on validation'
+                        ' metrics, so its rates are unknown before the training.'
+                    )
+                built.append(scheduler)
+        return built
 
 
 def _bytes(values: Iterable[object]) -> int:
-    return sum(
-        value.numel() * value.element_size() for value in values if isinstance(value, Tensor)
-    )
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _training_set(dataset: dict, images: int | None) -> tuple[TrainingSet, int]:
+    """Return the training set and the number of objects in the image with the most."""
     data = settings.training_set(dataset)
+    known = images or data.images
+    if known:
+        return data._replace(images=known), 0
     try:
-        if images or data.images:
-            return data._replace(images=images or data.images), 0
         built = build_dataset(dataset)
-        most = max(
-            (
-                sum(not item['ignore_flag'] for item in part.get_data_info(index)['instances'])
-                for part in leaves_of(built)
-                if hasattr(part, 'cat_ids')
-                for index in range(len(part))
-            ),
-            default=0,
-        )
-        return data._replace(images=len(built)), most
+        return data._replace(images=len(built)), _most_objects(built)
     except DatasetError as error:
         raise DatasetError(
             f'train_dataloader.dataset: unknown number of images ({error}). Add --dataset-size N.'
         ) from error
 
 
+def _most_objects(dataset: Any) -> int:
+    most = 0
+    for part in innermost_datasets(dataset):
+        if not hasattr(part, 'cat_ids'):  # not a detection data set
+            continue
+        for index in range(len(part)):
+            instances = part.get_data_info(index)['instances']
+            most = max(most, sum(not item['ignore_flag'] for item in instances))
+    return most
+
+
 def _build_optimizer(model: nn.Module, cfg: dict) -> Optimizer:
     """Build the optimizer; mixed precision, which cannot be built without a GPU, is left out."""
     if cfg.get('type') == 'AmpOptimWrapper':
-        cfg = {
-            **{key: value for key, value in cfg.items() if key not in _AMP_OPTIONS},
-            'type': 'OptimWrapper',
-        }
+        cfg = {key: value for key, value in cfg.items() if key not in _AMP_OPTIONS}
+        cfg['type'] = 'OptimWrapper'
     wrapper = build_optim_wrapper(model, cfg)
     if not isinstance(wrapper, OptimWrapper):
         raise ValueError(

@@ -3,11 +3,9 @@ computed.
 
 *Multiply-accumulates* are convolutions, linear layers and every product of two activations,
 explicit or inside fused attention, without biases and elementwise arithmetic. *The papers'
-convention* is what OpenMMLab's `get_flops.py`
-prints: these, plus some elementwise arithmetic (`rules.OPENMMLAB_RULES`). It gives the published
-    FLOPs of ResNet-50,
-Swin and PVT in detectors and segmentors within 0.1 %. `docs/benchmark.md` compares the two with
-other counters.
+convention* is the number of OpenMMLab's `get_flops.py`: these, plus some elementwise arithmetic
+(`rules.OPENMMLAB_RULES`). It reproduces the published FLOPs of ResNet-50, Swin and PVT in detectors
+and segmentors within 0.1 %. `docs/benchmark.md` compares the two with other counters.
 """
 
 from __future__ import annotations
@@ -54,18 +52,16 @@ class OperationCounts:
     def papers_convention(self, with_products: bool = True) -> int:
         """Total of OpenMMLab's counter (see above), with or without products of activations."""
         kinds = self.by_kind
-        return macs_of(kinds) + kinds[OTHER] - (0 if with_products else kinds[PRODUCT])
+        total = macs_of(kinds) + kinds[OTHER]
+        return total if with_products else total - kinds[PRODUCT]
 
     def of_module(self, module: str) -> Counter[str]:
         """Totals by kind of a module and its submodules; '' is the whole model."""
-        return sum(
-            (
-                kinds
-                for name, kinds in self.by_module.items()
-                if not module or f'{name}.'.startswith(f'{module}.')
-            ),
-            Counter(),
-        )
+        total: Counter[str] = Counter()
+        for name, kinds in self.by_module.items():
+            if not module or f'{name}.'.startswith(f'{module}.'):
+                total.update(kinds)
+        return total
 
 
 def macs_of(kinds: Counter[str]) -> int:
@@ -85,14 +81,11 @@ class OperationCounter:
         self.counts = OperationCounts()
         # name, module, shapes of its inputs
         self._running: list[tuple[str, nn.Module, list[tuple[int, ...]]]] = []
-        self._names = (
-            {} if model is None else {id(module): name for name, module in model.named_modules()}
-        )
-        self._parameters = (
-            set()
-            if model is None
-            else {parameter.untyped_storage() for parameter in model.parameters()}
-        )
+        self._names: dict[int, str] = {}
+        self._parameters: set[torch.UntypedStorage] = set()
+        if model is not None:
+            self._names = {id(module): name for name, module in model.named_modules()}
+            self._parameters = {weight.untyped_storage() for weight in model.parameters()}
         self._exits = ExitStack()
 
     @property
@@ -105,11 +98,10 @@ class OperationCounter:
         if not self._running:
             return 'outside of its modules'
         name, module, shapes = self._running[-1]
-        shown = type(module).__name__ if any(True for _ in module.children()) else module
-        return (
-            f'in {name or "the model"}, {shown}, input'
-            f' {", ".join(map(str, shapes)) or "without tensors"}'
-        )
+        is_leaf = not any(True for _ in module.children())
+        shown = module if is_leaf else type(module).__name__
+        inputs = ', '.join(map(str, shapes)) or 'without tensors'
+        return f'in {name or "the model"}, {shown}, input {inputs}'
 
     def __enter__(self) -> OperationCounter:
 
@@ -130,24 +122,24 @@ class OperationCounter:
         self._exits.close()
 
     def _count(self, func: OpOverload, args: tuple, kwargs: dict, out: Any) -> None:
-        name, counts, module = rules.operator_name(func), self.counts, self.module
+        name, counts, results = rules.operator_name(func), self.counts, _tensors(out)
         if name in rules.MAC_RULES:
             cost = Counter(rules.MAC_RULES[name](*args, **kwargs, out=out))
             if MATMUL in cost:
+                # The first argument of addmm and the like is the bias.
                 factors = _tensors(args[1:] if 'add' in name else args)
                 linear = any(factor.untyped_storage() in self._parameters for factor in factors)
                 cost[LINEAR if linear else PRODUCT] = cost.pop(MATMUL)
-            counts.by_module[module].update(cost)
+            counts.by_module[self.module].update(cost)
             counts.by_operator[name] += macs_of(cost)
         elif rules.is_free(func):
             return
         elif rules.is_elementwise(func):
-            counts.elementwise[name] += next((tensor.numel() for tensor in _tensors(out)), 0)
+            counts.elementwise[name] += results[0].numel() if results else 0
             if name in rules.OPENMMLAB_RULES:
-                counts.by_module[module].update(
-                    rules.OPENMMLAB_RULES[name](*args, **kwargs, out=out)
-                )
-        elif _tensors(out):
+                cost = rules.OPENMMLAB_RULES[name](*args, **kwargs, out=out)
+                counts.by_module[self.module].update(cost)
+        elif results:
             counts.uncounted[name] += 1
 
 
@@ -164,11 +156,8 @@ class _Watch(TorchDispatchMode):
         self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if not (
-            rules.operator_name(func) in rules.MAC_RULES
-            or rules.is_free(func)
-            or rules.is_elementwise(func)
-        ):
+        has_rule = rules.operator_name(func) in rules.MAC_RULES
+        if not (has_rule or rules.is_free(func) or rules.is_elementwise(func)):
             with self:
                 out = func.decompose(*args, **kwargs)
             if out is not NotImplemented:
@@ -189,9 +178,7 @@ def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     With meta tensors (`torch.empty(shape, device='meta')`) nothing is computed. Operators of a
     compiled mmcv are not counted.
     """
-    with (
-        torch.no_grad(),
-        OperationCounter(function if isinstance(function, nn.Module) else None) as counter,
-    ):
+    model = function if isinstance(function, nn.Module) else None
+    with torch.no_grad(), OperationCounter(model) as counter:
         function(*args, **kwargs)
     return counter.counts

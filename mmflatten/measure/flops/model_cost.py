@@ -19,6 +19,15 @@ from mmflatten.tasks import find_task, task_of, task_of_model
 from mmflatten.text import align, giga
 from mmflatten.version import __version__
 
+MODULE_HEADER = (
+    'module',
+    'params (M)',
+    'MACs (G)',
+    '%',
+    'of these products (G)',
+    "papers' way (G)",
+)
+
 
 @dataclass(frozen=True)
 class ModelCost:
@@ -37,35 +46,29 @@ class ModelCost:
 
         Modules that have neither parameters nor operations are left out.
         """
-        total, indent = max(self.counts.macs, 1), 2 * ('&nbsp;' if markdown else ' ')
+        total = max(self.counts.macs, 1)
+        indent = '&nbsp;&nbsp;' if markdown else '  '
         rows = []
         for path, module in self.model.named_modules():
             level = path.count('.') + 1 if path else 0
+            if level > depth:
+                continue
             kinds, params = self.counts.of_module(path), count_parameters(module)
             macs = macs_of(kinds)
-            if level <= depth and (params or macs):
-                label = (
-                    f'{level * indent}{path.rpartition(".")[2] or name} ({type(module).__name__})'
+            if not params and not macs:
+                continue
+            label = path.rpartition('.')[2] or name
+            rows.append(
+                (
+                    f'{level * indent}{label} ({type(module).__name__})',
+                    f'{params / 1e6:.3f}',
+                    giga(macs),
+                    f'{100 * macs / total:.1f}',
+                    giga(kinds[PRODUCT]),
+                    giga(macs + kinds[OTHER]),
                 )
-                rows.append(
-                    (
-                        label,
-                        f'{params / 1e6:.3f}',
-                        giga(macs),
-                        f'{100 * macs / total:.1f}',
-                        giga(kinds[PRODUCT]),
-                        giga(macs + kinds[OTHER]),
-                    )
-                )
-        header = (
-            'module',
-            'params (M)',
-            'MACs (G)',
-            '%',
-            'of these products (G)',
-            "papers' way (G)",
-        )
-        return align(rows, header, {0}, markdown)
+            )
+        return align(rows, MODULE_HEADER, {0}, markdown)
 
     def as_json(self, with_modules: bool = False) -> dict[str, Any]:
         """Convert to JSON, in single units (not millions or billions)."""
@@ -83,14 +86,13 @@ class ModelCost:
             'versions': {'mmflatten': __version__, 'torch': torch.__version__},
         }
         if with_modules:
-            result['modules'] = {
-                name: {
+            result['modules'] = {}
+            for name, module in self.model.named_modules():
+                result['modules'][name] = {
                     'type': type(module).__name__,
                     'params': count_parameters(module),
                     'macs': macs_of(counts.of_module(name)),
                 }
-                for name, module in self.model.named_modules()
-            }
         return result
 
 
@@ -115,7 +117,7 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
             else:
                 task.forward(model, image)
     except Exception as error:
-        reason = next(iter(str(error).strip().splitlines()), '') or type(error).__name__
+        reason = str(error).strip().partition('\n')[0] or type(error).__name__
         raise ValueError(
             f'model {type(model).__name__}: cannot run at {shape[0]}x{shape[1]}: {reason} '
             f'({counter.place()})'
@@ -148,12 +150,10 @@ def read_model_config(path: str | Path) -> Config:
 
 def default_shape(cfg: Config) -> tuple[int, int]:
     """Return (H, W) of the images that a config is measured with by default."""
-    task = find_task(cfg.get('default_scope'))
+    scope = cfg.get('default_scope')
+    task = find_task(scope)
     if task is None:
-        raise ValueError(
-            f'default_scope: no default image size, got {cfg.get("default_scope")!r}. Add --shape'
-            ' H W.'
-        )
+        raise ValueError(f'default_scope: no default image size, got {scope!r}. Add --shape H W.')
     return image_shape(cfg) if task.fixed_size or 'image_size' in cfg else task.input_shape
 
 
@@ -161,9 +161,8 @@ def image_shape(cfg: Config) -> tuple[int, int]:
     """Return (H, W) of training images: of the preprocessor, the backbone or the config, else the
     task's usual size.
     """
-    preprocessor, backbone = (
-        cfg.model.get(part) or {} for part in ('data_preprocessor', 'backbone')
-    )
+    preprocessor = cfg.model.get('data_preprocessor') or {}
+    backbone = cfg.model.get('backbone') or {}
     size = (
         preprocessor.get('size')
         or backbone.get('img_size')

@@ -40,14 +40,10 @@ def _attention(
 ) -> Cost:
     """`q k^T` and `p v`; causal and masked attention count in full, like their explicit form."""
     out = out[0] if isinstance(out, (tuple, list)) else out
-    return {
-        PRODUCT: (
-            prod(out.shape[:-2])
-            * query.shape[-2]
-            * key.shape[-2]
-            * (query.shape[-1] + value.shape[-1])
-        )
-    }
+    batch = prod(out.shape[:-2])  # of several dimensions, heads included
+    N, d = query.shape[-2:]
+    M, e = value.shape[-2:]
+    return {PRODUCT: batch * N * M * (d + e)}
 
 
 def _self_attention_layer(query: Tensor, *args: Any, **kwargs: Any) -> Cost:
@@ -62,44 +58,55 @@ def _encoder_layer(src: Tensor, *args: Any, **kwargs: Any) -> Cost:
     """
     cost = _self_attention_layer(src)
     cost[LINEAR] += 2 * src.numel() * args[13].shape[0]
-    return {**cost, OTHER: 2 * 5 * src.numel()}
+    cost[OTHER] = 2 * 5 * src.numel()  # two layer norms
+    return cost
 
 
-MAC_RULES: dict[str, Rule] = {
-    **{
-        packet._qualified_op_name: _from_torch(packet._qualified_op_name, formula)
-        for packet, formula in flop_registry.items()
-        if isinstance(packet, OpOverloadPacket)
-    },
-    **dict.fromkeys(
-        (
-            'aten::scaled_dot_product_attention',
-            'aten::_scaled_dot_product_flash_attention',
-            'aten::_scaled_dot_product_flash_attention_for_cpu',
-            'aten::_scaled_dot_product_efficient_attention',
-            'aten::_scaled_dot_product_cudnn_attention',
-            'aten::_scaled_dot_product_fused_attention_overrideable',
-        ),
-        _attention,
-    ),
+def _vector_product(a: Tensor, *args: Any, **kwargs: Any) -> Cost:
+    return {MATMUL: a.numel()}
+
+
+def _add_vector_product(bias: Tensor, a: Tensor, *args: Any, **kwargs: Any) -> Cost:
+    return {MATMUL: a.numel()}
+
+
+def _add_batched_product(bias: Tensor, a: Tensor, b: Tensor, **kwargs: Any) -> Cost:
+    return {MATMUL: a.numel() * b.shape[-1]}
+
+
+def _linear_attention(q: Tensor, k: Tensor, *args: Any, **kwargs: Any) -> Cost:
+    return {PRODUCT: multiply_accumulates(q.shape, k.shape)}
+
+
+def _deformable_convolution(x: Tensor, weight: Tensor, *args: Any, out: Tensor, **kwargs) -> Cost:
+    # Sampling at the offsets is elementwise.
+    return {CONV: out.numel() // out.shape[1] * weight.numel()}
+
+
+# PyTorch's formulas first, which ours replace.
+MAC_RULES: dict[str, Rule] = {}
+for _packet, _formula in flop_registry.items():
+    if isinstance(_packet, OpOverloadPacket):
+        _name = _packet._qualified_op_name
+        MAC_RULES[_name] = _from_torch(_name, _formula)
+MAC_RULES |= {
+    'aten::scaled_dot_product_attention': _attention,
+    'aten::_scaled_dot_product_flash_attention': _attention,
+    'aten::_scaled_dot_product_flash_attention_for_cpu': _attention,
+    'aten::_scaled_dot_product_efficient_attention': _attention,
+    'aten::_scaled_dot_product_cudnn_attention': _attention,
+    'aten::_scaled_dot_product_fused_attention_overrideable': _attention,
     'aten::_native_multi_head_attention': _self_attention_layer,
     'aten::_transformer_encoder_layer_fwd': _encoder_layer,
-    **dict.fromkeys(
-        ('aten::mv', 'aten::dot', 'aten::vdot'), lambda a, b, **kwargs: {MATMUL: a.numel()}
-    ),
-    'aten::addmv': lambda self, a, b, **kwargs: {MATMUL: a.numel()},
-    'aten::addbmm': lambda self, a, b, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
-    'mmflatten::linear_attention': lambda q, k, *args, **kwargs: {
-        PRODUCT: multiply_accumulates(q.shape, k.shape)
-    },
-    # Sampling at the offsets is elementwise.
-    'torchvision::deform_conv2d': lambda x, weight, *args, out, **kwargs: {
-        CONV: out.numel() // out.shape[1] * weight.numel()
-    },
-}
-MAC_RULES |= {
+    'aten::mv': _vector_product,
+    'aten::dot': _vector_product,
+    'aten::vdot': _vector_product,
+    'aten::addmv': _add_vector_product,
+    'aten::addbmm': _add_batched_product,
     'aten::_addmm_activation': MAC_RULES['aten::addmm'],
     'aten::_int_mm': MAC_RULES['aten::mm'],
+    'mmflatten::linear_attention': _linear_attention,
+    'torchvision::deform_conv2d': _deformable_convolution,
 }
 
 
@@ -113,53 +120,58 @@ def _resize(factor: int) -> Rule:
     return lambda *args, out, **kwargs: {OTHER: factor * out.numel()}
 
 
+def _pool(x: Tensor, *args: Any, **kwargs: Any) -> Cost:
+    return {OTHER: x.numel()}
+
+
+def _global_pool(x: Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Cost:
+    """Mean over a map, as which PyTorch dispatches nn.AdaptiveAvgPool2d(1)."""
+    is_pooling = x.dim() == 4 and list(dim or ()) == [-1, -2]
+    return {OTHER: x.numel()} if is_pooling else {}
+
+
 # Elementwise arithmetic that `mmengine.analysis` counts, with its factors.
 OPENMMLAB_RULES: dict[str, Rule] = {
     'aten::native_layer_norm': _norm(2, 5, 4),
     'aten::native_group_norm': _norm(1, 5, 4),
-    **dict.fromkeys(
-        (
-            'aten::native_batch_norm',
-            'aten::cudnn_batch_norm',
-            # in evaluation mode
-            'aten::_native_batch_norm_legit_no_training',
-        ),
-        _norm(1, 2, 1),
-    ),
+    'aten::native_batch_norm': _norm(1, 2, 1),
+    'aten::cudnn_batch_norm': _norm(1, 2, 1),
+    'aten::_native_batch_norm_legit_no_training': _norm(1, 2, 1),  # in evaluation mode
     'aten::upsample_nearest2d': _resize(1),
     'aten::upsample_bilinear2d': _resize(4),
     'aten::grid_sampler_2d': _resize(4),
-    'aten::_adaptive_avg_pool2d': lambda x, *args, **kwargs: {OTHER: x.numel()},
-    # nn.AdaptiveAvgPool2d(1) is dispatched as this one
-    'aten::mean': lambda x, dim=None, *args, **kwargs: (
-        {OTHER: x.numel()} if x.dim() == 4 and list(dim or ()) == [-1, -2] else {}
-    ),
+    'aten::_adaptive_avg_pool2d': _pool,
+    'aten::mean': _global_pool,
 }
 
 # Elementwise operators that PyTorch tags neither as pointwise nor as a reduction.
 _ELEMENTWISE = set(
     """
-    torchvision::roi_align
-    _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm cudnn_batch_norm
-    _native_batch_norm_legit_no_training _native_batch_norm_legit native_dropout glu hardswish linalg_vector_norm
-    avg_pool1d avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices _adaptive_avg_pool2d
-    _adaptive_avg_pool3d adaptive_max_pool2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
-    upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_bicubic2d _upsample_bicubic2d_aa
-    upsample_trilinear3d grid_sampler_2d grid_sampler_3d cumsum cumprod cummax cummin logcumsumexp sort topk
-    col2im masked_fill scatter_add scatter_reduce index_add floor_divide addr tril triu linspace max min median kthvalue
+    torchvision::roi_align _softmax _safe_softmax _log_softmax native_layer_norm
+    native_group_norm native_batch_norm cudnn_batch_norm _native_batch_norm_legit_no_training
+    _native_batch_norm_legit native_dropout glu hardswish linalg_vector_norm avg_pool1d
+    avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices _adaptive_avg_pool2d
+    _adaptive_avg_pool3d adaptive_max_pool2d upsample_nearest1d upsample_nearest2d
+    upsample_nearest3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa
+    upsample_bicubic2d _upsample_bicubic2d_aa upsample_trilinear3d grid_sampler_2d
+    grid_sampler_3d cumsum cumprod cummax cummin logcumsumexp sort topk col2im masked_fill
+    scatter_add scatter_reduce index_add floor_divide addr tril triu linspace max min median
+    kthvalue
 """.split()
 )
 
 # Operators without arithmetic: memory, shapes, indices, constants.
 _FREE = set(
     """
-    _unsafe_view _reshape_copy clone copy _to_copy cat stack index index_select index_put gather scatter roll flip
-    rot90 repeat embedding pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle constant_pad_nd
-    reflection_pad1d reflection_pad2d replication_pad2d im2col zeros ones empty full arange eye scalar_tensor
-    zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full empty_strided new_empty_strided
-    rand rand_like randn randn_like randint randperm fill zero uniform normal bernoulli lift lift_fresh
-    repeat_interleave nonzero masked_select masked_scatter slice_scatter select_scatter as_strided resize set
-    tril_indices triu_indices split_with_sizes_copy detach _local_scalar_dense is_same_size equal
+    _unsafe_view _reshape_copy clone copy _to_copy cat stack index index_select index_put gather
+    scatter roll flip rot90 repeat embedding pixel_shuffle pixel_unshuffle channel_shuffle
+    native_channel_shuffle constant_pad_nd reflection_pad1d reflection_pad2d replication_pad2d
+    im2col zeros ones empty full arange eye scalar_tensor zeros_like ones_like empty_like
+    full_like new_zeros new_ones new_empty new_full empty_strided new_empty_strided rand
+    rand_like randn randn_like randint randperm fill zero uniform normal bernoulli lift
+    lift_fresh repeat_interleave nonzero masked_select masked_scatter slice_scatter
+    select_scatter as_strided resize set tril_indices triu_indices split_with_sizes_copy detach
+    _local_scalar_dense is_same_size equal
 """.split()
 )
 

@@ -25,14 +25,18 @@ HEADER = (
     'not counted',
 )
 NOTES = """\
-MACs: multiply-accumulates, including products of activations (attention). Elementwise operators (activations, softmax,
-norms, resizing, pooling, sums) are not multiply-accumulates; --json lists them. "not counted" names operators that may
+MACs: multiply-accumulates, including products of activations (attention). Elementwise operators \
+(activations, softmax,
+norms, resizing, pooling, sums) are not multiply-accumulates; --json lists them. "not counted" \
+names operators that may
 multiply and accumulate but have no formula.
 papers' way: what OpenMMLab's get_flops.py counts: MACs and elementwise norms, resizing and average pooling.
 *: without products of activations, as that paper counts.
 Two-stage detectors: 1000 proposals pass the box head, 100 the mask head.
-paper, diff: the paper's own number, and ours (parameters; papers' way) against it. ~: less than one
-unit of the last printed digit."""
+paper, diff: the paper's own number, and ours (parameters; papers' way) against it. ~: less than \
+one unit of the last printed digit."""
+# Columns of the papers' tables that make a row of ours.
+_NUMBERS = ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task')
 
 
 @dataclass(frozen=True)
@@ -52,14 +56,9 @@ class PaperCost:
         """Make an instance of a cost, with the values of a subclass's own fields."""
         if cost is None:
             return cls(row)
-        return cls(
-            row,
-            'x'.join(map(str, cost.shape)),
-            cost.params,
-            cost.counts.macs,
-            cost.counts.papers_convention(row.with_products),
-            *others,
-        )
+        image = 'x'.join(map(str, cost.shape))
+        flops = cost.counts.papers_convention(row.with_products)
+        return cls(row, image, cost.params, cost.counts.macs, flops, *others)
 
     @property
     def is_counted(self) -> bool:
@@ -70,11 +69,8 @@ class PaperCost:
         printed = self.row.cells['params_m']
         if not self.is_counted:
             return '-', printed or '-', '-'
-        return (
-            f'{self.params / 1e6:.{decimals}f}',
-            printed or '-',
-            difference(self.params / 1e6, printed),
-        )
+        millions = self.params / 1e6
+        return f'{millions:.{decimals}f}', printed or '-', difference(millions, printed)
 
     def flops_cells(self) -> tuple[str, str, str]:
         """Format FLOPs in 1e9 ('*': without products), the paper's if quoted at this image size,
@@ -100,13 +96,10 @@ def render(costs: Mapping[str, ModelCost], markdown: bool = False) -> str:
     their path.
     """
     stems = [Path(config).stem for config in costs]
-    rows = [
-        row
-        for (config, cost), stem in zip(costs.items(), stems)
-        for row in table_rows(
-            stem if stems.count(stem) == 1 else config, cost, rows_of_config(config)
-        )
-    ]
+    rows = []
+    for (config, cost), stem in zip(costs.items(), stems):
+        name = stem if stems.count(stem) == 1 else config
+        rows += table_rows(name, cost, rows_of_config(config))
     return f'{align(rows, HEADER, {0, 9, 10}, markdown)}\n\n{NOTES}'
 
 
@@ -114,23 +107,12 @@ def table_rows(name: str, cost: ModelCost, published: Sequence[PaperRow]) -> lis
     """Make a row for each distinct pair of published numbers, or one if there is none; columns as
     in `HEADER`.
     """
-
-    def numbers(row: PaperRow) -> list[str]:
-        return [
-            row.cells[column]
-            for column in ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task')
-        ]
-
-    uncounted = ', '.join(
-        f'{operator} ({calls}x)' for operator, calls in sorted(cost.counts.uncounted.items())
-    )
+    uncounted = [f'{name} ({calls}x)' for name, calls in sorted(cost.counts.uncounted.items())]
     rows = []
-    for _, group in groupby(sorted(published or [PaperRow.of()], key=numbers), key=numbers):
+    for _, group in groupby(sorted(published or [PaperRow.of()], key=_numbers), key=_numbers):
         same = list(group)
-        entry, tables = (
-            PaperCost.of(same[0], cost),
-            dict.fromkeys(row.cells['table'] for row in same),
-        )
+        entry = PaperCost.of(same[0], cost)
+        tables = dict.fromkeys(row.cells['table'] for row in same)
         rows.append(
             (
                 name,
@@ -139,7 +121,11 @@ def table_rows(name: str, cost: ModelCost, published: Sequence[PaperRow]) -> lis
                 giga(entry.macs),
                 *entry.flops_cells(),
                 f'{same[0].cells["paper"]} {", ".join(tables)}'.strip() or '-',
-                uncounted or 'none',
+                ', '.join(uncounted) or 'none',
             )
         )
     return rows
+
+
+def _numbers(row: PaperRow) -> list[str]:
+    return [row.cells[column] for column in _NUMBERS]

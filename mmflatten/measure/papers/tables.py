@@ -73,11 +73,11 @@ class PaperRow:
     @property
     def with_products(self) -> bool:
         """True if the paper's FLOPs include products of activations."""
-        return not any(
-            (self.cells['paper'], self.cells['task']) == (paper, task)
-            and self.cells['backbone'].startswith(backbone)
-            for paper, task, backbone in WITHOUT_PRODUCTS
-        )
+        for paper, task, backbone in WITHOUT_PRODUCTS:
+            same_table = (self.cells['paper'], self.cells['task']) == (paper, task)
+            if same_table and self.cells['backbone'].startswith(backbone):
+                return False
+        return True
 
 
 @cache

@@ -43,18 +43,15 @@ def work_of(events: Sequence[Any], device: DeviceType) -> Work:
     """Aggregate the Kineto events of a call inside `record_function(CALL)`. Overlapping events
     count once as busy.
     """
-    host = sum(
-        event.duration_ns()
-        for event in events
-        if event.name() == CALL and event.device_type() == DeviceType.CPU
-    )
-    spans = sorted(
-        (event.start_ns(), event.start_ns() + event.duration_ns())
-        for event in events
-        if event.device_type() == device and event.name() != CALL
-    )
+    host, spans = 0, []
+    for event in events:
+        start, duration = event.start_ns(), event.duration_ns()
+        if event.name() == CALL:
+            host += duration if event.device_type() == DeviceType.CPU else 0
+        elif event.device_type() == device:
+            spans.append((start, start + duration))
     busy, end = 0, 0
-    for start, stop in spans:
+    for start, stop in sorted(spans):
         busy += max(0, stop - max(start, end))
         end = max(end, stop)
-    return Work(busy / 1e9, len(spans), host / 1e9)
+    return Work(busy_s=busy / 1e9, launches=len(spans), host_s=host / 1e9)

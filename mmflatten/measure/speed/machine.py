@@ -33,10 +33,9 @@ def keep_freed_memory() -> str:
 
 def describe_machine(device: str) -> dict[str, str | int]:
     """Describe the machine and the software as this process uses them."""
-    kind, libraries = (
-        torch.device(device).type,
-        {'MKL': torch.backends.mkl, 'oneDNN': torch.backends.mkldnn},
-    )
+    kind = torch.device(device).type
+    libraries = {'MKL': torch.backends.mkl, 'oneDNN': torch.backends.mkldnn}
+    available = [name for name, library in libraries.items() if library.is_available()]
     with torch.no_grad():
         onednn = kind == 'cpu' and uses_onednn(torch.empty(1, 1, device='cpu'))
     return {
@@ -47,30 +46,28 @@ def describe_machine(device: str) -> dict[str, str | int]:
         'system': f'{platform.system()} {platform.machine()}',
         'python': platform.python_version(),
         'torch': torch.__version__,
-        'blas': ', '.join(name for name, library in libraries.items() if library.is_available())
-        or 'no MKL, no oneDNN',
+        'blas': ', '.join(available) or 'no MKL, no oneDNN',
         # product that `Linear` uses in eager inference
         'projections': 'oneDNN' if onednn else 'F.linear',
         'mmflatten': __version__,
     }
 
 
-def _read(path: Path) -> str:
-    return path.read_text(encoding='utf-8') if path.is_file() else ''
-
-
 def cpuinfo() -> dict[str, str]:
     """Fields of the first processor in `/proc/cpuinfo`; empty on other systems than Linux."""
     first, _, _ = _read(PROC / 'cpuinfo').partition('\n\n')
-    return {
-        name.strip(): value.strip()
-        for name, _, value in (line.partition(':') for line in first.splitlines())
-    }
+    fields = {}
+    for line in first.splitlines():
+        name, _, value = line.partition(':')
+        fields[name.strip()] = value.strip()
+    return fields
 
 
 def available_cpus() -> int:
     """Number of CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
+    if hasattr(os, 'sched_getaffinity'):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def seconds_of_others() -> float:
@@ -81,3 +78,7 @@ def seconds_of_others() -> float:
     user, nice, system, _, _, irq, softirq, steal = map(int, fields)
     everyone = (user + nice + system + irq + softirq + steal) / os.sysconf('SC_CLK_TCK')
     return everyone - sum(os.times()[:4])
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding='utf-8') if path.is_file() else ''

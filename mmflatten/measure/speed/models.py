@@ -49,6 +49,105 @@ class RunSettings:
     compile: str | Callable[..., Any] | None = None
 
 
+def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
+    """Build a model and prepare it for timing; `spec` is that of `build_from_spec`."""
+    torch.manual_seed(0)
+    model = build_from_spec(spec, settings.size)
+    task = task_of_model(model)
+    if settings.train and task is not None and not task.trains_on_outputs:
+        raise ValueError(
+            f'--train: {task.name} needs annotated images, got {spec}. Leave out --train.'
+        )
+    forward = model if task is None else partial(task.predict, model)
+    images = torch.randn(settings.batch, 3, *settings.size)
+    call = make_call(model=model, forward=forward, inputs=images, settings=settings)
+    if name is None:
+        name = Path(spec).stem if spec.endswith('.py') else spec
+    return Subject(name=name, call=call, batch=settings.batch, params=count_parameters(model))
+
+
+def make_call(
+    model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor, settings: RunSettings
+) -> Callable[[], Any]:
+    """Move a model to its device and return a function that runs `forward(inputs)` once."""
+    model.train(settings.train).to(settings.device)
+    inputs = inputs.to(settings.device)
+    if settings.compile is not None:
+        forward = torch.compile(forward, backend=settings.compile)
+        if inputs.device.type == 'cpu' and not settings.train:
+            # With a dynamic batch size Inductor uses oneDNN's products, which include GELU, instead
+            # of MKL's.
+            torch._dynamo.maybe_mark_dynamic(inputs, 0)
+    autocast = partial(
+        torch.autocast,
+        device_type=torch.device(settings.device).type,
+        dtype=DTYPES[settings.dtype],
+        enabled=settings.dtype != 'fp32',
+    )
+
+    def infer() -> Any:
+        with torch.inference_mode(), autocast():
+            return forward(inputs)
+
+    def train() -> None:
+        with autocast():
+            outputs = [leaf for leaf in tree_leaves(forward(inputs)) if isinstance(leaf, Tensor)]
+            loss = sum(output.float().mean() for output in outputs)
+        loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    return train if settings.train else infer
+
+
+def build_from_spec(spec: str, size: tuple[int, int]) -> nn.Module:
+    """Build a model with random weights on the CPU, for images of `size` (H, W).
+
+    `spec` is a config file, 'timm:NAME', or a backbone with arguments, such as
+    'FLattenSwin:arch=tiny', to which average pooling and a linear layer are added.
+    """
+    if spec.startswith(TIMM_PREFIX):
+        return _timm_model(spec.removeprefix(TIMM_PREFIX), size)
+    if is_config(spec):
+        return config.build_model(read_model_config(spec))
+    name, arguments = parse_spec(spec)
+    if name not in backbones.__all__:
+        raise ValueError(
+            f'{spec}: expected a config, timm:NAME or one of {", ".join(backbones.__all__)}, '
+            f'got {name}.'
+        )
+    cls = getattr(backbones, name)
+    # A classifier needs only the last map, which a plain backbone returns by default.
+    if not issubclass(cls, PlainBackbone):
+        arguments.setdefault('out_indices', (3,))
+    try:
+        return PooledBackbone(cls(**arguments))
+    except TypeError as error:
+        raise ValueError(f'{name}: invalid arguments: {error}') from error
+
+
+class PooledBackbone(nn.Module):
+    """Backbone, mean over its last map, and a linear layer."""
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(backbone.out_channels[-1], NUM_CLASSES)
+
+    def forward(self, image_B3HW: Tensor) -> Tensor:
+        features = self.backbone(image_B3HW)[-1]
+        return self.head(features.mean((2, 3)) if features.dim() == 4 else features)
+
+
+def _timm_model(name: str, size: tuple[int, int]) -> nn.Module:
+    import timm
+
+    model = timm.create_model(name, pretrained=False)
+    cfg = model.pretrained_cfg
+    if cfg.get('fixed_input_size') and tuple(cfg['input_size'][1:]) != size:
+        model = timm.create_model(name, pretrained=False, img_size=size)
+    return model
+
+
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
     """Parse `'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` into a name and arguments; a bare
     word is a string.
@@ -73,39 +172,6 @@ def _literal(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
-    """Build a model with random weights on the CPU, for images of `size` (H, W).
-
-    `spec` is a config file, 'timm:NAME', or a backbone with arguments, such as
-    'FLattenSwin:arch=tiny', to which average pooling and a linear layer are added.
-    """
-    if spec.startswith(TIMM_PREFIX):
-        import timm
-
-        name = spec.removeprefix(TIMM_PREFIX)
-        model = timm.create_model(name, pretrained=False)
-        fixed = model.pretrained_cfg.get('fixed_input_size')
-        if fixed and tuple(model.pretrained_cfg['input_size'][1:]) != size:
-            model = timm.create_model(name, pretrained=False, img_size=size)
-        return model
-    if is_config(spec):
-        return config.build_model(read_model_config(spec))
-    name, arguments = parse_spec(spec)
-    if name not in backbones.__all__:
-        raise ValueError(
-            f'{spec}: expected a config, timm:NAME or one of {", ".join(backbones.__all__)}, '
-            f'got {name}.'
-        )
-    cls = getattr(backbones, name)
-    # which returns its last block
-    if 'out_indices' not in arguments and not issubclass(cls, PlainBackbone):
-        arguments['out_indices'] = (3,)  # a classifier needs only the last map
-    try:
-        return Classifier(cls(**arguments))
-    except TypeError as error:
-        raise ValueError(f'{name}: invalid arguments: {error}') from error
-
-
 def is_config(spec: str) -> bool:
     """Return True for a config file and for the name of a config of the package."""
     return spec.endswith('.py') or spec in config.library()
@@ -115,64 +181,3 @@ def default_size(specs: Sequence[str]) -> tuple[int, int]:
     """Return (H, W) of the images of all configs among the models if they agree, else 224 x 224."""
     sizes = {default_shape(read_model_config(spec)) for spec in specs if is_config(spec)}
     return sizes.pop() if len(sizes) == 1 else RunSettings.size
-
-
-class Classifier(nn.Module):
-    """Backbone, mean over its last map, and a linear layer."""
-
-    def __init__(self, backbone: nn.Module) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.head = nn.Linear(backbone.out_channels[-1], NUM_CLASSES)
-
-    def forward(self, image_B3HW: Tensor) -> Tensor:
-        features = self.backbone(image_B3HW)[-1]
-        return self.head(features.mean((2, 3)) if features.dim() == 4 else features)
-
-
-def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
-    """Build a model and prepare it for timing."""
-    torch.manual_seed(0)
-    model = build_model(spec, settings.size)
-    task = task_of_model(model)
-    if settings.train and task is not None and not task.trains_on_outputs:
-        raise ValueError(
-            f'--train: {task.name} needs annotated images, got {spec}. Leave out --train.'
-        )
-    forward = model if task is None else partial(task.predict, model)
-    call = make_call(model, forward, torch.randn(settings.batch, 3, *settings.size), settings)
-    name = name or (Path(spec).stem if spec.endswith('.py') else spec)
-    return Subject(name, call, settings.batch, count_parameters(model))
-
-
-def make_call(
-    model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor, settings: RunSettings
-) -> Callable[[], Any]:
-    """Move a model to its device and return a function that runs `forward(inputs)` once."""
-    model.train(settings.train).to(settings.device)
-    inputs = inputs.to(settings.device)
-    if settings.compile is not None:
-        forward = torch.compile(forward, backend=settings.compile)
-        if inputs.device.type == 'cpu' and not settings.train:
-            # With a dynamic batch size Inductor uses oneDNN's products, which include GELU, instead
-            # of MKL's.
-            torch._dynamo.maybe_mark_dynamic(inputs, 0)
-    autocast = partial(
-        torch.autocast,
-        torch.device(settings.device).type,
-        DTYPES[settings.dtype],
-        enabled=settings.dtype != 'fp32',
-    )
-
-    def infer() -> Any:
-        with torch.inference_mode(), autocast():
-            return forward(inputs)
-
-    def train() -> None:
-        with autocast():
-            outputs = [leaf for leaf in tree_leaves(forward(inputs)) if isinstance(leaf, Tensor)]
-            loss = sum(leaf.float().mean() for leaf in outputs)
-        loss.backward()
-        model.zero_grad(set_to_none=True)
-
-    return train if settings.train else infer

@@ -67,7 +67,9 @@ OPERATORS = {
 
 def map_of(tokens: int) -> tuple[int, int]:
     """Return `(H, W)` of the most square map with this number of tokens."""
-    H = next(side for side in range(math.isqrt(tokens), 0, -1) if tokens % side == 0)
+    H = math.isqrt(tokens)
+    while tokens % H:
+        H -= 1
     return H, tokens // H
 
 
@@ -111,19 +113,28 @@ def operator_subject(
     `(batch, tokens, embed_dims)`.
     """
     torch.manual_seed(0)
-    cfg, hw_shape = mixer_config(name), map_of(tokens)
+    cfg = mixer_config(name)
     window = cfg.pop('window', None)
-    grid_size = hw_shape if window is None else (min(window, hw_shape[0]), min(window, hw_shape[1]))
+    hw_shape = H, W = map_of(tokens)
+    grid_size = hw_shape if window is None else (min(window, H), min(window, W))
     try:
         mixer = build_mixer(cfg, embed_dims=embed_dims, num_heads=num_heads, grid_size=grid_size)
     except TypeError as error:
         raise ValueError(f'--operators {name}: invalid arguments: {error}') from error
-    mixer = mixer if window is None else Windowed(mixer, grid_size)
+    if window is not None:
+        mixer = Windowed(mixer, grid_size)
 
     def forward(x_BNC: Tensor) -> Tensor:
         return mixer(x_BNC, hw_shape)
 
     if name == EXPLICIT:
         forward = sdpa_kernel(SDPBackend.MATH)(forward)
-    call = make_call(mixer, forward, torch.randn(settings.batch, tokens, embed_dims), settings)
-    return Subject(name, call, settings.batch, count_parameters(mixer), tokens)
+    x_BNC = torch.randn(settings.batch, tokens, embed_dims)
+    call = make_call(model=mixer, forward=forward, inputs=x_BNC, settings=settings)
+    return Subject(
+        name=name,
+        call=call,
+        batch=settings.batch,
+        params=count_parameters(mixer),
+        tokens=tokens,
+    )

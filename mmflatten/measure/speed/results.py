@@ -34,16 +34,18 @@ HEADER = (
     'peak (MiB)',
 )
 NOTES = """\
-input: height x width of the images, or number of tokens. per s: images, or maps of tokens, by the median time.
+input: height x width of the images, or number of tokens. per s: images, or maps of tokens, by the \
+median time.
 rounds: each round ran everything in turn. median, quartiles: time of one call, over the rounds.
-ratio: throughput relative to {reference}
-within a round; median and quartiles over the rounds.
+ratio: throughput relative to {reference} within a round; median and quartiles over the rounds.
 peak: largest memory of the tensors made by one call, without weights and input."""
 GPU_HEADER = ('busy (ms)', 'launches', 'host (ms)')
 GPU_NOTES = """
-busy: time in which the GPU works, launches: kernels, copies and fills, host: time until the call returns; of one call,
+busy: time in which the GPU works, launches: kernels, copies and fills, host: time until the call \
+returns; of one call,
 under the profiler, which slows the host."""
 TIME, MEMORY = 'median_s', 'peak_mib'  # columns of a row
+NO_WORK = dict.fromkeys(Work._fields, '')  # of a CPU
 
 
 def result_rows(
@@ -66,6 +68,7 @@ def result_rows(
     for subject, taken, peak, work in zip_longest(subjects, seconds, peaks, works):
         q1, median, q3 = _quartiles(taken)
         height, width = map_of(subject.tokens) if subject.tokens else settings.size
+        compared = None if reference is None else seconds[reference]
         rows.append(
             {
                 'name': subject.name,
@@ -85,8 +88,8 @@ def result_rows(
                 'per_s': subject.batch / median,
                 'peak_mib': peak / 2**20,
                 'reference': '' if reference is None else subjects[reference].name,
-                **ratio_columns(taken, None if reference is None else seconds[reference]),
-                **dict(zip(Work._fields, work or [''] * len(Work._fields))),
+                **ratio_columns(taken, compared),
+                **(NO_WORK if work is None else work._asdict()),
                 'seconds': taken,
             }
         )
@@ -112,36 +115,38 @@ def ratio_columns(
 
 def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """Render the rows as a table with explanatory notes."""
-    cells, on_gpu = [], rows[0]['launches'] != ''
-    for row in rows:
-        digits = 1 if row['median_s'] > 0.01 else 3
-        median, q1, q3 = (f'{1e3 * row[name]:.{digits}f}' for name in ('median_s', 'q1_s', 'q3_s'))
-        ratio, ratio_q1, ratio_q3 = (
-            f'{row[name]:.3f}' if row['reference'] else '-'
-            for name in ('ratio', 'ratio_q1', 'ratio_q3')
-        )
-        cells.append(
-            (
-                row['name'],
-                str(row['tokens'] or f'{row["height"]}x{row["width"]}'),
-                f'{row["params"] / 1e6:.2f}',
-                str(row['rounds']),
-                median,
-                f'{q1}-{q3}',
-                f'{row["per_s"]:.2f}',
-                ratio,
-                f'{ratio_q1}-{ratio_q3}',
-                f'{row["peak_mib"]:.1f}',
-            )
-        )
-        if on_gpu:
-            cells[-1] += (
-                f'{1e3 * row["busy_s"]:.2f}',
-                str(row['launches']),
-                f'{1e3 * row["host_s"]:.2f}',
-            )
+    header, cells = HEADER, [_cells(row) for row in rows]
     notes = NOTES.format(reference=rows[0]['reference'] or f'{SOFTMAX}, which was not measured,')
-    return f'{align(cells, HEADER + GPU_HEADER * on_gpu, {0}, markdown)}\n\n{notes}{GPU_NOTES * on_gpu}'
+    if rows[0]['launches'] != '':  # measured on a GPU
+        header += GPU_HEADER
+        cells = [line + _gpu_cells(row) for line, row in zip(cells, rows)]
+        notes += GPU_NOTES
+    return f'{align(cells, header, {0}, markdown)}\n\n{notes}'
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    digits = 1 if row['median_s'] > 0.01 else 3
+    median, q1, q3 = (f'{1e3 * row[name]:.{digits}f}' for name in ('median_s', 'q1_s', 'q3_s'))
+    ratio = ratio_q1 = ratio_q3 = '-'
+    if row['reference']:
+        names = ('ratio', 'ratio_q1', 'ratio_q3')
+        ratio, ratio_q1, ratio_q3 = (f'{row[name]:.3f}' for name in names)
+    return (
+        row['name'],
+        str(row['tokens'] or f'{row["height"]}x{row["width"]}'),
+        f'{row["params"] / 1e6:.2f}',
+        str(row['rounds']),
+        median,
+        f'{q1}-{q3}',
+        f'{row["per_s"]:.2f}',
+        ratio,
+        f'{ratio_q1}-{ratio_q3}',
+        f'{row["peak_mib"]:.1f}',
+    )
+
+
+def _gpu_cells(row: Row) -> tuple[str, ...]:
+    return f'{1e3 * row["busy_s"]:.2f}', str(row['launches']), f'{1e3 * row["host_s"]:.2f}'
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
@@ -194,12 +199,7 @@ def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:
         found = curves(rows, column)
         tokens, softmax = found.pop(SOFTMAX)
         for name, (_, other) in found.items():
-            cells.setdefault(name, [name]).append(
-                format_crossover(tokens, crossover(tokens, softmax, other))
-            )
-    return align(
-        [*cells.values()],
-        ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'),
-        {0},
-        markdown,
-    )
+            number = crossover(tokens, softmax, other)
+            cells.setdefault(name, [name]).append(format_crossover(tokens, number))
+    header = ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens')
+    return align([*cells.values()], header, {0}, markdown)

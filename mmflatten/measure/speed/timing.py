@@ -62,12 +62,16 @@ def measure(
     for subject in subjects:
         clock(subject.call, 1)
         repeats.append(max(1, math.ceil(SAMPLE_SECONDS / max(clock(subject.call, 1), 1e-6))))
-    budget, by_round = seconds * len(subjects), []
-    done, elapsed, start = 0, 0.0, time.monotonic()
+    budget = seconds * len(subjects)
+    by_round: list[list[float]] = []
+    done, elapsed = 0, 0.0
+    start = time.monotonic()
     while done < rounds and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
         by_round.append([clock(subject.call, number) for subject, number in zip(subjects, repeats)])
-        done, elapsed = done + 1, time.monotonic() - start
-        progress(done, elapsed, max(0.0, min(budget - elapsed, elapsed / done * (rounds - done))))
+        done += 1
+        elapsed = time.monotonic() - start
+        remaining = min(budget - elapsed, elapsed / done * (rounds - done))
+        progress(done, elapsed, max(0.0, remaining))
     return list(zip(*by_round))
 
 

@@ -9,7 +9,7 @@ from math import nan
 import torch
 from torch import Tensor, nn
 
-from mmflatten.measure.speed.models import DTYPES, build_model
+from mmflatten.measure.speed.models import DTYPES, build_from_spec
 from mmflatten.ops import merge_heads
 from mmflatten.ops.linear.kernels import fused_linear_attention, set_kernels_enabled
 from mmflatten.ops.linear.kernels.attention import _forward
@@ -140,7 +140,7 @@ def family_rows(family: str, spec: str, side: int, device: str) -> list[dict]:
     than `eager`, the error of autocast alone.
     """
     torch.manual_seed(0)
-    model = build_model(spec, (side, side)).to(device).eval()
+    model = build_from_spec(spec, (side, side)).to(device).eval()
     image, rows = torch.randn(2, 3, side, side, device=device), []
     with set_kernels_enabled(False):
         exact = _step(model, image, None)

@@ -18,7 +18,7 @@ from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import (
     DTYPES,
     RunSettings,
-    build_model,
+    build_from_spec,
     make_call,
     model_subject,
 )
@@ -117,7 +117,7 @@ def detector_rows(spec: str, settings: RunSettings, rounds: int, backend: str) -
 
     register_all_modules()
     torch.manual_seed(0)
-    model = build_model(spec, settings.size).to(settings.device).train()
+    model = build_from_spec(spec, settings.size).to(settings.device).train()
     data = demo_mm_inputs(
         settings.batch,
         (3, *settings.size),

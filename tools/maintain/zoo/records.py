@@ -14,7 +14,7 @@ import pandas as pd
 from mmengine.config import Config
 from torch import nn
 
-from mmflatten.engine.datasets import leaves
+from mmflatten.engine.datasets import first_config
 from mmflatten.measure.papers.costs import PaperCost, count_beside_papers
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 from mmflatten.models.attention import MapAttention, TokenMixer
@@ -151,7 +151,7 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
         content = Config.fromfile(path)
     except Exception:  # reported when the config is counted
         return PaperRow.of(config=config)
-    dataset, _ = next(leaves(content.get('train_dataloader', {}).get('dataset', {})))
+    dataset = first_config(content.get('train_dataloader', {}).get('dataset', {}))
     return PaperRow.of(
         config=config,
         task=getattr(find_task(content.get('default_scope')), 'name', ''),
