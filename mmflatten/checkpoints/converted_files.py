@@ -13,7 +13,7 @@ from torch import Tensor
 from mmflatten.checkpoints.convert import (
     PARALLEL,
     convert_state_dict,
-    find_family,
+    find_and_convert,
     revert_state_dict,
     unwrapped,
 )
@@ -141,18 +141,17 @@ def convert_file(
     """
     first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
     weights = read_weights(source, key, first)
-    family = find_family(weights.state_dict) if family == AUTO and not revert else family
+    ours = weights.state_dict
+    if family == AUTO and not revert:
+        family, ours = find_and_convert(weights.state_dict)
+    elif family is not None and not revert:
+        ours = convert_state_dict(weights.state_dict, family)
     meta = dict(
         family=family,
         source=Path(source).name,
         source_entry=weights.entry,
         source_sha256=_sha256(source),
         mmflatten_version=__version__,
-    )
-    ours = (
-        weights.state_dict
-        if revert or family is None
-        else convert_state_dict(weights.state_dict, family)
     )
     if head_map is not None:
         ours = map_head(ours, head_map)
