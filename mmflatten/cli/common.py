@@ -32,14 +32,20 @@ def command(
     name: str,
     description: str,
     options: Callable[[ArgumentParser], None] | None = None,
-    prepare: Callable[[Sequence[str]], Sequence[str]] = list,
+    parse: Callable[[ArgumentParser, Sequence[str], Namespace], Namespace] = (
+        ArgumentParser.parse_args
+    ),
 ) -> Callable[..., Any]:
     """Decorate a function of the parsed arguments to make it the command `mmflatten NAME`.
 
-    The result takes `argv` and returns the exit status (see `console.command_line`). `args.argv`
-    holds the words, and `main.parser()` makes the parser, to which `options` adds arguments;
-    `prepare` may change the words. The function imports what it runs, so that `--help` is fast and
-    a missing library ends with one line that says how to install it.
+    The result is a function of `argv` that returns the exit status (see `console.command_line`).
+    The arguments include the words of the command line, as `args.argv`. The decorated function
+    imports its libraries, so that `--help` is fast and a missing library is a one-line error with
+    the command that installs it.
+
+    Args:
+        options: adds the arguments to the parser that `main.parser()` makes.
+        parse: method of `ArgumentParser` that parses `argv`.
     """
 
     def parser() -> ArgumentParser:
@@ -58,7 +64,7 @@ def command(
         @command_line
         @wraps(run)
         def main(argv: Sequence[str]) -> int | None:
-            args = parser().parse_args(prepare(argv), Namespace(argv=argv))
+            args = parse(parser(), argv, Namespace(argv=argv))
             if sys.stderr.isatty() and 'torch' not in sys.modules:
                 print_progress(f'mmflatten {name}: loading libraries ...')
             try:
