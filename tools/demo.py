@@ -1,5 +1,6 @@
-"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw its predictions. Takes
-minutes on a CPU.
+"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw its predictions.
+
+Takes minutes on a CPU.
 """
 
 import argparse
@@ -31,6 +32,12 @@ METRICS = {
     'coco/segm_mAP': 'segm mAP',
     'coco/segm_mAP_50': 'segm AP50',
 }
+SUMMARY = """
+bbox mAP {bbox:.3f}, segm mAP {segm:.3f} on {scenes} held-out scenes, {minutes:.1f} minutes
+  {folder}/summary.json     metrics
+  {folder}/predictions/     {drawings} scenes: truth on the left, prediction on the right
+  {folder}/curves.png       loss and mAP during the training
+  {folder}/report.html      a page with all of this: open it in a browser"""
 
 
 @command_line
@@ -43,55 +50,51 @@ def main(argv: Sequence[str]) -> None:
     work_dir = Path(args.work_dir)
     require_masks(args.config)
     empty(work_dir, args.config)
-    options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
 
-    seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
-    # written by the training, with the options
-    cfg = Config.fromfile(work_dir / Path(args.config).name)
-    checkpoint = (work_dir / 'last_checkpoint').read_text().strip()
+    # Training and test, as a user runs them.
     results = work_dir / 'results.pkl'
-    seconds['test'] = run_tool(
-        'test.py',
-        args.config,
-        checkpoint,
-        '--work-dir',
-        str(work_dir / 'test'),
-        '--out',
-        str(results),
-        *options,
-    )
+    options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
+    seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
+    checkpoint = (work_dir / 'last_checkpoint').read_text().strip()
+    outputs = ('--work-dir', str(work_dir / 'test'), '--out', str(results))
+    seconds['test'] = run_tool('test.py', args.config, checkpoint, *outputs, *options)
 
-    metrics = load(results.with_suffix('.json'))['metrics']
+    # Drawings and curves.
     predictions = read_results(results)
     drawings = draw(predictions, work_dir / 'predictions')
     records = read_runs([work_dir])
-    save_png(
-        work_dir / 'curves.png',
-        {name: curve(key, records) for key, name in {'loss': 'loss', **METRICS}.items()},
-    )
+    curves = {'loss': curve('loss', records)}
+    for key, name in METRICS.items():
+        curves[name] = curve(key, records)
+    save_png(work_dir / 'curves.png', curves)
+
+    # Summary and report. The training writes its config, with the options, to its work dir.
+    cfg = Config.fromfile(work_dir / Path(args.config).name)
+    metrics = load(results.with_suffix('.json'))['metrics']
+    scores = {name.replace(' ', '_'): round(metrics[key], 4) for key, name in METRICS.items()}
+    versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
     summary = {
         'config': args.config,
         'checkpoint': checkpoint,
-        **{name.replace(' ', '_'): round(metrics[key], 4) for key, name in METRICS.items()},
+        **scores,
         'seconds': {name: round(value, 1) for name, value in seconds.items()},
         'images': {
             'train': count_images(cfg.train_dataloader.dataset),
             'test': len(predictions.entries),
         },
-        'versions': {
-            'mmflatten': __version__,
-            **{name: inspect(library).version for name, library in LIBRARIES.items()},
-        },
+        'versions': {'mmflatten': __version__, **versions},
     }
     (work_dir / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
     write_report([work_dir], work_dir / 'report.html')
     print(
-        f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on'
-        f' {len(predictions.entries)} held-out scenes, {sum(seconds.values()) / 60:.1f} minutes\n '
-        f' {work_dir}/summary.json     metrics\n  {work_dir}/predictions/     {len(drawings)}'
-        f' scenes: truth on the left, prediction on the right\n  {work_dir}/curves.png       loss'
-        f' and mAP during the training\n  {work_dir}/report.html      a page with all of this: open'
-        ' it in a browser'
+        SUMMARY.format(
+            bbox=summary['bbox_mAP'],
+            segm=summary['segm_mAP'],
+            scenes=len(predictions.entries),
+            minutes=sum(seconds.values()) / 60,
+            folder=work_dir,
+            drawings=len(drawings),
+        )
     )
 
 
@@ -114,7 +117,8 @@ def require_masks(config: str) -> None:
     from mmflatten.config import read_config  # imports PyTorch
 
     metric = read_config(config).get('test_evaluator', {}).get('metric')
-    if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
+    metrics = [metric] if isinstance(metric, str) else metric or []
+    if not {'bbox', 'segm'} <= set(metrics):
         raise ValueError(
             f"--config ({config}): test_evaluator.metric: expected ['bbox', 'segm'], got"
             f' {metric!r}. Use the config of a model that predicts boxes and masks.'
@@ -129,11 +133,11 @@ def empty(work_dir: Path, config: str) -> None:
     """
     if not work_dir.exists():
         return
-    # Training starts with a copy of its config, and a completed demo has a summary.
-    of_a_demo = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
-    if not work_dir.is_dir() or (
-        any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)
-    ):
+    # A training first writes a copy of its config, and a completed demo has a summary.
+    names = (Path(config).name, Path(CONFIG).name, 'summary.json')
+    is_demo = any((work_dir / name).is_file() for name in names)
+    is_empty = work_dir.is_dir() and not any(work_dir.iterdir())
+    if not is_demo and not is_empty:
         raise ValueError(
             f'--work-dir: {work_dir} contains files that are not of a demo and would be deleted.'
             ' Name another folder.'
@@ -142,7 +146,7 @@ def empty(work_dir: Path, config: str) -> None:
 
 
 def run_tool(name: str, *arguments: str) -> float:
-    """Run a tool of this folder in a new process and return its seconds."""
+    """Run a tool of this folder in a new process, and return its seconds."""
     print(f'\n$ python tools/{name} {" ".join(arguments)}', flush=True)
     start = time.perf_counter()
     status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode
@@ -154,8 +158,7 @@ def run_tool(name: str, *arguments: str) -> float:
 
 
 def draw(results: Any, out_dir: Path, number: int = 12, side: int = 480) -> list[Path]:
-    """Draw the first predictions of `Results`: the truth on the left, predicted boxes, masks and
-    scores on the right.
+    """Draw the first predictions of `Results`, beside the truth on the left.
 
     Small images are enlarged, up to `side` pixels, so that their labels can be read.
     """
@@ -163,16 +166,17 @@ def draw(results: Any, out_dir: Path, number: int = 12, side: int = 480) -> list
     from mmflatten.engine.predictions import draw_sample
     from mmflatten.results.writing import metainfo_of
 
-    visualizer, files = results.task.visualizer(metainfo_of(results)), []
+    visualizer = results.task.visualizer(metainfo_of(results))
+    files = []
     out_dir.mkdir(parents=True, exist_ok=True)
     for entry in results.entries[:number]:
-        image, sample = read_rgb(entry['img_path']), results.task.restore(entry)
+        image = read_rgb(entry['img_path'])
+        sample = results.task.restore(entry)
         factor = max(1, side // max(image.shape[:2]))
         for instances in (sample.gt_instances, sample.pred_instances):
             instances.bboxes = instances.bboxes * factor
-            instances.masks = instances.masks.repeat_interleave(factor, 1).repeat_interleave(
-                factor, 2
-            )
+            for dim in (1, 2):  # height and width
+                instances.masks = instances.masks.repeat_interleave(factor, dim)
         files.append(out_dir / f'{Path(entry["img_path"]).stem}.png')
         enlarged = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC)
         draw_sample(visualizer, enlarged, sample, str(files[-1]))
@@ -180,8 +184,9 @@ def draw(results: Any, out_dir: Path, number: int = 12, side: int = 480) -> list
 
 
 def count_images(dataset: dict) -> int:
-    """Images that an annotation file lists."""
-    return len(json.loads((Path(dataset.data_root) / dataset.ann_file).read_text())['images'])
+    """Count the images of an annotation file."""
+    annotations = Path(dataset.data_root) / dataset.ann_file
+    return len(json.loads(annotations.read_text())['images'])
 
 
 if __name__ == '__main__':

@@ -120,11 +120,18 @@ def find_family(state_dict: Mapping[str, Tensor]) -> str:
     Raises:
         ValueError: no family fits, or several do.
     """
-    fitting = []
+    return find_and_convert(state_dict)[0]
+
+
+def find_and_convert(state_dict: Mapping[str, Tensor]) -> tuple[str, dict[str, Tensor]]:
+    """Return the result of `find_family` and that of `convert_state_dict` for it.
+
+    A family fits if the conversion succeeds, so that it need not be repeated.
+    """
+    fitting = {}
     for name in FAMILIES:
         with suppress(ValueError):
-            _translate(state_dict, name, OFFICIAL, suggest=False)
-            fitting.append(name)
+            fitting[name] = _translate(state_dict, name, OFFICIAL, suggest=False)
     found = _without_extensions(fitting)
     if not found:
         raise ValueError(
@@ -135,7 +142,7 @@ def find_family(state_dict: Mapping[str, Tensor]) -> str:
         raise ValueError(
             f'family: several fit these names, got {", ".join(found)}. Choose one with --family.'
         )
-    return found[0]
+    return found[0], fitting[found[0]]
 
 
 def _without_extensions(fitting: Collection[str]) -> list[str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from mmflatten.checkpoints.convert import (
     PARALLEL,
     convert_state_dict,
-    find_family,
+    find_and_convert,
     revert_state_dict,
     unwrapped,
 )
@@ -152,8 +152,11 @@ def convert_file(
     if family in FAMILIES and not revert:
         first = FAMILIES[family].entry
     weights = read_weights(source, key, first)
+    ours = weights.state_dict
     if family == AUTO and not revert:
-        family = find_family(weights.state_dict)
+        family, ours = find_and_convert(weights.state_dict)
+    elif family is not None and not revert:
+        ours = convert_state_dict(weights.state_dict, family)
     meta = dict(
         family=family,
         source=Path(source).name,
@@ -161,9 +164,6 @@ def convert_file(
         source_sha256=_sha256(source),
         mmflatten_version=__version__,
     )
-    ours = weights.state_dict
-    if family is not None and not revert:
-        ours = convert_state_dict(ours, family)
     if head_map is not None:
         ours = map_head(ours, head_map)
         meta.update(head_map=Path(head_map).name, head_map_sha256=_sha256(head_map))

@@ -1,3 +1,4 @@
-"""Command lines. Every module is a command: `main(argv)` runs it, `main.parser()` makes its
-parser.
+"""Command lines.
+
+Every module is a command: `main(argv)` runs it, and `main.parser()` makes its parser.
 """

@@ -39,7 +39,8 @@ def main(args: Namespace) -> None:
     worst, broken = draw_worst(results, analysis, args.out, args.score)
     source = dict(
         results=str(results.path),
-        **{name: results.origin.get(name) for name in ('config', 'checkpoint')},
+        config=results.origin.get('config'),
+        checkpoint=results.origin.get('checkpoint'),
     )
     written = write_analysis(analysis, args.out, source, worst)
     print(f'{analysis.text()}\n\n{written}')

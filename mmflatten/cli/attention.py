@@ -1,5 +1,4 @@
-"""Draw the attention weights of one query in every layer of a model, and print statistics of the
-weights.
+"""Draw the attention weights of one query in every layer, and print statistics of the weights.
 
     mmflatten attention CONFIG CHECKPOINT photo.jpg --out attention
     mmflatten attention CONFIG CHECKPOINT photo.jpg --layer 0 5 --head 2 --query 120,80
@@ -84,32 +83,29 @@ def _analyze(args: Namespace) -> str:
     from mmflatten.predict.predictor import Predictor
 
     predictor = Predictor(args.config, args.checkpoint, args.device)
-    if len(args.image) != 1 + predictor.spec.pairs:
-        expected = 'a left and a right image' if predictor.spec.pairs else 'one image'
-        raise ValueError(f'IMAGE: expected {expected}, got {" ".join(args.image)}.')
-    probe, picture = probe_image(
-        predictor, tuple(args.image) if predictor.spec.pairs else args.image[0]
-    )
+    probe, picture = probe_image(predictor, _image(args.image, predictor.task.pairs))
     layers = [probe.layer(name) for name in args.layer] if args.layer else probe.layers
-    height, width = picture.shape[:2]
-    place = args.query or (width // 2, height // 2)
-    if place == CLASS:
-        tokens = [0 if layer.prefix else None for layer in layers]
-    else:
-        tokens = [layer.token_at(*place, (height, width)) for layer in layers]
     for layer in layers:
         layer.check_head(args.head)
+
+    # The query of each layer, None for a layer without a class token.
+    height, width = picture.shape[:2]
+    place = args.query or (width // 2, height // 2)
+    tokens = [_token(layer, place, (height, width)) for layer in layers]
     if tokens.count(None) == len(layers):
         names = ', '.join(layer.name for layer in layers)
         raise ValueError(f'--query: no class token in {names}, got {place}. Use X,Y.')
+
     args.out.mkdir(parents=True, exist_ok=True)
     entries = []
     for layer, token in zip(layers, tokens):
         number = probe.layers.index(layer)
-        file = None if token is None else f'{number:02d}_{layer.name}.png'
-        entries.append({**describe(layer, args.queries), 'number': number, 'file': file})
+        entry = describe(layer, args.queries) | dict(number=number, file=None)
         if token is not None:
-            _draw(layer, token, args, picture, place).savefig(args.out / file, dpi=100)
+            entry['file'] = f'{number:02d}_{layer.name}.png'
+            figure = _draw(layer, token, args=args, picture=picture, place=place)
+            figure.savefig(args.out / entry['file'], dpi=100)
+        entries.append(entry)
     content = dict(
         config=args.config,
         checkpoint=args.checkpoint,
@@ -128,9 +124,25 @@ def _analyze(args: Namespace) -> str:
     )
 
 
+def _image(words: list[str], pairs: bool) -> str | tuple[str, ...]:
+    """Return the file, or the files of a pair."""
+    if len(words) != 1 + pairs:
+        expected = 'a left and a right image' if pairs else 'one image'
+        raise ValueError(f'IMAGE: expected {expected}, got {" ".join(words)}.')
+    return tuple(words) if pairs else words[0]
+
+
+def _token(layer: Any, place: tuple[int, int] | str, size: tuple[int, int]) -> int | None:
+    """Return the query at a pixel of an image of `(height, width)`, or the class token."""
+    if place == CLASS:
+        return 0 if layer.prefix else None
+    return layer.token_at(*place, size)
+
+
 def _draw(
-    layer: Any, token: int, args: Namespace, picture: Any, place: tuple[int, int] | str
+    layer: Any, token: int, *, args: Namespace, picture: Any, place: tuple[int, int] | str
 ) -> Any:
+    """Return a figure of the selected head, or of the mean and the first heads."""
     from mmflatten.explain.drawings import attention_figure
 
     maps = layer.on_map(layer.row(token, part=args.part).cpu()).numpy()
@@ -138,10 +150,12 @@ def _draw(
         selected = {f'head {args.head}': maps[args.head]}
     else:
         selected = {'mean': maps.mean(0)}
-        selected |= {f'head {number}': weights for number, weights in enumerate(maps[:MAX_HEADS])}
-    pixel, name = (
-        (None, 'the class token') if place == CLASS else (place, f'pixel {place[0]},{place[1]}')
-    )
+        for number, weights in enumerate(maps[:MAX_HEADS]):
+            selected[f'head {number}'] = weights
+    name = 'the class token' if place == CLASS else f'pixel {place[0]},{place[1]}'
     return attention_figure(
-        picture, selected, pixel, f'{layer.name}: {layer.kind}, {args.part}, of {name}'
+        picture,
+        maps=selected,
+        query=None if place == CLASS else place,
+        title=f'{layer.name}: {layer.kind}, {args.part}, of {name}',
     )

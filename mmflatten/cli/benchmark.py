@@ -1,10 +1,9 @@
-"""Speed and memory of models, or of attentions over the number of tokens, measured side by side in
-one run.
+"""Speed and memory of models, or of attentions over tokens, measured side by side in one run.
 
     mmflatten benchmark FLattenSwin:arch=tiny configs/flatten_swin/swin-t_8xb128_in1k.py
     mmflatten benchmark FLattenPVT:arch=tiny --vs timm:swin_tiny_patch4_window7_224 --csv speed.csv
     mmflatten benchmark --zoo
-    mmflatten benchmark --operators softmax focused linear --tokens 196 784 3136 12544 --plot speed.png
+    mmflatten benchmark --operators softmax focused linear --tokens 196 3136 --plot speed.png
 
 See docs/benchmark.md for the method and the columns.
 """
@@ -43,6 +42,7 @@ from mmflatten.results.figures import Lines
 SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20.0, 3.0
 PROGRESS_INTERVAL = 5.0  # seconds
 TOKENS = [196, 784, 3136, 12544]
+PANELS = {'time of one call (s)': results.TIME, 'peak memory (MiB)': results.MEMORY}
 
 
 def options(parser: ArgumentParser) -> None:
@@ -156,57 +156,74 @@ def check(args: Namespace) -> None:
     """Raise ValueError for options that contradict each other or this machine."""
     if bool(args.models or args.zoo) == bool(args.operators):
         raise ValueError('MODEL: expected models, --zoo or both, or else --operators.')
+    if args.operators:
+        check_operator_options(args)
+    elif args.tokens:
+        raise ValueError('--tokens: only for --operators. Remove it.')
     for size in args.size or ():
         if len(size) > 2:
             raise ValueError(f'--size: expected H, or H W, got {" ".join(map(str, size))}.')
-    if args.operators and args.embed_dims % args.heads:
+    check_device(args.device)
+    for option in ('csv', 'json', 'plot'):
+        file = getattr(args, option)
+        if file is not None:
+            require_folder(f'--{option}', file)
+
+
+def check_operator_options(args: Namespace) -> None:
+    if args.embed_dims % args.heads:
         raise ValueError(
             f'--embed-dims: must be divisible by --heads {args.heads}, got {args.embed_dims}.'
         )
-    if args.operators and args.vs:
+    if args.vs:
         raise ValueError(
             f'--vs: only for models, got {args.vs}. Remove it; the ratios refer to {SOFTMAX}.'
         )
-    if args.tokens and not args.operators:
-        raise ValueError('--tokens: only for --operators. Remove it.')
-    check_device(args.device)
-    for option in ('csv', 'json', 'plot'):
-        if getattr(args, option) is not None:
-            require_folder(f'--{option}', getattr(args, option))
 
 
 def measure_models(args: Namespace, settings: RunSettings) -> list[results.Row]:
     """Return a row for each model and size; the ratios refer to the first model."""
-    wanted = [*(ZOO.items() if args.zoo else ()), *((None, spec) for spec in args.models)]
+    wanted: list[tuple[str | None, str]] = []  # title and spec
     if args.vs or args.zoo:
-        wanted.insert(0, (None, args.vs or REFERENCE))
+        wanted.append((None, args.vs or REFERENCE))
+    if args.zoo:
+        wanted += ZOO.items()
+    wanted += [(None, spec) for spec in args.models]
     rows = []
     for size in args.size or [settings.size]:
-        settings, subjects = replace(settings, size=(size[0], size[-1])), []
-        for name, spec in wanted:
-            print_progress(f'building {name or spec}')
-            subjects.append(model_subject(spec, settings, name))
-        rows += run_group(subjects, args, settings, SECONDS_PER_MODEL, reference=0)
+        settings = replace(settings, size=(size[0], size[-1]))
+        subjects = []
+        for title, spec in wanted:
+            print_progress(f'building {title or spec}')
+            subjects.append(model_subject(spec, settings, title))
+        rows += run_group(subjects, args, settings, default_seconds=SECONDS_PER_MODEL, reference=0)
     return rows
 
 
 def measure_operators(args: Namespace, settings: RunSettings) -> list[results.Row]:
-    """Return a row for each attention and number of tokens; the ratios refer to softmax if it is
-    measured.
+    """Return a row for each attention and number of tokens.
+
+    The ratios refer to softmax if it is measured.
     """
     names = list(dict.fromkeys(OPERATORS if args.operators == ['all'] else args.operators))
+    reference = names.index(SOFTMAX) if SOFTMAX in names else None
     for name in names:
         mixer_config(name)  # an unknown one fails before the first is built
-    numbers, rows = sorted(set(args.tokens or TOKENS)), []
+    numbers = sorted(set(args.tokens or TOKENS))
+    rows = []
     for index, tokens in enumerate(numbers, 1):
         print_progress(
             f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens'
         )
-        subjects = [
-            operator_subject(name, tokens, args.embed_dims, args.heads, settings) for name in names
-        ]
-        reference = names.index(SOFTMAX) if SOFTMAX in names else None
-        rows += run_group(subjects, args, settings, SECONDS_PER_OPERATOR, reference)
+        subjects = []
+        for name in names:
+            subject = operator_subject(
+                name, tokens, args.embed_dims, num_heads=args.heads, settings=settings
+            )
+            subjects.append(subject)
+        rows += run_group(
+            subjects, args, settings, default_seconds=SECONDS_PER_OPERATOR, reference=reference
+        )
     return rows
 
 
@@ -214,30 +231,39 @@ def run_group(
     subjects: list[Subject],
     args: Namespace,
     settings: RunSettings,
+    *,
     default_seconds: float,
     reference: int | None,
 ) -> list[results.Row]:
-    """Measure the peak memory of each subject, then their times, round by round."""
-    torch.compiler.reset()  # sizes that were compiled before would be compiled with open sizes
-    print_progress(
-        'measuring memory, then warming up'
-        + (', which compiles for minutes' if settings.compile else '')
-    )
+    """Measure the peak memory of each subject, then their times, round by round.
+
+    Args:
+        default_seconds: limit of the time without --seconds and --rounds.
+        reference: index of the subject that the ratios refer to.
+    """
+    torch.compiler.reset()  # a second size would be compiled as an open size
+    duration = ', which compiles for minutes' if settings.compile else ''
+    print_progress(f'measuring memory, then warming up{duration}')
     peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
-    limit = args.seconds or (math.inf if args.rounds else default_seconds)
+    if args.rounds and not args.seconds:
+        default_seconds = math.inf
     times = measure(
         subjects,
         rounds=args.rounds or math.inf,
-        seconds=limit,
+        seconds=args.seconds or default_seconds,
         device=settings.device,
         progress=progress(),
     )
-    works = [profile_call(subject.call) for subject in subjects] if settings.device != 'cpu' else []
-    return results.result_rows(subjects, times, peaks, settings, reference, works)
+    works = []
+    if settings.device != 'cpu':
+        works = [profile_call(subject.call) for subject in subjects]
+    return results.result_rows(
+        subjects, times, peaks, settings=settings, reference=reference, works=works
+    )
 
 
 def progress() -> Callable[[int, float, float], None]:
-    """Return a function that prints the progress of `measure`, every few seconds and at the end."""
+    """Return a function that prints the progress of `measure` every few seconds and at the end."""
     last = time.monotonic()
 
     def report(rounds: int, elapsed: float, left: float) -> None:
@@ -253,15 +279,17 @@ def write(
     rows: list[results.Row], facts: dict[str, Any], args: Namespace, settings: RunSettings
 ) -> None:
     """Print the results and write the files."""
-    run = {
-        **vars(settings),
-        'size': ' '.join(f'{size[0]}x{size[-1]}' for size in args.size or [settings.size]),
-    }
+    run = dict(vars(settings))
     if args.operators:
         del run['size']
         run |= dict(embed_dims=args.embed_dims, heads=args.heads)
-    settings_line = ', '.join(f'{name} {value}' for name, value in run.items() if value is not None)
-    print(*(f'{name}: {value}' for name, value in facts.items()), f'run: {settings_line}', sep='\n')
+    else:
+        sizes = args.size or [settings.size]
+        run['size'] = ' '.join(f'{size[0]}x{size[-1]}' for size in sizes)
+    for name, value in facts.items():
+        print(f'{name}: {value}')
+    given = [f'{name} {value}' for name, value in run.items() if value is not None]
+    print(f'run: {", ".join(given)}')
     print(f'\n{results.result_table(rows, args.markdown)}')
     if args.operators and rows[0]['reference']:
         print(f'\n{results.crossover_table(rows, args.markdown)}')
@@ -271,11 +299,9 @@ def write(
         content = {'machine': facts, 'command': args.argv, 'results': rows}
         args.json.write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
     if args.plot:
-        panels, axis = {}, 'tokens' if args.operators else 'pixels of an image'
-        for column, title in (
-            (results.TIME, 'time of one call (s)'),
-            (results.MEMORY, 'peak memory (MiB)'),
-        ):
+        axis = 'tokens' if args.operators else 'pixels of an image'
+        panels = {}
+        for title, column in PANELS.items():
             lines = results.curves(rows, column)
             panels[title] = Lines(lines, axis, mean=SOFTMAX if SOFTMAX in lines else '', log=True)
         save_png(args.plot, panels)
@@ -287,47 +313,39 @@ def main(args: Namespace) -> None:
     torch.set_num_threads(args.threads)
     if ':' in args.device:
         torch.cuda.set_device(args.device)  # clock and memory are those of the current GPU
-    size = (
-        (args.size[0][0], args.size[0][-1])
-        if args.size
-        else default_size([*args.models, args.vs or ''])
-    )
+    if args.size:
+        size = (args.size[0][0], args.size[0][-1])
+    else:
+        size = default_size([*args.models, args.vs or ''])
     settings = RunSettings(
-        args.batch or (1 if args.operators else 8),
-        size,
-        args.dtype,
-        args.device,
-        args.train,
-        args.compile,
+        batch=args.batch or (1 if args.operators else 8),
+        size=size,
+        dtype=args.dtype,
+        device=args.device,
+        train=args.train,
+        compile=args.compile,
     )
     run = measure_operators if args.operators else measure_models
-    allocator, start, before = (
-        machine.keep_freed_memory(),
-        time.monotonic(),
-        machine.seconds_of_others(),
-    )
+    allocator = machine.keep_freed_memory()
+    start = time.monotonic()
+    before = machine.seconds_of_others()
     with ExitStack() as exits:
         if settings.compile:
             import torch._inductor.config as inductor
 
-            # Models share the code of their classes, of which Dynamo compiles 8 versions and then
-            # gives up.
+            # Models share the code of their classes, which Dynamo compiles at most 8 times by
+            # default.
             exits.enter_context(torch._dynamo.config.patch(cache_size_limit=1024))
-            # In inference weights are frozen, so that Inductor packs them for the processor's
-            # matrix products.
+            # Inductor packs frozen weights for the processor's matrix products.
             exits.enter_context(inductor.patch(freezing=not settings.train))
         rows = run(args, settings)
     others = (machine.seconds_of_others() - before) / (time.monotonic() - start)
-    write(
-        rows,
-        {
-            **machine.describe_machine(settings.device),
-            'allocator': allocator,
-            'CPUs used by others': f'{others:.2f}',
-        },
-        args,
-        settings,
-    )
+    facts = {
+        **machine.describe_machine(settings.device),
+        'allocator': allocator,
+        'CPUs used by others': f'{others:.2f}',
+    }
+    write(rows, facts, args=args, settings=settings)
     if others > machine.BUSY_CPUS:
         print_progress(
             f'warning: other processes used {others:.2f} CPUs; trust only the ratios, or repeat on'

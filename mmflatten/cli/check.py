@@ -1,5 +1,4 @@
-"""Check a recipe before training: length, batch, rates, weight decay, checkpoints and common
-mistakes.
+"""Check a recipe before training: length, rates, weight decay, checkpoints, common mistakes.
 
     mmflatten check configs/flatten_swin/flatten-swin-t_8xb128_in1k.py --gpus 4
     mmflatten check CONFIG --cfg-options train_dataloader.batch_size=64 --dataset-size 50000
@@ -43,7 +42,7 @@ def load_training(arguments: Namespace) -> Any:
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     if arguments.auto_scale_lr:
         set_auto_scale_lr(cfg)
-    # before --cfg-options change the batch
+    # The number of GPUs follows from the batch of the file, without --cfg-options.
     gpus = arguments.gpus or gpus_of(read_config(arguments.config))
     return Training(cfg, gpus, arguments.dataset_size)
 
@@ -57,25 +56,28 @@ def main(args: Namespace) -> int:
 
         warnings, schedule = warnings_of(training), schedule_of(training)
     print(f'{_facts(training)}\n\n{schedule.render()}\n')
-    print(*[f'warning ({name}): {text}' for name, text in warnings] or ['no warnings'], sep='\n')
-    return 1 if warnings else 0
+    if not warnings:
+        print('no warnings')
+        return 0
+    for name, text in warnings:
+        print(f'warning ({name}): {text}')
+    return 1
 
 
 def _facts(training: Any) -> str:
     """Format data, batch, length and checkpoints of a training."""
     from mmflatten.engine.recipe.settings import base_batch, grad_accum_steps
 
-    per_gpu, files = training.cfg.train_dataloader.batch_size, training.checkpoints
-    seen, base = (
-        training.iterations * training.gpus * per_gpu,
-        base_batch(training.cfg) or 'an unknown batch',
-    )
-    frozen = sum(
-        weight.numel() for weight in training.model.parameters() if not weight.requires_grad
-    )
+    per_gpu = training.cfg.train_dataloader.batch_size
+    accumulated = grad_accum_steps(training.cfg)
+    seen = training.iterations * training.gpus * per_gpu
+    base = base_batch(training.cfg) or 'an unknown batch'
+    files = training.checkpoints
+    weights = training.model.parameters()
+    frozen = sum(weight.numel() for weight in weights if not weight.requires_grad)
     return f"""\
 data         {training.data.name}, {training.data.images:,} images, {seen:,} seen
-batch        {training.batch} = {training.gpus} GPUs x {per_gpu} x {grad_accum_steps(training.cfg)} accumulated; \
+batch        {training.batch} = {training.gpus} GPUs x {per_gpu} x {accumulated} accumulated; \
 the rate is for {base}, scaled by {training.lr_factor:g}
 length       {training.describe_length()}
 checkpoints  {files.size / 1e6:.0f} MB each, at most {files.most / 1e9:.1f} GB on the disk

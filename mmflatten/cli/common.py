@@ -1,6 +1,4 @@
-"""Shared parts of commands: the decorator that makes a command, common options, and types of
-arguments.
-"""
+"""Shared parts of commands: their decorator, common options, and types of arguments."""
 
 import argparse
 import math
@@ -18,7 +16,11 @@ FILE_SUFFIXES = ('.png', '.jpg', '.csv', '.json', '.html', '.md', '.pkl', '.pth'
 
 
 def tool_parser(description: str, **kwargs: object) -> ArgumentParser:
-    """Return a parser with the option `--traceback`; `kwargs` are arguments of `ArgumentParser`."""
+    """Return a parser with the option `--traceback`.
+
+    Args:
+        kwargs: arguments of `ArgumentParser`.
+    """
     parser = ArgumentParser(description=description, **kwargs)
     parser.add_argument(
         '--traceback',
@@ -32,22 +34,27 @@ def command(
     name: str,
     description: str,
     options: Callable[[ArgumentParser], None] | None = None,
-    prepare: Callable[[Sequence[str]], Sequence[str]] = list,
+    parse: Callable[[ArgumentParser, Sequence[str], Namespace], Namespace] = (
+        ArgumentParser.parse_args
+    ),
 ) -> Callable[..., Any]:
     """Decorate a function of the parsed arguments to make it the command `mmflatten NAME`.
 
-    The result takes `argv` and returns the exit status (see `console.command_line`). `args.argv`
-    holds the words, and `main.parser()` makes the parser, to which `options` adds arguments;
-    `prepare` may change the words. The function imports what it runs, so that `--help` is fast and
-    a missing library ends with one line that says how to install it.
+    The result is a function of `argv` that returns the exit status (see `console.command_line`).
+    The arguments include the words of the command line, as `args.argv`. The decorated function
+    imports its libraries, so that `--help` is fast and a missing library is a one-line error with
+    the command that installs it.
+
+    Args:
+        options: adds the arguments to the parser that `main.parser()` makes.
+        parse: method of `ArgumentParser` that parses `argv`.
     """
 
     def parser() -> ArgumentParser:
-        script = Path(sys.argv[0])  # the program `mmflatten`, or a script of a checkout
-        own = script.suffix == '.py' and script.parent.name in ('tools', 'analysis')
-        prog = str(script) if own else f'mmflatten {name}'
         made = tool_parser(
-            description, prog=prog, formatter_class=argparse.RawDescriptionHelpFormatter
+            description,
+            prog=_program(name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if options is not None:
             options(made)
@@ -58,15 +65,15 @@ def command(
         @command_line
         @wraps(run)
         def main(argv: Sequence[str]) -> int | None:
-            args = parser().parse_args(prepare(argv), Namespace(argv=argv))
+            args = parse(parser(), argv, Namespace(argv=argv))
             if sys.stderr.isatty() and 'torch' not in sys.modules:
                 print_progress(f'mmflatten {name}: loading libraries ...')
             try:
                 return run(args)
             except OSError as error:
-                # of a write, not of opening a file
+                # The error of a write, unlike that of opening a file, does not name the file.
                 if error.errno in OUT_OF_SPACE and error.filename is None:
-                    # With a work dir, only logs are written without a name, into this folder.
+                    # Only the logs in a work dir are written so.
                     error.filename = getattr(args, 'work_dir', getattr(args, 'out', None))
                 raise
 
@@ -74,6 +81,13 @@ def command(
         return main
 
     return decorate
+
+
+def _program(name: str) -> str:
+    """Return the name of the running script of a checkout, otherwise `mmflatten NAME`."""
+    script = Path(sys.argv[0])
+    is_tool = script.suffix == '.py' and script.parent.name in ('tools', 'analysis')
+    return str(script) if is_tool else f'mmflatten {name}'
 
 
 def add_model(
@@ -159,16 +173,16 @@ def output_folder(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f'expected a folder, for several files, got the name of a file, {text}'
         )
-    existing = next((place for place in (path, *path.parents) if place.exists()), None)
-    if existing is not None and not existing.is_dir():
-        raise argparse.ArgumentTypeError(f'expected a folder, got the file {existing}')
+    for place in (path, *path.parents):
+        if place.is_dir():
+            break
+        if place.exists():
+            raise argparse.ArgumentTypeError(f'expected a folder, got the file {place}')
     return path
 
 
 def require_folder(option: str, file: Path) -> None:
-    """Raise ValueError if `file` cannot be written because it is a folder, or its folder does not
-    exist.
-    """
+    """Raise ValueError if `file` is a folder, or its folder does not exist."""
     if file.is_dir():
         raise ValueError(f'{option}: expected a file, got the folder {file}. Name a file in it.')
     if not file.absolute().parent.is_dir():

@@ -1,7 +1,7 @@
-"""Convert an official checkpoint to the key names of this project, or back. Unknown keys are
-errors.
+"""Convert an official checkpoint to the key names of this project, or back.
 
-With --head-map, also replace the head of a classifier by one of other classes, or do only that.
+Unknown keys are errors. With --head-map, also replace the head of a classifier by one of other
+classes, or do only that.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -52,6 +52,27 @@ def options(parser: ArgumentParser) -> None:
 
 @command('convert', __doc__, options)
 def main(args: Namespace) -> None:
+    _check_paths(args)
+    _check_family(args)
+    result, weights = convert_file(
+        args.source, args.family, key=args.key, revert=args.revert, head_map=args.head_map
+    )
+    data = encode(result, args.destination)
+    with atomic_write(args.destination) as partial:
+        partial.write_bytes(data)
+    for note in weights.notes:
+        print(f'{args.source}: {note}')
+    written = result[FAMILIES[args.family].entry if args.revert else 'state_dict']
+    summary = f'{args.destination}: {len(written)} tensors from {len(weights.state_dict)}'
+    if result['meta']['family']:
+        summary += f', family {result["meta"]["family"]}'
+    if args.head_map:
+        summary += f', head of the classes in {args.head_map}'
+    print(summary)
+
+
+def _check_paths(args: Namespace) -> None:
+    """Raise an error if SRC is missing, or writing DST would delete a file."""
     source, destination = args.source, args.destination
     if not source.is_file():
         raise FileNotFoundError(f'{source} does not exist or is not a file. Check the path.')
@@ -63,25 +84,12 @@ def main(args: Namespace) -> None:
         raise ValueError(f'{destination} is also the --head-map. Name another file.')
     if destination.exists() and not args.force:
         raise ValueError(f'{destination} exists. Use --force to overwrite it.')
+
+
+def _check_family(args: Namespace) -> None:
+    """Exit with the status of a wrong option if the family is missing or unknown."""
+    names = ', '.join(sorted(FAMILIES))
     if args.family is None and (args.revert or args.head_map is None):
-        main.parser().error(f'--family is required: one of {", ".join(sorted(FAMILIES))}')
+        main.parser().error(f'--family is required: one of {names}')
     if args.family == AUTO and args.revert:
-        main.parser().error(
-            '--family: the names of this project do not tell the official code, got auto with '
-            f'--revert; name one of {", ".join(sorted(FAMILIES))}'
-        )
-    result, weights = convert_file(
-        source, args.family, key=args.key, revert=args.revert, head_map=args.head_map
-    )
-    data = encode(result, destination)
-    with atomic_write(destination) as partial:
-        partial.write_bytes(data)
-    for note in weights.notes:
-        print(f'{source}: {note}')
-    written = result[FAMILIES[args.family].entry if args.revert else 'state_dict']
-    summary = f'{destination}: {len(written)} tensors from {len(weights.state_dict)}'
-    if result['meta']['family']:
-        summary += f', family {result["meta"]["family"]}'
-    if args.head_map:
-        summary += f', head of the classes in {args.head_map}'
-    print(summary)
+        main.parser().error(f'--family: auto cannot be combined with --revert. Use one of {names}')

@@ -1,8 +1,11 @@
 """Build the digit scenes, or index a large data set.
 
-mmflatten data digits                 scenes of handwritten digits, in the layouts of COCO, ADE20K and ImageNet
-mmflatten data digits --stereo        rectified pairs of them with disparity, in the layout of SceneFlow
-mmflatten data index data/shards/train-*.tar --out data/shards/train.index
+    mmflatten data digits
+    mmflatten data digits --stereo
+    mmflatten data index data/shards/train-*.tar --out data/shards/train.index
+
+Scenes of handwritten digits have the layouts of COCO, ADE20K and ImageNet. Stereo pairs are
+rectified, and have disparities in the layout of SceneFlow.
 """
 
 import sys
@@ -51,8 +54,10 @@ def options(parser: ArgumentParser) -> None:
 
 
 def add_build_options(parser: ArgumentParser, train: str, val: str) -> None:
-    """Add the options of every data set that is generated; `train` and `val` describe the default
-    numbers.
+    """Add the options of every generated data set.
+
+    Args:
+        train, val: descriptions of the default numbers of images.
     """
     parser.add_argument('--out', type=Path, help='folder to create (default: one in data/)')
     parser.add_argument(
@@ -93,7 +98,8 @@ class DataBuilder:
 
 
 def scene_builder(source: Any, stereo: bool) -> DataBuilder:
-    """Builder of scenes or stereo pairs of the objects of a `datasets.scenes.source.Source`."""
+    """Return a builder of scenes or stereo pairs of the objects of a `Source`."""
+    options: type[BuildOptions]
     if stereo:
         # imports PyTorch
         from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
@@ -104,7 +110,10 @@ def scene_builder(source: Any, stereo: bool) -> DataBuilder:
 
         options, build = SceneOptions, build_scenes
     return DataBuilder(
-        f'{source.name} scenes', f'{source.name}s', options, partial(build, source=source)
+        kind=f'{source.name} scenes',
+        objects=f'{source.name}s',
+        options=options,
+        build=partial(build, source=source),
     )
 
 
@@ -112,27 +121,27 @@ def build(args: Namespace, builder: DataBuilder, out: Path) -> None:
     """Build a data set unless it exists, and print a summary.
 
     Args:
-        args: `force` and those of `train`, `val`, `size` and `seed` that the builder knows; None
-            for its default.
+        args: `force` and the options of the builder, of `train`, `val`, `size` and `seed`. None
+            means the builder's default.
     """
-    names = [field.name for field in fields(builder.options) if field.init]
-    options = builder.options(
-        **{name: value for name in names if (value := getattr(args, name, None)) is not None}
-    )
+    given = {}
+    for field in fields(builder.options):
+        value = getattr(args, field.name, None)
+        if field.init and value is not None:
+            given[field.name] = value
+    options = builder.options(**given)
     if is_finished(out, builder.kind, options, args.force):
         print(f'{out}: these {builder.kind} exist already; nothing to do.')
         return
     start = time.monotonic()
-    progress = (
-        ProgressBar(options.train + options.val, file=sys.stdout) if sys.stdout.isatty() else None
-    )
-    try:
-        manifest = builder.build(
-            out, options, force=args.force, on_image=progress.update if progress else lambda: None
-        )
-    finally:
-        if progress:
+    if sys.stdout.isatty():
+        progress = ProgressBar(options.train + options.val, file=sys.stdout)
+        try:
+            manifest = builder.build(out, options, force=args.force, on_image=progress.update)
+        finally:
             print()  # ends the line of the bar
+    else:
+        manifest = builder.build(out, options, force=args.force)
     counts = manifest['instances']
     print(
         f'{out}: {options.train} training and {options.val} validation images with'

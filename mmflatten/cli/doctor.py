@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -57,53 +58,46 @@ REPAIRS = {
 def main(args: Namespace) -> int:
     rows, broken, notes = report_libraries()
     attentions, attention_notes = report_attentions()
-    report = [
-        f'mmflatten {__version__} in {Path(__file__).resolve().parents[2]}',
-        '',
-        _row('Python', platform.python_version(), 'ok', sys.executable),
-        _row(
-            'system',
-            platform.system(),
-            '',
-            f'{platform.machine()}, {os.cpu_count()} cores, '
-            f'{shutil.disk_usage(Path.cwd()).free / 2**30:.0f} GB of disk free',
-        ),
-        *rows,
-        *attentions,
-        *_section('Notes:', [*notes, *attention_notes]),
-        *_section(f'Broken ({len(broken)}):', broken),
-    ]
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    system = f'{platform.machine()}, {os.cpu_count()} cores, {free:.0f} GB of disk free'
+    print(f'mmflatten {__version__} in {Path(__file__).resolve().parents[2]}\n')
+    print(_row('Python', value=platform.python_version(), state='ok', remark=sys.executable))
+    print(_row('system', value=platform.system(), state='', remark=system))
+    print('\n'.join([*rows, *attentions]))
+    _print_list('Notes:', [*notes, *attention_notes])
+    _print_list(f'Broken ({len(broken)}):', broken)
     if not broken:
-        report += ['', 'Nothing is broken.']
-    sys.stdout.write('\n'.join(report) + '\n')
+        print('\nNothing is broken.')
     return 1 if broken else 0
 
 
-def _section(title: str, items: list[str]) -> list[str]:
-    """Return the lines of a list below a title; none for an empty list."""
-    return ['', title, *(f'  - {item}' for item in items)] if items else []
+def _print_list(title: str, items: list[str]) -> None:
+    if items:
+        print(f'\n{title}')
+    for item in items:
+        print(f'  - {item}')
 
 
 def report_libraries() -> tuple[list[str], list[str], list[str]]:
     """Return a row for each library, the broken ones with a fix, and notes."""
     found = {library: inspect(library) for library in (*LIBRARIES.values(), OPENCV)}
-    missing = [library.name for library, status in found.items() if status.state == 'missing']
+    missing = {library.name for library, status in found.items() if status.state == 'missing'}
+    required = {*CORE, 'mmcv'}
+    if missing >= {'mmpretrain', 'mmdet', 'mmseg'}:
+        required.discard('mmcv')
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         probes = list(pool.map(lambda library: _try(library.name, missing), found))
-    required = {*CORE} if {'mmpretrain', 'mmdet', 'mmseg'} <= {*missing} else {*CORE, 'mmcv'}
-    rows, broken, notes = [], [], []
+    rows: list[str] = []
+    broken: list[str] = []
+    notes: list[str] = []
     for (library, status), (failed, remark) in zip(found.items(), probes):
         remark = remark or f'required {library.required} for {library.purpose}'
-        rows.append(
-            _row(library.name, status.version or '-', 'broken' if failed else status.state, remark)
-        )
+        state = 'broken' if failed else status.state
+        rows.append(_row(library.name, value=status.version or '-', state=state, remark=remark))
         if status.state == 'wrong' or (status.state == 'missing' and library.name in required):
             broken.append(status.message)
         elif failed:
-            fix = REPAIRS.get(library.name) if 'ModuleNotFoundError' not in remark else None
-            broken.append(
-                f'{library.name}: {remark}\n    fix it with: {fix or library.install_command}'
-            )
+            broken.append(f'{library.name}: {remark}\n    fix it with: {_repair(library, remark)}')
         elif status.state != 'ok':
             notes.append(status.message)
     failed, problem = _run('from mmflatten.requirements import gpu_problem; print(gpu_problem())')
@@ -112,33 +106,41 @@ def report_libraries() -> tuple[list[str], list[str], list[str]]:
     return rows, broken, notes
 
 
+def _repair(library: Library, problem: str) -> str:
+    """Return the command that repairs a library. One that lacks a module is installed again."""
+    if 'ModuleNotFoundError' in problem:
+        return library.install_command
+    return REPAIRS.get(library.name, library.install_command)
+
+
 def report_attentions() -> tuple[list[str], list[str]]:
-    """Return a row for each attention of an installed package, and notes on those that cannot be
-    loaded.
-    """
-    rows, notes = [], []
+    """Return a row for each attention of other packages, and a note on each with an error."""
+    rows: list[str] = []
+    notes: list[str] = []
     for entry in metadata.entry_points(group=MIXERS):
         package = f'{entry.dist.name} {entry.dist.version}' if entry.dist else entry.value
         failed, remark = _run(f'from importlib.metadata import EntryPoint; {entry!r}.load()')
-        rows.append(_row(entry.name, '', 'broken' if failed else 'ok', f'attention of {package}'))
-        notes += [
-            f'{entry.name} of {package} cannot be loaded ({remark}). Update or uninstall it.'
-        ] * failed
+        state = 'broken' if failed else 'ok'
+        rows.append(_row(entry.name, value='', state=state, remark=f'attention of {package}'))
+        if failed:
+            notes.append(
+                f'{entry.name} of {package} cannot be loaded ({remark}). Update or uninstall it.'
+            )
     return rows, notes
 
 
-def _try(name: str, missing: list[str]) -> tuple[bool, str]:
+def _try(name: str, missing: Collection[str]) -> tuple[bool, str]:
     """Return True if a library fails when it is used, and the last line that it prints."""
     if name in missing:
         return False, ''
     failed, last = _run(PROBES.get(name, f'import {name}; print("imports")'))
-    return failed and not any(f"No module named '{other}'" in last for other in missing), last
+    # The missing library has a row of its own.
+    lacks_other = any(f"No module named '{other}'" in last for other in missing)
+    return failed and not lacks_other, last
 
 
 def _run(code: str) -> tuple[bool, str]:
-    """Return True if `code` fails in a separate Python process, and the last line that it
-    prints.
-    """
+    """Run code in a separate Python process. Return True if it fails, and its last line."""
     try:
         child = subprocess.run(
             [sys.executable, '-c', code],
@@ -148,19 +150,24 @@ def _run(code: str) -> tuple[bool, str]:
             timeout=120,
         )
     except subprocess.TimeoutExpired as error:
-        return (
-            True,
-            f'no result after {error.timeout:.0f} s. Try again when the machine is less busy',
-        )
+        seconds = f'{error.timeout:.0f} s'
+        return True, f'no result after {seconds}. Try again when the machine is less busy'
     except OSError as error:
         return True, str(error)
     if child.returncode < 0:
         return True, f'crashed: the Python process ended with status {child.returncode}'
-    lines = ['', *(child.stderr if child.returncode else child.stdout).strip().splitlines()]
+    if child.returncode == 0:
+        return False, _last(child.stdout.splitlines())
+    lines = child.stderr.splitlines()
     # PyTorch adds C++ frames after the error.
     errors = [line for line in lines if re.match(r'[\w.]+(Error|Exception): ', line)]
-    return child.returncode > 0, errors[-1] if child.returncode and errors else lines[-1]
+    return True, _last(errors or lines)
 
 
-def _row(name: str, value: str, state: str, remark: str) -> str:
+def _last(lines: list[str]) -> str:
+    """Return the last line that is not empty, '' if there is none."""
+    return ''.join([line for line in lines if line.strip()][-1:]).strip()
+
+
+def _row(name: str, *, value: str, state: str, remark: str) -> str:
     return f'  {name:<19}{value:<11}{state:<9}{remark}'.rstrip()

@@ -1,10 +1,9 @@
-"""Export a checkpoint to ONNX, which ONNX Runtime and OpenVINO read, and compare the file with
-PyTorch.
+"""Export a checkpoint to ONNX, and compare the file with PyTorch.
 
     mmflatten export CONFIG CHECKPOINT --dynamic
     mmflatten export CONFIG CHECKPOINT --size 512 683 --out model.onnx
 
-See docs/export.md.
+ONNX Runtime and OpenVINO read the file. See docs/export.md.
 """
 
 from argparse import ArgumentParser, Namespace

@@ -1,5 +1,6 @@
-"""Parameters and FLOPs of configs, counted without data, weights or a GPU, next to the numbers in
-the papers.
+"""Parameters and FLOPs of configs, next to the numbers in the papers.
+
+They are counted without data, weights or a GPU.
 
     mmflatten flops configs/flatten_swin/*.py
     mmflatten flops CONFIG --by-module --depth 2
@@ -75,8 +76,9 @@ def main(args: Namespace) -> None:
 def _count(
     configs: Sequence[str], shape: tuple[int, int] | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the cost of each config and messages on failures. A single config raises its error
-    instead.
+    """Return the cost of each config and messages on failures.
+
+    A single config raises its error instead.
     """
     from mmflatten.measure.papers.costs import count_beside_papers
 

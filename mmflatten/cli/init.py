@@ -84,13 +84,7 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     from mmflatten.custom_data.init import Request, initialise
 
-    for line in initialise(
-        Request(
-            **{
-                field.name: getattr(args, field.name)
-                for field in fields(Request)
-                if field.name in args
-            }
-        )
-    ):
+    names = {field.name for field in fields(Request)}
+    options = {name: value for name, value in vars(args).items() if name in names}
+    for line in initialise(Request(**options)):
         print(line, flush=True)

@@ -9,7 +9,7 @@ import argparse
 import difflib
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from mmflatten.console import command_line
@@ -36,8 +36,12 @@ COMMANDS = {
     'benchmark': 'compare speed and memory of models or attentions',
     'doctor': 'check the installation and suggest fixes',
 }
-
-
+# Other names of commands, after the scripts of `tools/` and of OpenMMLab.
+ALIASES = {
+    'check-recipe': 'check',
+    'convert-checkpoint': 'convert',
+    'get-flops': 'flops',
+}
 LAB = {
     'study': 'run a grid of trainings from one file, with statistics and report',
     'fingerprint': 'what one attention can do, beside all others',
@@ -48,40 +52,49 @@ LAB = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """Make the parser of `mmflatten`, which only knows the names of the commands."""
+    """Make the parser of `mmflatten`, with the list of commands in its help.
+
+    The commands are not imported.
+    """
     installed = _installed()
     others = {name: f'of {entry.dist.name}' for name, entry in installed.items() if name not in LAB}
     width = max(map(len, [*COMMANDS, *LAB, *others]))
-    commands, lab, others = (
-        '\n'.join(f'  {name:{width}}  {summary}' for name, summary in part.items())
-        for part in (COMMANDS, LAB, others)
-    )
     where = 'installed' if LAB.keys() <= installed.keys() else INSTALL_LAB
+    sections = [
+        f'commands:\n{_list(COMMANDS, width)}',
+        f'research commands of mmflatten-lab ({where}):\n{_list(LAB, width)}',
+    ]
+    if others:
+        sections.append(f'commands of other packages:\n{_list(others, width)}')
+    sections.append('See mmflatten COMMAND --help for the options of a command.')
     parser = argparse.ArgumentParser(
         prog='mmflatten',
         usage='mmflatten COMMAND ...',
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description='Efficient attentions in vision backbones.',
-        epilog=f'commands:\n{commands}\n\nresearch commands of mmflatten-lab ({where}):\n{lab}\n'
-        + (f'\ncommands of other packages:\n{others}\n' if others else '')
-        + '\nSee mmflatten COMMAND --help for the options of a command.',
+        epilog='\n\n'.join(sections),
     )
     parser.add_argument('command', nargs='?', metavar='COMMAND', help=argparse.SUPPRESS)
     parser.add_argument('--version', action='version', version=__version__)
     return parser
 
 
+def _list(commands: Mapping[str, str], width: int) -> str:
+    return '\n'.join(f'  {name:{width}}  {summary}' for name, summary in commands.items())
+
+
 def _installed() -> dict[str, EntryPoint]:
-    """Commands of other installed packages. One of them cannot replace a command of mmflatten."""
+    """Return the commands of other installed packages, without those named as one of mmflatten."""
     return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in COMMANDS}
 
 
 def _load(name: str) -> Callable[[Sequence[str]], int] | None:
-    """Import a command; None if it is unknown. The name of a command is that of its module.
+    """Import a command; None if it is unknown. The module has the name of the command.
 
     Raises:
         ImportError: the command belongs to the lab, which is not installed.
     """
+    name = ALIASES.get(name, name)
     if name in COMMANDS:
         return importlib.import_module(f'mmflatten.cli.{name.replace("-", "_")}').main
     entry = _installed().get(name)
@@ -89,14 +102,14 @@ def _load(name: str) -> Callable[[Sequence[str]], int] | None:
         raise ImportError(
             f'mmflatten {name} is a command of mmflatten-lab. Install it: {INSTALL_LAB}'
         )
-    return entry and entry.load()
+    return None if entry is None else entry.load()
 
 
 def script(*words: str) -> Callable[[Sequence[str] | None], int]:
     """Return the main function of a script of `tools/`, which runs `mmflatten WORDS ...`.
 
-    The command is imported when it runs, because PyTorch must not be imported before `main` has set
-    the environment.
+    The command is imported when it runs, because the environment that `main` sets must precede the
+    import of PyTorch.
     """
 
     def run(argv: Sequence[str] | None = None) -> int:
@@ -111,15 +124,12 @@ def main(argv: Sequence[str]) -> int:
     if run is not None:
         return run(argv[1:])
     if argv and not argv[0].startswith('-'):
-        similar = difflib.get_close_matches(argv[0], [*COMMANDS, *LAB, *_installed()], 1, 0.5)
-        parser().error(
-            f'unknown command {argv[0]}. '
-            + (
-                f'Did you mean {similar[0]}?'
-                if similar
-                else '`mmflatten --help` lists all commands.'
-            )
+        names = [*COMMANDS, *ALIASES, *LAB, *_installed()]
+        similar = difflib.get_close_matches(argv[0], names, n=1, cutoff=0.5)
+        hint = (
+            f'Did you mean {similar[0]}?' if similar else '`mmflatten --help` lists all commands.'
         )
+        parser().error(f'unknown command {argv[0]}. {hint}')
     parser().parse_args(argv)  # exits with help, version or an error
     parser().print_help()
     return 2

@@ -9,6 +9,8 @@ import fnmatch
 import json
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mmflatten.cli.common import command
 
@@ -28,50 +30,58 @@ def options(parser: ArgumentParser) -> None:
 @command('models', __doc__, options)
 def main(args: Namespace) -> None:
     from mmflatten.config import library
-    from mmflatten.hub.folder import shipped
     from mmflatten.predict.models import list_models
-    from mmflatten.text import align, giga, shorten
-    from mmflatten.untrusted.published import FACTS
+    from mmflatten.text import align
 
     if args.pretrained:
-        print(
-            *(
-                f'{name}: {json.loads((folder / FACTS).read_text(encoding="utf-8"))["model"]}'
-                for name, folder in shipped().items()
-                if fnmatch.fnmatch(name, args.pattern)
-            ),
-            sep='\n',
-        )
+        print('\n'.join(_pretrained(args.pattern)))
         return
-    entries = {name: library()[name] for name in list_models(args.pattern, args.task)}
-    if not entries:
-        letters = re.sub('[^a-z0-9]', '', args.pattern.lower())
-        similar = [
-            name for name in library() if letters and letters in re.sub('[^a-z0-9]', '', name)
-        ]
-        hint = (
-            f'Similar names are {shorten(similar, 3)}.'
-            if similar
-            else 'See mmflatten models for all names.'
-        )
-        raise ValueError(f'pattern: no model matches, got {args.pattern}. {hint}')
-    rows = []
-    for name, entry in entries.items():
-        facts = entry['Metadata']
-        metrics = dict.fromkeys(
-            f'{metric} {value}'
-            for result in entry.get('Results', ())
-            for metric, value in result['Metrics'].items()
-        )
-        rows.append(
-            (
-                name,
-                facts['Task'],
-                f'{facts["Parameters"] / 1e6:.2f}',
-                giga(facts['FLOPs']),
-                ', '.join(metrics) or '-',
-            )
-        )
-    print(
-        align(rows, ('model', 'task', 'params (M)', 'FLOPs (G)', "the papers' results"), {0, 1, 4})
-    )
+    names = list_models(args.pattern, args.task)
+    if not names:
+        raise ValueError(f'pattern: no model matches, got {args.pattern}. {_hint(args.pattern)}')
+    rows = [_row(name, library()[name]) for name in names]
+    header = ('model', 'task', 'params (M)', 'FLOPs (G)', "the papers' results")
+    print(align(rows, header, {0, 1, 4}))
+
+
+def _pretrained(pattern: str) -> Iterator[str]:
+    """Yield a line for each trained model in the package."""
+    from mmflatten.hub.folder import shipped
+    from mmflatten.untrusted.published import FACTS
+
+    for name, folder in shipped().items():
+        if fnmatch.fnmatch(name, pattern):
+            facts = json.loads((folder / FACTS).read_text(encoding='utf-8'))
+            yield f'{name}: {facts["model"]}'
+
+
+def _hint(pattern: str) -> str:
+    """Return the names that contain the letters and digits of a pattern."""
+    from mmflatten.config import library
+    from mmflatten.text import shorten
+
+    letters = _letters(pattern.lower())
+    similar = [name for name in library() if letters and letters in _letters(name)]
+    if not similar:
+        return 'See mmflatten models for all names.'
+    return f'Similar names are {shorten(similar, 3)}.'
+
+
+def _letters(text: str) -> str:
+    return re.sub('[^a-z0-9]', '', text)
+
+
+def _row(name: str, entry: Mapping[str, Any]) -> list[str]:
+    from mmflatten.text import giga
+
+    facts = entry['Metadata']
+    metrics: dict[str, None] = {}  # distinct, in the order of the results
+    for result in entry.get('Results', ()):
+        metrics |= dict.fromkeys(f'{metric} {value}' for metric, value in result['Metrics'].items())
+    return [
+        name,
+        facts['Task'],
+        f'{facts["Parameters"] / 1e6:.2f}',
+        giga(facts['FLOPs']),
+        ', '.join(metrics) or '-',
+    ]

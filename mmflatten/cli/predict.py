@@ -15,16 +15,20 @@ outputs.
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, TextIO
 
-from mmflatten.cli.common import add_device, add_model, add_score, command, output_folder, positive
+from mmflatten.cli.common import add_device, add_score, command, output_folder, positive
 from mmflatten.console import prints_to_stderr
 from mmflatten.text import shorten
 
 
 def options(parser: ArgumentParser) -> None:
-    add_model(parser, 'config file, or a published model, which needs no checkpoint')
+    parser.add_argument('config', help='config file, or a published model')
+    parser.add_argument(
+        'checkpoint', nargs='?', help='checkpoint file for this config; none for a published model'
+    )
     parser.add_argument(
         'inputs',
         nargs='+',
@@ -55,69 +59,86 @@ def options(parser: ArgumentParser) -> None:
     )
 
 
-def _with_checkpoint(argv: Sequence[str]) -> list[str]:
-    """Repeat the name of a published model, which has no separate checkpoint."""
+# Inputs may stand behind options. Only intermixed parsing then finds an optional checkpoint.
+@command('predict', __doc__, options, parse=ArgumentParser.parse_intermixed_args)
+def main(args: Namespace) -> None:
     from mmflatten.hub.remote import is_published
 
-    return [*argv[:1], *argv] if argv and is_published(argv[0]) else list(argv)
-
-
-@command('predict', __doc__, options, _with_checkpoint)
-def main(args: Namespace) -> None:
+    published = is_published(args.config)
+    if args.checkpoint is None and not published:
+        main.parser().error(
+            f'checkpoint: required with a config, got only {args.config} and {args.inputs[0]}'
+        )
+    if args.checkpoint is not None and published:
+        args.inputs.insert(0, args.checkpoint)
     with prints_to_stderr() as lines:
-        _predict(args, lines)
+        _predict(args, published, lines)
 
 
-def _load(args: Namespace) -> tuple[Any, Any]:
+def _load(args: Namespace, published: bool) -> tuple[Any, Any]:
     """Return the config, and the path of the checkpoint."""
     from mmflatten.engine.setup import load_config
     from mmflatten.hub.folder import read_published
-    from mmflatten.hub.remote import is_published, locate
+    from mmflatten.hub.remote import locate
 
-    if is_published(args.config):
-        published = read_published(locate(args.config))
-        return published.config, published.weights
+    if published:
+        model = read_published(locate(args.config))
+        return model.config, model.weights
     return load_config(args.config), args.checkpoint
 
 
-def _predict(args: Namespace, lines: TextIO) -> None:
+def _predict(args: Namespace, published: bool, lines: TextIO) -> None:
     from mmengine.utils import ProgressBar
 
     from mmflatten.predict.inputs import Input, Inputs
-    from mmflatten.predict.predictor import PredictionError, Predictor
+    from mmflatten.predict.predictor import Image, PredictionError, Predictor
     from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
 
-    cfg, checkpoint = _load(args)
-    inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs, frames=args.frames)
-    inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
+    # Inputs are checked before the model is built, which takes seconds.
+    cfg, checkpoint = _load(args, published)
+    task = task_of(cfg)
+    inputs = Inputs(args.inputs, pairs=task.pairs, frames=args.frames)
+    inputs.require_outside(ResultFolder.replaced(args.out, task))
     predictor = Predictor(cfg, checkpoint, args.device)
     failures: list[str] = []
-    pending: list[Input] = []
-    done = empty = 0
+    pending: deque[tuple[Input, Image]] = deque()
+    done = 0
+    empty = 0
 
-    def images() -> Iterator:
+    def images() -> Iterator[Image]:
+        """Read each image once. A batch is `pending` until its predictions are saved."""
         for item in inputs:
-            pending.append(item)
-            yield item.image
+            image = predictor.read(item.image)
+            pending.append((item, image))
+            yield image
 
     with ResultFolder(args.out, predictor, args.score) as folder:
         progress = ProgressBar(0 if inputs.endless else len(inputs), file=sys.stderr)
         for sample in predictor.predict(images(), args.batch):
-            item = pending.pop(0)
+            item, image = pending.popleft()
             try:
                 if isinstance(sample, PredictionError):
                     raise sample
-                record = folder.add(item, sample)
+                record = folder.add(item, sample, image)
                 done += 1
-                empty += record.get('instances') == []
+                if record.get('instances') == []:
+                    empty += 1
                 if args.json:
                     print(json.dumps(record), file=lines, flush=True)
             except PredictionError as error:
-                failures.append(str(error) if item.video is None else f'{item.name}: {error}')
+                failures.append(_name_failure(item, str(error)))
             progress.update()
-    few = f'{empty} without instances of --score {args.score:g} or more\n' if empty else ''
-    sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n{few}')
-    if failures := [*failures, *map(str, inputs.failures), *folder.failures]:
+    sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n')
+    if empty:
+        sys.stderr.write(f'{empty} without instances of --score {args.score:g} or more\n')
+    failures += [*map(str, inputs.failures), *folder.failures]
+    if failures:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
         raise ValueError(f'{len(failures)} failures: {shorten(failures, 3)}')
+
+
+def _name_failure(item: Any, failure: str) -> str:
+    """Prepend the name of an image or frame to the error of its pixels."""
+    name = item.source if item.video is None else item.name
+    return failure if name in failure else f'{name}: {failure}'

@@ -1,5 +1,6 @@
-"""Test a checkpoint with the config's evaluator: accuracy, box and mask mAP, mIoU or end-point
-error.
+"""Test a checkpoint with the evaluator of the config.
+
+The metrics are accuracy, box and mask mAP, mIoU or end-point error.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -21,8 +22,10 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument(
         '--tta',
         action='store_true',
-        help="test-time augmentation: the config's tta_model and tta_pipeline, or else flips, with "
-        'scales for segmentation; detectors have no other',
+        help=(
+            "test-time augmentation: the config's tta_model and tta_pipeline, or else flips, with"
+            ' scales for segmentation; detectors have no default'
+        ),
     )
     add_config_options(parser, 'test_dataloader.batch_size=4')
     add_launcher(parser, 'dist_test.sh and slurm_test.sh')

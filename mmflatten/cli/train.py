@@ -76,7 +76,7 @@ def main(args: Namespace) -> None:
         cfg.randomness = {**cfg.get('randomness', {}), 'seed': args.seed}
     if args.deterministic:
         os.environ.setdefault('CUBLAS_WORKSPACE_CONFIG', ':4096:8')  # read by cuBLAS when it starts
-        # RuntimeError where there is none
+        # An operator without a deterministic algorithm raises RuntimeError.
         cfg.randomness = {**cfg.get('randomness', {}), 'deterministic': True}
     if args.compile is not None:
         setup.set_compile(cfg, args.compile)

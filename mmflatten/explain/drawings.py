@@ -28,10 +28,12 @@ def attention_figure(
         maps: name to weights `(h, w)` on a grid over the picture.
         query: `(x, y)` in pixels. None for a token without a position, such as a class token.
     """
-    figure, (first, *panels) = panel_grid(len(maps) + 1, 6, 2.4, picture.shape[:2], title)
-    draw_attention(first, picture, None, query)
+    figure, (first, *panels) = panel_grid(
+        len(maps) + 1, columns=6, width=2.4, shape=picture.shape[:2], title=title
+    )
+    draw_attention(first, picture, weights=None, query=query)
     for panel, (name, weights) in zip(panels, maps.items()):
-        draw_attention(panel, picture, weights, query)
+        draw_attention(panel, picture, weights=weights, query=query)
         panel.set_title(figure_text(f'{name}, max {np.abs(weights).max():.2g}'), fontsize='small')
     return figure
 
@@ -39,8 +41,9 @@ def attention_figure(
 def panel_grid(
     number: int, columns: int, width: float, shape: Sequence[int], title: str
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels of `width` inches in rows of at most `columns`, for pictures of
-    one shape.
+    """Return a figure with panels of `width` inches for pictures of one shape.
+
+    A row has at most `columns` panels.
     """
     columns = min(columns, number)
     rows = -(-number // columns)
@@ -61,7 +64,8 @@ def draw_attention(
         panel.imshow(picture)
     else:
         top = max(np.percentile(np.abs(weights), 99), np.finfo(np.float32).tiny)
-        signed, (height, width) = weights.min() < 0, picture.shape[:2]
+        signed = weights.min() < 0
+        height, width = picture.shape[:2]
         panel.imshow(picture.mean(-1), cmap='gray', vmin=0, vmax=255)
         panel.imshow(
             weights,

@@ -1,6 +1,7 @@
 """The attention of a trained model on any image."""
 
 import numpy as np
+from torch import Tensor
 
 from mmflatten.engine.pictures import pixels_of
 from mmflatten.explain.attention import AttentionProbe
@@ -8,8 +9,9 @@ from mmflatten.predict.predictor import Image, Predictor
 
 
 def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.ndarray]:
-    """Run a predictor on an image and record its attention layers. Also returns the image of
-    `network_picture`.
+    """Run a predictor on an image and record its attention layers.
+
+    Also returns the image of `network_picture`.
 
     Raises:
         PredictionError: the image cannot be read or used.
@@ -19,20 +21,20 @@ def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.
         picture = network_picture(predictor, image)
     if not probe.layers:
         raise ValueError(
-            f'model: predictions use none of the attention layers ({", ".join(probe.names)}), got '
-            f'{type(predictor.model).__name__}.'
+            f'model: predictions use none of the attention layers ({", ".join(probe.names)}),'
+            f' got {type(predictor.model).__name__}.'
         )
     return probe, picture
 
 
 def network_picture(predictor: Predictor, image: Image) -> np.ndarray:
-    """Run a predictor on an image and return the input of the backbone: resized, cropped and
-    padded.
+    """Return the input of the backbone: the image resized, cropped and padded.
 
     The result is RGB `(H, W, 3)`, 0 to 255. It is the left image of a stereo pair, and the first
     crop for a segmentor with sliding-window inference. Errors are those of the predictor.
     """
-    backbone, inputs = predictor.spec.backbone(predictor.model), []
+    inputs: list[Tensor] = []
+    backbone = predictor.task.backbone(predictor.model)
     with backbone.register_forward_pre_hook(lambda module, args: inputs.append(args[0][:1])):
         predictor(image)
     return pixels_of(inputs[0][0], predictor.model.data_preprocessor)

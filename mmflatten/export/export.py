@@ -1,7 +1,7 @@
 """Export of a trained model, compared with PyTorch before the file is kept."""
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ def export_model(
     features: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Export a checkpoint and compare the file with PyTorch. An existing file is replaced only if
-    the new one agrees.
+    """Export a checkpoint and compare the file with PyTorch.
 
-    Returns lines about the file for the user.
+    An existing file is replaced only if the new one agrees. Returns lines about the file for the
+    user.
 
     Args:
         config, checkpoint: files of the model; every key of the checkpoint must fit.
@@ -71,17 +71,16 @@ def export_model(
         write(module, written, metadata)
         exported = OnnxFile(written)
         errors = {size: compare(file, module, exported, size) for size in _sizes(metadata)}
-    sides = (
-        f'sides from {metadata["sides"][0]} to {metadata["sides"][1]}' if dynamic else 'fixed size'
-    )
+    sides = 'sides from {} to {}'.format(*metadata['sides']) if dynamic else 'fixed size'
     lines = [
         f'{file}: {module.task}, {"x".join(map(str, metadata["size"]))}, {sides}',
         f'  in: {", ".join(module.inputs)}, RGB 0-255, float32; out: {", ".join(module.outputs)}',
     ]
-    return lines + [
-        f'  {height}x{width}: differs from PyTorch by {error:.1e} of the largest value'
-        for (height, width), error in errors.items()
-    ]
+    for (height, width), error in errors.items():
+        lines.append(
+            f'  {height}x{width}: differs from PyTorch by {error:.1e} of the largest value'
+        )
+    return lines
 
 
 def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
@@ -89,20 +88,24 @@ def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
     model = revert_sync_batchnorm(build_model(cfg))
     content = read_checkpoint(checkpoint, 'cpu')
     load_weights(model, content, checkpoint)
-    meta = content.get('meta') if isinstance(content.get('meta'), dict) else {}
+    meta = content.get('meta')
+    if not isinstance(meta, dict):
+        return model, ()
     return model, (meta.get('dataset_meta') or {}).get('classes') or ()
 
 
 def _sizes(metadata: dict[str, Any]) -> list[tuple[int, int]]:
-    """Return the sizes of the comparison: the exported one and, if sizes are open, an odd and a
-    wide size.
+    """Return the sizes of the comparison.
+
+    These are the exported one and, if sizes are open, an odd and a wide size.
     """
     height, width = metadata['size']
     if not metadata['sides']:
         return [(height, width)]
     least = metadata['sides'][0]
-    odd = max(height * 3 // 4 | 1, least), max(width * 5 // 4 | 1, least)
-    return [(height, width), odd, (height, 2 * width)]
+    odd_height = max(height * 3 // 4 | 1, least)
+    odd_width = max(width * 5 // 4 | 1, least)
+    return [(height, width), (odd_height, odd_width), (height, 2 * width)]
 
 
 def compare(
@@ -111,38 +114,39 @@ def compare(
     exported: Callable[..., Mapping[str, np.ndarray]],
     size: tuple[int, int],
 ) -> float:
-    """Return the largest difference between a file and PyTorch over all outputs, relative to the
-    largest value.
+    """Return the largest difference between a file and PyTorch over all outputs.
 
-    Both run on noise. Raises ExportError if the difference is above the tolerance and above four
-    times the one between PyTorch's float32 and float64, which is large for large scores.
+    It is relative to the largest value. Both run on noise.
+
+    Raises:
+        ExportError: the difference is above the tolerance and above four times the one between
+            PyTorch's float32 and float64, which is large for large scores.
     """
     images = random_images(module, size)
-    tensors = tuple(map(torch.from_numpy, images))
-
-    def run(module: ExportedModel, tensors: Iterable[Tensor]) -> dict[str, np.ndarray]:
-        with torch.no_grad():
-            return {
-                name: x.numpy() for name, x in zip(module.outputs, module(*tensors), strict=True)
-            }
-
-    def error_of(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> float:
-        return float(
-            np.max(
-                [
-                    np.abs(outputs[name] - value).max() / max(np.abs(value).max(), 1e-12)
-                    for name, value in expected.items()
-                ]
-            )
-        )
-
-    expected = run(module, tensors)
-    error = error_of(exported(*images), expected)
+    tensors = [torch.from_numpy(image) for image in images]
+    expected = _run(module, tensors)
+    error = _difference(exported(*images), expected)
+    # A comparison with NaN is false, which must be an error.
     if not error <= TOLERANCE:
-        exact = run(copy.deepcopy(module).double(), (tensor.double() for tensor in tensors))
-        if not error <= 4 * error_of(expected, exact):
+        exact = _run(copy.deepcopy(module).double(), [tensor.double() for tensor in tensors])
+        if not error <= 4 * _difference(expected, exact):
             raise ExportError(
-                f'{name}: expected a difference from PyTorch of at most {TOLERANCE} of the largest '
-                f'value at {size[0]}x{size[1]}, got {error:.1e}. Use PyTorch.'
+                f'{name}: expected a difference from PyTorch of at most {TOLERANCE} of the largest'
+                f' value at {size[0]}x{size[1]}, got {error:.1e}. Use PyTorch.'
             )
     return error
+
+
+@torch.no_grad()
+def _run(module: ExportedModel, tensors: Sequence[Tensor]) -> dict[str, np.ndarray]:
+    outputs = [output.numpy() for output in module(*tensors)]
+    return dict(zip(module.outputs, outputs, strict=True))
+
+
+def _difference(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> float:
+    """Return the largest difference of all outputs, NaN if one has NaN."""
+    differences = []
+    for name, value in expected.items():
+        largest = max(np.abs(value).max(), 1e-12)
+        differences.append(np.abs(outputs[name] - value).max() / largest)
+    return float(np.max(differences))

@@ -19,8 +19,9 @@ LARGEST_SIDE = 4096
 
 
 class OnnxFile:
-    """An exported file. Call it with RGB images `(1, 3, H, W)`, float32 from 0 to 255; it returns
-    arrays by name.
+    """An exported file.
+
+    Called with RGB images `(1, 3, H, W)`, float32 from 0 to 255, it returns arrays by name.
 
     Attributes:
         metadata: task, classes, size, range of sizes, normalisation and the facts of the task.
@@ -34,9 +35,8 @@ class OnnxFile:
         self.session = onnxruntime.InferenceSession(
             str(file), options, providers=['CPUExecutionProvider']
         )
-        self.metadata: dict[str, Any] = json.loads(
-            self.session.get_modelmeta().custom_metadata_map[METADATA]
-        )
+        text = self.session.get_modelmeta().custom_metadata_map[METADATA]
+        self.metadata: dict[str, Any] = json.loads(text)
 
     def __call__(self, *images: np.ndarray) -> dict[str, np.ndarray]:
         names = [entry.name for entry in self.session.get_inputs()]
@@ -58,8 +58,9 @@ def check_file(file: str | Path) -> None:
 
 
 def side_range(module: ExportedModel) -> tuple[int, int]:
-    """Smallest and largest side of an image with open sizes; the coarsest map needs two rows and
-    two columns.
+    """Return the smallest and largest side of an image with open sizes.
+
+    The coarsest map needs two rows and two columns.
     """
     return module.stride + 1, LARGEST_SIDE
 
@@ -74,22 +75,17 @@ def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> Export
     """Return the graph of a model; `dynamic` leaves the height and the width of the images open."""
     import torch.fx.experimental._config as symbols
 
-    least, most = side_range(module)
-    dims = (
-        {2: Dim('height', min=least, max=most), 3: Dim('width', min=least, max=most)}
-        if dynamic
-        else None
-    )
     inputs = tuple(map(torch.from_numpy, random_images(module, size)))
+    shapes = None
+    if dynamic:
+        least, most = side_range(module)
+        height = Dim('height', min=least, max=most)
+        width = Dim('width', min=least, max=most)
+        shapes = tuple({2: height, 3: width} for _ in inputs)
     try:
         # As in torch.onnx: PyTorch's own branches must not test if an open size is 1.
         with torch.no_grad(), symbols.patch(backed_size_oblivious=dynamic):
-            return torch.export.export(
-                module,
-                inputs,
-                strict=False,
-                dynamic_shapes=(dims,) * len(inputs) if dynamic else None,
-            )
+            return torch.export.export(module, inputs, strict=False, dynamic_shapes=shapes)
     except (
         torch._dynamo.exc.UserError,
         torch.fx.experimental.symbolic_shapes.ConstraintViolationError,
@@ -106,10 +102,9 @@ def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> 
 
     Raises ExportError if the model fixes the size, or ONNX does not support an operator.
     """
-    program = trace(module, metadata['size'], metadata['sides'] is not None)
-    if metadata['sides'] is not None and any(
-        'fft' in str(node.target) for node in program.graph.nodes
-    ):
+    dynamic = metadata['sides'] is not None
+    program = trace(module, metadata['size'], dynamic)
+    if dynamic and any('fft' in str(node.target) for node in program.graph.nodes):
         raise ExportError(
             '--dynamic: ONNX Runtime does not support Fourier transforms (circulant attention) at'
             f' open sizes, got {type(module.model).__name__}. Omit --dynamic.'

@@ -7,8 +7,9 @@ from mmflatten.export.wrappers import ExportedModel
 
 
 class _Upsample(nn.Module):
-    """mmseg's `Upsample` by an integer factor, without its `int()` of the size, which would fix an
-    open size.
+    """mmseg's `Upsample` by an integer factor.
+
+    The original converts the size to `int`, which would fix an open size.
     """
 
     def __init__(self, original: nn.Module) -> None:
@@ -23,8 +24,9 @@ class _Upsample(nn.Module):
 
 
 class Exported(ExportedModel):
-    """Logits of the classes at the size of the image, `(1, classes, H, W)`, computed without a
-    sliding window.
+    """Logits of the classes at the size of the image, `(1, classes, H, W)`.
+
+    They are computed without a sliding window.
     """
 
     task, outputs = 'segmentation', ('logits',)
@@ -33,19 +35,20 @@ class Exported(ExportedModel):
         super().__init__(model)
         from mmseg.models.utils import Upsample
 
-        for parent in list(model.modules()):
-            for name, child in parent.named_children():
-                if (
-                    isinstance(child, Upsample)
-                    and not child.size
-                    and float(child.scale_factor).is_integer()
-                ):
-                    setattr(parent, name, _Upsample(child))
+        for name, module in list(model.named_modules(remove_duplicate=False)):
+            if not isinstance(module, Upsample) or module.size:
+                continue
+            if float(module.scale_factor).is_integer():
+                model.set_submodule(name, _Upsample(module))
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        x, head = self.prepare(image), self.model.decode_head
+        x = self.prepare(image)
+        head = self.model.decode_head
         logits = head(self.model.extract_feat(x))
         logits = F.interpolate(
             logits, size=x.shape[-2:], mode='bilinear', align_corners=head.align_corners
         )
-        return (logits[:, :, : image.shape[2], : image.shape[3]] if self.divisor > 1 else logits,)
+        if self.divisor > 1:  # crop the padding
+            height, width = image.shape[-2:]
+            logits = logits[:, :, :height, :width]
+        return (logits,)

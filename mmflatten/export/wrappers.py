@@ -29,31 +29,30 @@ class ExportedModel(nn.Module):
         self.model = model
         preprocessor = model.data_preprocessor
         self.flip = not takes_rgb(preprocessor)  # the network sees BGR
-        normalises = getattr(preprocessor, '_enable_normalize', hasattr(preprocessor, 'mean'))
-        for name, other in (('mean', 0.0), ('std', 1.0)):
-            value = (
-                getattr(preprocessor, name).detach().clone()
-                if normalises
-                else torch.full((3, 1, 1), other)
-            )
-            self.register_buffer(name, value, persistent=False)
+        mean, std = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
+        # Data preprocessors without the flag normalise if they have a mean.
+        if getattr(preprocessor, '_enable_normalize', hasattr(preprocessor, 'mean')):
+            mean = preprocessor.mean.detach().clone()
+            std = preprocessor.std.detach().clone()
+        self.register_buffer('mean', mean, persistent=False)
+        self.register_buffer('std', std, persistent=False)
         self.divisor = max(getattr(preprocessor, 'pad_size_divisor', 1) or 1, 1)
         self.stride = max(getattr(getattr(model, 'backbone', None), 'out_strides', (32,)))
 
     def normalise(self, image: Tensor) -> Tensor:
-        return ((image.flip(1) if self.flip else image) - self.mean) / self.std
+        x = image.flip(1) if self.flip else image
+        return (x - self.mean) / self.std
 
     def prepare(self, image: Tensor) -> Tensor:
-        """Normalise an image and pad it with zeros at the right and the bottom, as the data
-        preprocessor does.
+        """Normalise an image, and pad it with zeros at the right and the bottom.
+
+        The data preprocessor does the same.
         """
         return pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
 
 
 class ExportedFeatures(ExportedModel):
-    """Feature maps of the neck, or of the backbone if there is no neck: `(1, C_i, H_i, W_i)`
-    each.
-    """
+    """Feature maps of the neck, `(1, C_i, H_i, W_i)` each; of the backbone if there is no neck."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
@@ -67,8 +66,10 @@ class ExportedFeatures(ExportedModel):
 
 
 def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
-    """Return the model to export; with `features`, only backbone and neck. Errors are of type
-    ExportError.
+    """Return the model to export; with `features`, only backbone and neck.
+
+    Raises:
+        ExportError: the model has no backbone, or its task has no export.
     """
     if features:
         if not hasattr(model, 'backbone'):

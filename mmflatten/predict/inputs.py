@@ -278,11 +278,13 @@ def _unique(stem: str, used: dict[str, int]) -> str:
 
 
 def _read_frames(path: str) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield the RGB pixels of each frame with the frames per second."""
+    """Yield each frame as an RGB view of BGR pixels, with the frames per second."""
     video = _open(path)
     rate = video.get(cv2.CAP_PROP_FPS) or 25.0
     try:
-        while (read := video.read())[0]:
-            yield np.ascontiguousarray(read[1][..., ::-1]), rate
+        readable, frame_bgr = video.read()
+        while readable:
+            yield frame_bgr[..., ::-1], rate
+            readable, frame_bgr = video.read()
     finally:
         video.release()

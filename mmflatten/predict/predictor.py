@@ -26,17 +26,23 @@ from mmflatten.tasks import task_of
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
 Image = str | Path | np.ndarray | Sequence
 
+LOADING = ('LoadImageFromFile', 'LoadStereoPair')  # first steps of a pipeline
+# Their options that do not change how a file is decoded.
+DEFAULT_DECODING = {'type', 'to_float32', 'backend_args'}
+
 
 class PredictionError(ValueError):
     """Failed prediction of one image."""
 
 
 class Predictor:
-    """OpenMMLab's inferencer of the task with strict, safe loading. Predictions equal those of
-    `mmflatten test`.
+    """OpenMMLab's inferencer of the task with strict, safe loading.
 
-        predictor = Predictor('configs/digits/retinanet_flatten-swin-nano_fpn_digits.py',
-        'epoch_15.pth') predictor('scene.png').pred_instances.bboxes
+    Predictions equal those of `mmflatten test`.
+
+        config = 'configs/digits/retinanet_flatten-swin-nano_fpn_digits.py'
+        predictor = Predictor(config, 'epoch_15.pth')
+        predictor('scene.png').pred_instances.bboxes
 
     Args:
         config: a file or a loaded config.
@@ -44,8 +50,7 @@ class Predictor:
         device: `cpu`, `cuda` or `cuda:N`. Defaults to a GPU if available.
 
     Attributes:
-        task: name of the task, such as `detection`.
-        spec: the `mmflatten.tasks.Task`.
+        task: the `mmflatten.tasks.Task`.
         model: module in evaluation mode.
         classes: class names in the order of the labels, empty for stereo.
 
@@ -60,8 +65,8 @@ class Predictor:
         self.cfg = copy.deepcopy(config) if isinstance(config, Config) else load_config(str(config))
         require_parts(self.cfg, 'model', 'test_dataloader')
         disable_ghostscript()
-        self.spec, self.device = task_of(self.cfg), check_device(device)
-        self.task, self.scope = self.spec.name, self.spec.scope
+        self.task = task_of(self.cfg)
+        self.device = check_device(device)
         metainfo = read_metainfo(self.cfg)
         content = read_checkpoint(str(checkpoint), 'cpu')
         require_same(
@@ -72,19 +77,22 @@ class Predictor:
             'Use the config of the training.',
         )
         register_reader()
-        # Otherwise the scope of an earlier predictor for another library remains.
-        with quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
-            self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), None, self.device)
+        # The inferencer changes its config. Without a scope, it would use that of an earlier
+        # predictor for another library.
+        with quiet_libraries(), DefaultScope.overwrite_default_scope(self.task.scope):
+            self._inferencer = self.task.inferencer(copy.deepcopy(self.cfg), None, self.device)
         self.model = self._inferencer.model
         load_weights(self.model, content, str(checkpoint))
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo
 
     def __call__(self, image: Image) -> BaseDataElement:
-        """Predict one image, as `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity`
-        of a data sample.
+        """Return the data sample of one image.
 
-        Raises PredictionError if the image cannot be read or used.
+        The prediction is in `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity`.
+
+        Raises:
+            PredictionError: the image cannot be read or used.
         """
         (sample,) = self._predict_batch([image])
         if isinstance(sample, PredictionError):
@@ -100,23 +108,51 @@ class Predictor:
             yield from self._predict_batch(batch)
 
     def prepare(self, image: Image) -> dict:
-        """Return the arguments of the model's `forward`: normalised, padded `inputs`, and
-        `data_samples`.
+        """Return the arguments of the model's `forward`.
+
+        These are the normalised and padded `inputs`, and `data_samples`.
+
+        Raises:
+            PredictionError: the image cannot be read or used.
         """
         try:
             return self.model.data_preprocessor(self._preprocess([image]), False)
         except Exception as error:
             raise _failure(image, error) from error
 
+    def read(self, image: Image) -> Image:
+        """Return the pixels of files, so that a caller who draws them reads each file once.
+
+        The image is returned unchanged if the config's pipeline decodes files in another way, or if
+        a file cannot be read: the prediction then reports the error.
+        """
+        if not self._decodes_by_default():
+            return image
+        try:
+            with quiet_decoders():
+                if self.task.pairs:
+                    left, right = image
+                    return _pixels(left), _pixels(right)
+                return _pixels(image)
+        except (OSError, ValueError):
+            return image
+
     def visualizer(self) -> Any:
         """Build the task's visualizer with the classes and palette of the data set."""
-        return self.spec.visualizer(self.metainfo, (self.cfg.get('visualizer') or {}).get('type'))
+        options = self.cfg.get('visualizer') or {}
+        return self.task.visualizer(self.metainfo, options.get('type'))
+
+    def _decodes_by_default(self) -> bool:
+        """Return True if the test pipeline decodes images as `read_rgb` does."""
+        steps = self.cfg.test_dataloader.dataset.pipeline
+        loading = [step for step in steps if str(step['type']).endswith(LOADING)]
+        return len(loading) == 1 and loading[0].keys() <= DEFAULT_DECODING
 
     @torch.no_grad()
     def _predict_batch(self, images: list[Image]) -> list[BaseDataElement | PredictionError]:
         try:
             batch = self._preprocess(images)
-            with DefaultScope.overwrite_default_scope(self.scope):
+            with DefaultScope.overwrite_default_scope(self.task.scope):
                 return self._inferencer.forward(batch)
         except torch.cuda.OutOfMemoryError:
             raise
@@ -126,20 +162,23 @@ class Predictor:
             return [_failure(images[0], error)]
 
     def _preprocess(self, images: Sequence[Image]) -> Any:
-        """Run the pipeline on paths as `str` and pixels in BGR, as the inferencers of the libraries
-        expect.
+        """Run the pipeline on a batch.
+
+        The inferencers of the libraries expect paths as `str` and pixels in BGR.
         """
-        if self.spec.pairs:
+        if self.task.pairs:
             images = [(_readable(left), _readable(right)) for left, right in images]
         else:
             images = [_readable(image) for image in images]
-        with DefaultScope.overwrite_default_scope(self.scope), quiet_decoders():
-            return self.spec.preprocess(self._inferencer, images)
+        with DefaultScope.overwrite_default_scope(self.task.scope), quiet_decoders():
+            return self.task.preprocess(self._inferencer, images)
 
 
 def check_device(device: str | None) -> str:
-    """Return the name of the device, by default a GPU if available. Raises ValueError if PyTorch
-    cannot use it.
+    """Return the name of the device, by default a GPU if available.
+
+    Raises:
+        ValueError: PyTorch cannot use the device.
     """
     default = 'cuda' if torch.cuda.is_available() else 'cpu'
     try:
@@ -152,18 +191,29 @@ def check_device(device: str | None) -> str:
     return device or default
 
 
+def _pixels(image: str | Path | np.ndarray) -> np.ndarray:
+    return image if isinstance(image, np.ndarray) else read_rgb(str(image))
+
+
 def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
-    if not isinstance(image, np.ndarray):
-        if '://' in str(image):
-            return str(image)
-        if (problem := problem_of_image(image)) is not None:
-            raise PredictionError(f'{image} {problem}. Check the path.')
-        return absolute_name(image)
+    """Return an address, the absolute path of a file that is an image, or BGR pixels."""
+    if isinstance(image, np.ndarray):
+        return _bgr(image)
+    if '://' in str(image):
+        return str(image)
+    problem = problem_of_image(image)
+    if problem is not None:
+        raise PredictionError(f'{image} {problem}. Check the path.')
+    return absolute_name(image)
+
+
+def _bgr(image: np.ndarray) -> np.ndarray:
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise PredictionError(
             'image: expected an RGB array of shape (height, width, 3) and dtype uint8, got shape '
             f'{image.shape} and dtype {image.dtype}.'
         )
+    # No copy is made of a frame of a video, which is a view of BGR pixels.
     return np.ascontiguousarray(image[..., ::-1])
 
 
@@ -171,16 +221,19 @@ def _failure(image: Image, error: Exception) -> PredictionError:
     """Return the error of an image with its name, the problem and a fix."""
     if isinstance(error, PredictionError):
         return error
-    parts = image if isinstance(image, (list, tuple)) else [image]
-    names = [
-        f'image of {part.shape}' if isinstance(part, np.ndarray) else str(part) for part in parts
-    ]
-    text = error_text(error)
-    reason = text if is_ours(error) else f'{type(error).__name__}: {text}'
+    # The libraries do not report why a file cannot be read.
     if isinstance(image, (str, Path)) and '://' not in str(image):
         try:
             with quiet_decoders():
                 read_rgb(str(image))
-        except (OSError, ValueError) as unreadable:  # a folder, or not an image
+        except (OSError, ValueError) as unreadable:
             return PredictionError(str(unreadable))
-    return PredictionError(f'{" and ".join(names)}: {reason}')
+    reason = error_text(error)
+    if not is_ours(error):
+        reason = f'{type(error).__name__}: {reason}'
+    parts = image if isinstance(image, (list, tuple)) else [image]
+    return PredictionError(f'{" and ".join(map(_name_of, parts))}: {reason}')
+
+
+def _name_of(image: str | Path | np.ndarray) -> str:
+    return f'image of {image.shape}' if isinstance(image, np.ndarray) else str(image)

@@ -17,7 +17,7 @@ from mmflatten.console import explain, print_progress
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.predict.inputs import Input
-from mmflatten.predict.predictor import PredictionError, Predictor
+from mmflatten.predict.predictor import Image, PredictionError, Predictor
 from mmflatten.predict.rows import Rows
 from mmflatten.predict.videos import DrawnVideo
 from mmflatten.tasks import Task
@@ -26,8 +26,9 @@ DRAWN_PIXELS = 40_000_000  # matplotlib takes more than 100 bytes for each
 
 
 class ResultFolder:
-    """Folder of predictions: `drawings/NAME.png` or, for a video, `drawings/NAME.mp4`, and the
-    files of the `Writer`.
+    """Folder of predictions: drawings and the files of the task's `Writer`.
+
+    Drawings are `drawings/NAME.png` or, for a video, `drawings/NAME.mp4`.
 
     Use it as a context manager, which one process at a time can enter for a folder. The table of an
     earlier run is replaced on exit, also after an error. Instances with a score below `score` are
@@ -41,12 +42,14 @@ class ResultFolder:
     """
 
     def __init__(self, folder: str | Path, predictor: Predictor, score: float = 0.3) -> None:
-        self.folder, self.score = Path(folder), score
+        self.folder = Path(folder)
+        self.score = score
         self.failures: list[str] = []
         self._visualizer = predictor.visualizer()
         self._video: DrawnVideo | None = None
-        self._subfolders = self.replaced(self.folder, predictor.spec)
-        self._writer = predictor.spec.part('predict').Writer(self.folder, predictor.classes, score)
+        self._subfolders = self.replaced(self.folder, predictor.task)
+        writer = predictor.task.part('predict').Writer
+        self._writer = writer(self.folder, predictor.classes, score)
         self._lock = ExitStack()
 
     def __enter__(self) -> Self:
@@ -63,31 +66,29 @@ class ResultFolder:
             except OSError as error:
                 self.failures.append(f'{explain(error)} The rows are in {self._writer.rows.path}.')
             self._remove_leftovers()
-        if kind is not None:  # nobody asks for them
+        if kind is not None:  # the caller, which ends, does not print them
             for failure in self.failures:
                 print_progress(failure)
 
     @staticmethod
     def replaced(folder: Path, task: Task) -> list[Path]:
-        """Return the subfolders for files of single images, in which earlier files of the same name
-        are replaced.
-        """
+        """Return the subfolders whose files are replaced by those of images with the same name."""
         return [folder / name for name in ('drawings', *task.part('predict').Writer.folders)]
 
-    def add(self, item: Input, sample: BaseDataElement) -> dict:
+    def add(self, item: Input, sample: BaseDataElement, image: Image | None = None) -> dict:
         """Save and draw one prediction. Returns it as plain numbers, with maps as file names.
 
-        Raises PredictionError if a file of the image cannot be written, the image has more than
-        `DRAWN_PIXELS`, or the task's visualizer cannot draw the prediction. The other files of the
-        image are written nevertheless.
+        Args:
+            image: result of `Predictor.read` for `item.image`. Without it, the file is read again.
+
+        Raises:
+            PredictionError: a file of the image cannot be written, the image has more than
+                `DRAWN_PIXELS`, or the task's visualizer cannot draw the prediction. The other files
+                of the image are written nevertheless.
         """
-        left = item.image[0] if isinstance(item.image, tuple) else item.image
+        pixels = _drawn_pixels(item.image if image is None else image)
         record: dict = {}
         problems: list[str] = []
-        try:
-            pixels = left if isinstance(left, np.ndarray) else read_rgb(left)
-        except (OSError, ValueError) as error:  # the file was there for the prediction
-            raise PredictionError(str(error)) from error
         try:
             record = self._writer.add(item, sample, pixels)
         except OSError as error:
@@ -114,11 +115,15 @@ class ResultFolder:
         if item.video is None:
             with whole_file(self._drawings / f'{item.name}.png') as file:
                 draw(str(file))
-            return
-        with tempfile.TemporaryDirectory() as scratch:
-            draw(f'{scratch}/frame.png')
-            frame = cv2.imread(f'{scratch}/frame.png')
-        name, rate = item.video
+        else:
+            # The visualizers of the libraries write files only.
+            with tempfile.TemporaryDirectory() as scratch:
+                draw(f'{scratch}/frame.png')
+                frame = cv2.imread(f'{scratch}/frame.png')
+            self._add_frame(frame, *item.video)
+
+    def _add_frame(self, frame: np.ndarray, name: str, rate: float) -> None:
+        """Add a drawing to the video `name`, which completes the video of earlier frames."""
         file = self._drawings / f'{name}.mp4'
         if self._video is None or self._video.file != file:
             self._close_video()
@@ -138,6 +143,17 @@ class ResultFolder:
             remove_partial_files(folder)
 
 
+def _drawn_pixels(image: Image) -> np.ndarray:
+    """Return the RGB pixels of an image, of the left one of a pair."""
+    left = image[0] if isinstance(image, tuple) else image
+    if isinstance(left, np.ndarray):
+        return left
+    try:
+        return read_rgb(str(left))
+    except (OSError, ValueError) as error:  # deleted or replaced after the prediction
+        raise PredictionError(str(error)) from error
+
+
 class Writer:
     """Base class of the tasks' writers, which save predictions as files in an existing folder.
 
@@ -152,14 +168,18 @@ class Writer:
     folders: tuple[str, ...] = ()
 
     def __init__(self, folder: Path, classes: Sequence[str], score: float) -> None:
-        self.folder, self.classes, self.score = folder, classes, score
+        self.folder = folder
+        self.classes = classes
+        self.score = score
         self.rows = Rows(folder / self.rows_file)
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
-        """Add the prediction for `pixels` (H, W, 3) and return it as plain numbers, with maps as
-        file names.
+        """Add the prediction for `pixels` (H, W, 3).
 
-        Raises OSError if a file cannot be written.
+        Returns it as plain numbers, with maps as file names.
+
+        Raises:
+            OSError: a file cannot be written.
         """
         return {}
 
@@ -182,15 +202,17 @@ class Writer:
                 (self.folder / self.table).unlink(missing_ok=True)
 
     def write_table(self, rows: Path, table: Path) -> None:
-        """Make the table of the file with the rows, which is removed."""
+        """Convert the file of the rows to the table, and remove it."""
         os.replace(rows, table)
 
     def name_of(self, label: int) -> str:
         return self.classes[label] if self.classes else str(label)
 
     def file(self, folder: str, item: Input, suffix: str) -> Path:
-        """Return the path of a file of one image in a subfolder, which is created and must be one
-        of `folders`.
+        """Return the path of a file of one image in a subfolder, which is created.
+
+        Raises:
+            ValueError: the subfolder is not one of `folders`.
         """
         if folder not in self.folders:
             raise ValueError(

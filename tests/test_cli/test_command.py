@@ -33,6 +33,15 @@ def test_every_command_has_help(name, capsys):
     assert stop.value.code == 0 and capsys.readouterr().out.startswith(f'usage: mmflatten {name}')
 
 
+@pytest.mark.parametrize('alias, name', command.ALIASES.items())
+def test_command_has_the_name_of_its_script(alias, name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main([alias, '--help'])
+    assert stop.value.code == 0 and capsys.readouterr().out.startswith(f'usage: mmflatten {name}')
+    scripts = Path(__file__).parents[2] / 'tools'
+    assert [*scripts.rglob(f'{alias.replace("-", "_")}.py')]
+
+
 def test_package_adds_a_command_and_cannot_replace_one(tmp_path):
     """An entry point of the group `mmflatten.commands`, as `lab/README.md` describes it."""
     (tmp_path / 'speckle.py').write_text(

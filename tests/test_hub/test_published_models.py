@@ -41,7 +41,7 @@ def test_published_model_predicts_bit_for_bit(name, published, image, tmp_path):
         image = (str(left), str(left).replace('/left/', '/right/'))
     first, second = Predictor(run.config, run.checkpoint, 'cpu'), from_pretrained(run.folder, 'cpu')
     assert first.classes == second.classes
-    before, after = (tensors(model(image), model.spec.prediction) for model in (first, second))
+    before, after = (tensors(model(image), model.task.prediction) for model in (first, second))
     assert before and before.keys() == after.keys()
     for key, value in before.items():
         assert torch.equal(value, after[key]), key

@@ -42,7 +42,7 @@ def predictor_of(task: str, classes: tuple[str, ...] = ()) -> SimpleNamespace:
         cv2.imwrite(out_file, image)
 
     return SimpleNamespace(
-        spec=tasks()[task], classes=classes, visualizer=lambda: SimpleNamespace(visualize_cls=draw)
+        task=tasks()[task], classes=classes, visualizer=lambda: SimpleNamespace(visualize_cls=draw)
     )
 
 

@@ -56,11 +56,11 @@ def run(in_child, predictor) -> Callable[..., int]:
     ) -> int:
         original, calls = ResultFolder.add, []
 
-        def add(self, item, sample):
+        def add(self, item, sample, image):
             calls.append(item.name)
             if len(calls) == 3:
                 at_third()
-            return original(self, item, sample)
+            return original(self, item, sample, image)
 
         def child() -> int:
             ResultFolder.add = add
@@ -161,7 +161,7 @@ def test_second_run_into_a_folder_is_refused(run, photos, tmp_path):
 class Detector:
     """A predictor without a model, whose drawings are empty."""
 
-    spec, classes = tasks()['detection'], ('cat', 'dog')
+    task, classes = tasks()['detection'], ('cat', 'dog')
 
     def visualizer(self) -> 'Detector':
         return self

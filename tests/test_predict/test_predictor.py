@@ -16,7 +16,10 @@ from pycocotools import mask as coco_mask
 from mmflatten.apis import Predictor
 from mmflatten.cli.predict import main as predict
 from mmflatten.datasets.stereo.files import read_pfm
+from mmflatten.engine.setup import load_config
+from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import PredictionError
+from mmflatten.predict.results import ResultFolder
 
 
 @pytest.fixture(scope='module')
@@ -140,6 +143,48 @@ def test_predictor_takes_rgb_arrays_and_rejects_others(detector, photos):
         predictor(np.zeros((8, 8, 3)))
     with pytest.raises(PredictionError, match='gone.png'):
         predictor('gone.png')
+
+
+def test_image_is_drawn_from_the_pixels_of_its_prediction(detector, photos, tmp_path):
+    predictor = Predictor(detector.config, detector.checkpoint, device='cpu')
+    file = tmp_path / 'deleted.png'
+    shutil.copy(photos[0], file)
+    pixels = predictor.read(str(file))
+    file.unlink()
+    sample = predictor(pixels)
+    with ResultFolder(tmp_path / 'out', predictor) as folder:
+        folder.add(Input('deleted', str(file), str(file)), sample, pixels)
+    assert (tmp_path / 'out' / 'drawings' / 'deleted.png').is_file()
+    by_file = predictor(photos[0])
+    torch.testing.assert_close(sample.pred_instances.bboxes, by_file.pred_instances.bboxes)
+
+
+def test_images_that_the_pipeline_decodes_otherwise_are_left_to_it(detector, photos):
+    cfg = load_config(detector.config)
+    cfg.test_dataloader.dataset.pipeline[0].imdecode_backend = 'pillow'
+    predictor = Predictor(cfg, detector.checkpoint, device='cpu')
+    assert predictor.read(photos[0]) == photos[0]
+    assert len(predictor(photos[0]).pred_instances)
+
+
+def test_config_without_a_checkpoint_is_rejected(detector, photos, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run(detector.config, photos[0], '--out', tmp_path)
+    assert stop.value.code == 2 and 'checkpoint' in last_line(capsys)
+
+
+def test_inputs_may_stand_behind_options(photos, tmp_path):
+    assert run('garment-classifier', '--out', tmp_path, photos[0], photos[1]) == 0
+    drawn = {path.stem for path in (tmp_path / 'drawings').iterdir()}
+    assert drawn == {Path(photo).stem for photo in photos[:2]}
+
+
+def test_failure_of_an_image_names_its_file(detector, photos, tmp_path, capsys):
+    strip = tmp_path / 'strip.png'
+    cv2.imwrite(str(strip), np.zeros((2, 8000, 3), dtype=np.uint8))
+    words = (detector.config, detector.checkpoint, '--out', tmp_path / 'out', strip, photos[0])
+    assert run(*words) == 1
+    assert str(strip) in last_line(capsys)
 
 
 def test_errors_name_damaged_and_narrow_images(detector, photos, tmp_path):

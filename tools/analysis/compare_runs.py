@@ -1,6 +1,6 @@
 """Print the last validation and the time per iteration of several trainings side by side.
 
-python tools/analysis/compare_runs.py work_dirs/psmnet-tiny_digits-stereo work_dirs/psmnet-tiny-fa_digits-stereo
+python tools/analysis/compare_runs.py work_dirs/psmnet-tiny work_dirs/psmnet-tiny-fa
 """
 
 import argparse
@@ -28,37 +28,48 @@ def render_comparison(work_dirs: Sequence[str | Path]) -> str:
     """
     runs = {}
     for name, work_dir in name_runs(work_dirs).items():
-        records = read_scalars(work_dir)
-        training = [record for record in records if is_training(record)]
-        validations = [
-            record for record in records if record.keys() - NOT_METRICS and not is_training(record)
-        ]
-        if not validations:
-            raise ValueError(
-                f'work dir: the log of {name} has no validation. Only validated runs can be'
-                ' compared.'
-            )
-        runs[name] = {
-            **{key: value for key, value in validations[-1].items() if key not in NOT_METRICS},
-            'validated after': validations[-1]['step'],
-            'iterations': trained_iterations(work_dir, records),
-            's per iteration': median(record['time'] for record in training),
-        }
-    first, *others = runs.values()
+        runs[name] = _summary(name, work_dir)
+    header = ['', *runs]
+    if len(runs) == 2:
+        header.append('difference')
     rows = []
-    for key in (key for key in first if all(key in run for run in others)):
-        rows.append(
-            [
-                key,
-                *(
-                    f'{run[key]:.4g}' if isinstance(run[key], float) else str(run[key])
-                    for run in runs.values()
-                ),
-            ]
+    for key in _common_keys(list(runs.values())):
+        values = [run[key] for run in runs.values()]
+        cells = [key, *map(_format, values)]
+        if len(values) == 2:
+            cells.append(f'{values[1] - values[0]:+.4g}')
+        rows.append(cells)
+    return align(rows, header, {0})
+
+
+def _summary(name: str, work_dir: Path) -> dict[str, float]:
+    """Return the metrics of the last validation, with the length and speed of the training."""
+    records = read_scalars(work_dir)
+    training = [record for record in records if is_training(record)]
+    others = [record for record in records if not is_training(record)]
+    validations = [record for record in others if record.keys() - NOT_METRICS]
+    if not validations:
+        raise ValueError(
+            f'work dir: the log of {name} has no validation. Only validated runs can be compared.'
         )
-        if len(runs) == 2:
-            rows[-1].append(f'{others[0][key] - first[key]:+.4g}')
-    return align(rows, ['', *runs, *(['difference'] if len(runs) == 2 else [])], {0})
+    last = validations[-1]
+    metrics = {key: value for key, value in last.items() if key not in NOT_METRICS}
+    return {
+        **metrics,
+        'validated after': last['step'],
+        'iterations': trained_iterations(work_dir, records),
+        's per iteration': median(record['time'] for record in training),
+    }
+
+
+def _common_keys(runs: Sequence[dict[str, float]]) -> list[str]:
+    """Return the keys that all runs have, in the order of the first."""
+    first, *others = runs
+    return [key for key in first if all(key in run for run in others)]
+
+
+def _format(value: float) -> str:
+    return f'{value:.4g}' if isinstance(value, float) else str(value)
 
 
 @command_line

@@ -1,10 +1,10 @@
-"""`mmflatten flops` from a checkout."""
+"""`mmflatten get-flops`, or `mmflatten flops`, from a checkout."""
 
 import sys
 
 from mmflatten.cli.main import script
 
-main = script('flops')
+main = script('get-flops')
 
 if __name__ == '__main__':
     sys.exit(main())

@@ -1,5 +1,4 @@
-"""MkDocs hook: adds pages from outside `docs/` and generated pages, converts links, inserts the
-model zoo table.
+"""MkDocs hook for pages from outside `docs/`, generated pages, links and the model zoo table.
 
 A page has the same source in the repository and on the site. Links to other files of the repository
 become links to copies.
@@ -38,7 +37,7 @@ SOURCES = {page: source for source, page in PAGES.items()}
 OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]+\)')
 GENERATED = {f'model_zoo/{task}.md': task for task in TASKS}
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
-ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # makes browsers request a sitemap
+ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # browsers would request a sitemap for it
 
 
 @cache
@@ -93,8 +92,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     def address(file: str) -> str:
-        copy = files.src_uris[_uri_of(file, config, files)]
-        return get_relative_url(copy.url, page.url)
+        target = files.src_uris[_uri_of(file, config, files)]
+        return get_relative_url(target.url, page.url)
 
     if TABLE not in html:
         return html
@@ -106,8 +105,9 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def _uri_of(target: str, config: MkDocsConfig, files: Files) -> str:
-    """Return the path in the site of a file of the repository: a page, or a copy as .txt, which
-    browsers display.
+    """Return the path in the site of a file of the repository.
+
+    A file without a page is copied with the suffix .txt, so that browsers display it.
     """
     if target in PAGES:
         return PAGES[target]

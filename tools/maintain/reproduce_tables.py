@@ -1,9 +1,12 @@
 """Write the model zoo: the rows of the papers' tables with the counted costs of their configs.
+
 Needs no data or GPU.
 
-    python tools/maintain/reproduce_tables.py                             # write docs/model_zoo* and the metafiles
-    python tools/maintain/reproduce_tables.py --check                     # fail if these files are not up to date
-    python tools/maintain/reproduce_tables.py --paper flatten --table 8   # print some of the rows, write nothing
+    python tools/maintain/reproduce_tables.py                      # write the files
+    python tools/maintain/reproduce_tables.py --check              # fail if one is out of date
+    python tools/maintain/reproduce_tables.py --paper flatten --table 8  # only print these rows
+
+The files are docs/model_zoo*, the READMEs of the config folders and the metafiles.
 """
 
 import argparse
@@ -50,28 +53,22 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def rows_of_table(paper: str, table: str | None) -> list[PaperRow]:
     """Return the rows of a paper, or of one of its tables."""
-    rows = [
-        row
-        for row in paper_rows()
-        if row.cells['paper'] == paper and table in (None, row.cells['table'])
-    ]
+    of_paper = [row for row in paper_rows() if row.cells['paper'] == paper]
+    if table is None:
+        return of_paper
+    rows = [row for row in of_paper if row.cells['table'] == table]
     if not rows:
-        tables = dict.fromkeys(
-            row.cells['table'] for row in paper_rows() if row.cells['paper'] == paper
-        )
+        tables = dict.fromkeys(row.cells['table'] for row in of_paper)
         raise ValueError(f'--table: expected one of {", ".join(tables)}, got {table}.')
     return rows
 
 
 def files_of(entries: list[ZooEntry]) -> dict[str, str]:
     """Render all generated files: path in the repository -> text."""
-    pages = {f'docs/{name}': text for name, text in render_pages(entries).items()}
-    return {
-        'docs/model_zoo.csv': to_csv(entries),
-        **pages,
-        **render_metafiles(entries),
-        **render_readmes(entries),
-    }
+    files = {'docs/model_zoo.csv': to_csv(entries)}
+    for name, text in render_pages(entries).items():
+        files[f'docs/{name}'] = text
+    return files | render_metafiles(entries) | render_readmes(entries)
 
 
 def write_or_compare(files: dict[str, str], check: bool) -> None:
@@ -80,11 +77,7 @@ def write_or_compare(files: dict[str, str], check: bool) -> None:
     Raises:
         ValueError: `check` is set and a file differs.
     """
-    stale = [
-        name
-        for name, text in files.items()
-        if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding='utf-8') != text
-    ]
+    stale = [name for name, text in files.items() if _read(ROOT / name) != text]
     if check:
         if stale:
             raise ValueError(
@@ -98,6 +91,14 @@ def write_or_compare(files: dict[str, str], check: bool) -> None:
     print(f'{len(stale)} of {len(files)} files written: {", ".join(stale) or "no changes"}')
 
 
+def _report(done: int, total: int, config: str) -> None:
+    print_progress(f'[{done}/{total}] {config}')
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding='utf-8') if path.is_file() else None
+
+
 @command_line
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
@@ -105,11 +106,12 @@ def main(argv: Sequence[str]) -> int:
         committed = from_csv((ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8'))
         write_or_compare(files_of(committed), arguments.check)
         return 0
-    rows = rows_of_table(arguments.paper, arguments.table) if arguments.paper else zoo_rows(ROOT)
+    if arguments.paper:
+        rows = rows_of_table(arguments.paper, arguments.table)
+    else:
+        rows = zoo_rows(ROOT)
     with quiet_libraries():
-        entries, failures = count_rows(
-            rows, ROOT, lambda done, total, what: print_progress(f'[{done}/{total}] {what}')
-        )
+        entries, failures = count_rows(rows, ROOT, _report)
     if arguments.paper:
         print(render_tables(entries, ''))
     else:

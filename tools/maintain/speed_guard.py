@@ -1,7 +1,7 @@
 """Compare the speed of models with a committed table of ratios to timm's Swin-T, in one thread.
 
-    python tools/maintain/speed_guard.py            # fails if a ratio is more than 10 % below the table
-    python tools/maintain/speed_guard.py --write    # writes the ratios of this processor family into the table
+    python tools/maintain/speed_guard.py            # fails if a ratio is 10 % below the table
+    python tools/maintain/speed_guard.py --write    # writes the ratios of this processor family
 
 Ratios depend on the processor, so each processor family has its own rows. Times are CPU times,
 which other processes hardly affect.
@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 
 from mmflatten.cli.common import tool_parser
-from mmflatten.console import command_line
+from mmflatten.console import command_line, print_progress
 from mmflatten.measure.speed.machine import cpuinfo, keep_freed_memory
 from mmflatten.measure.speed.models import REFERENCE, ZOO, RunSettings, model_subject
 from mmflatten.measure.speed.timing import Call, measure
@@ -46,8 +46,9 @@ def cpu_clock(call: Call, number: int) -> float:
 
 
 def processor_family() -> str:
-    """Return vendor, family and model of the processor, such as 'GenuineIntel family 6 model
-    207'.
+    """Return vendor, family and model of the processor.
+
+    For example: 'GenuineIntel family 6 model 207'.
     """
     info = cpuinfo()
     if 'vendor_id' not in info:
@@ -56,20 +57,25 @@ def processor_family() -> str:
 
 
 def measure_ratios() -> Ratios:
-    """Measure the ratio of each model, the median over the rounds, and say on the standard error
-    what is measured.
-    """
+    """Measure the ratio of each model in inference and in training."""
     ratios = {}
-    for train, models in ((False, ZOO), (True, TRAINED)):
-        mode = 'training' if train else 'inference'
-        print(f'{mode}: {len(models)} models in {ROUNDS} rounds', file=sys.stderr, flush=True)
-        settings = RunSettings(BATCH, train=train)
-        subjects = [model_subject(spec, settings) for spec in (REFERENCE, *models.values())]
-        reference, *times = measure(subjects, rounds=ROUNDS, clock=cpu_clock)
-        for name, seconds in zip(models, times):
-            ratios[f'{mode} {name}'] = median(
-                swin / model for swin, model in zip(reference, seconds)
-            )
+    for name, ratio in _median_ratios(ZOO, train=False).items():
+        ratios[f'inference {name}'] = ratio
+    for name, ratio in _median_ratios(TRAINED, train=True).items():
+        ratios[f'training {name}'] = ratio
+    return ratios
+
+
+def _median_ratios(models: Mapping[str, str], train: bool) -> Ratios:
+    """Return the median over the rounds of the ratio of each model."""
+    mode = 'training' if train else 'inference'
+    print_progress(f'{mode}: {len(models)} models in {ROUNDS} rounds')
+    settings = RunSettings(BATCH, train=train)
+    subjects = [model_subject(spec, settings) for spec in (REFERENCE, *models.values())]
+    reference, *times = measure(subjects, rounds=ROUNDS, clock=cpu_clock)
+    ratios = {}
+    for name, seconds in zip(models, times):
+        ratios[name] = median(swin / model for swin, model in zip(reference, seconds))
     return ratios
 
 
@@ -86,24 +92,24 @@ def write_table(family: str, ratios: Mapping[str, float], path: Path = TABLE) ->
 
 
 def _rows(path: Path) -> pd.DataFrame:
-    return (
-        pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=['family', 'what', 'ratio'])
-    )
+    if not path.is_file():
+        return pd.DataFrame(columns=['family', 'what', 'ratio'])
+    return pd.read_csv(path)
 
 
 def slower(
     measured: Mapping[str, float], table: Mapping[str, float], tolerance: float = TOLERANCE
 ) -> list[str]:
-    """List the models whose ratio is more than `tolerance` below the table, or missing on either
-    side.
+    """List the models whose ratio is more than `tolerance` below the table.
+
+    A model that is missing on either side is listed, too.
     """
-    return [
-        name
-        for name in {**table, **measured}
-        if name not in table
-        or name not in measured
-        or measured[name] < (1 - tolerance) * table[name]
-    ]
+    failed = []
+    for name in {**table, **measured}:
+        missing = name not in table or name not in measured
+        if missing or measured[name] < (1 - tolerance) * table[name]:
+            failed.append(name)
+    return failed
 
 
 @command_line
@@ -124,19 +130,16 @@ def main(argv: Sequence[str]) -> int:
     keep_freed_memory()
     ratios = measure_ratios()
     failed = [] if arguments.write else slower(ratios, table)
-    cells = [
-        (
-            name,
-            *(f'{side[name]:.3f}' if name in side else '-' for side in (ratios, table)),
-            'FAILED' if name in failed else '',
-        )
-        for name in {**table, **ratios}
-    ]
-    print(family, align(cells, ("ratio to timm's Swin-T", 'now', 'table', ''), {0, 3}), sep='\n\n')
+    cells = []
+    for name in {**table, **ratios}:
+        now, before = (f'{side[name]:.3f}' if name in side else '-' for side in (ratios, table))
+        cells.append((name, now, before, 'FAILED' if name in failed else ''))
+    header = ("ratio to timm's Swin-T", 'now', 'table', '')
+    print(f'{family}\n\n{align(cells, header, {0, 3})}')
     if arguments.write:
         write_table(family, ratios)
         print(f'\nwritten to {TABLE}')
-    return int(bool(failed))
+    return 1 if failed else 0
 
 
 if __name__ == '__main__':

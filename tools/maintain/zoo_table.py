@@ -33,10 +33,11 @@ FILTERS = ('family', 'task', 'attention', 'agreement')
 
 
 def _cells(entry: ZooEntry) -> dict[str, str]:
-    """Return the config and the cells of the table by column title, '' where others have a dash."""
+    """Return the config and the cells by column title; a missing number is ''."""
     row = entry.row.cells
     accuracies = [f'{row[name]} {title}' for name, title in ACCURACIES.items() if row[name]]
-    numbers = (cell.strip('-') for cell in (*entry.params_cells(2)[:2], *entry.flops_cells()[:2]))
+    params, paper_params = (cell.strip('-') for cell in entry.params_cells(2)[:2])
+    flops, paper_flops = (cell.strip('-') for cell in entry.flops_cells()[:2])
     return {
         'config': row['config'],
         'model': model_name(row),
@@ -45,15 +46,20 @@ def _cells(entry: ZooEntry) -> dict[str, str]:
         'attention': entry.attention or 'none',
         "paper's table": place(row) if row['paper'] else '',
         'image': entry.image,
-        **dict(zip(('params (M)', "paper's params", 'FLOPs (G)', "paper's FLOPs"), numbers)),
+        'params (M)': params,
+        "paper's params": paper_params,
+        'FLOPs (G)': flops,
+        "paper's FLOPs": paper_flops,
         'agreement': AGREEMENT[entry.agrees],
         "paper's accuracy": ', '.join(accuracies),
     }
 
 
 def render_table(entries: Iterable[ZooEntry], address: Callable[[str], str]) -> str:
-    """Render filters and table; `address` converts a config's path in the repository to its address
-    in the site.
+    """Render the filters and the table.
+
+    Args:
+        address: converts the path of a config in the repository to its address in the site.
     """
     rows = list(map(_cells, entries))
     head = ''.join(
@@ -74,8 +80,11 @@ def render_table(entries: Iterable[ZooEntry], address: Callable[[str], str]) -> 
 
 
 def _filter(title: str, rows: Iterable[Mapping[str, str]]) -> str:
-    values = sorted({value for row in rows for value in row[title].split(', ') if value})
-    options = ''.join(f'<option>{escape(value)}</option>' for value in values)
+    values: set[str] = set()
+    for row in rows:
+        values.update(row[title].split(', '))
+    values.discard('')
+    options = ''.join(f'<option>{escape(value)}</option>' for value in sorted(values))
     return (
         f'<label>{title} <select name="{title}"><option'
         f' value="">all</option>{options}</select></label>'
@@ -83,15 +92,13 @@ def _filter(title: str, rows: Iterable[Mapping[str, str]]) -> str:
 
 
 def _row(row: Mapping[str, str], address: Callable[[str], str]) -> str:
-    link = (
-        f'<a href="{address(row["config"])}">{escape(row["model"])}</a>'
-        if row['config']
-        else escape(row['model'])
-    )
+    model = escape(row['model'])
+    if row['config']:
+        model = f'<a href="{address(row["config"])}">{model}</a>'
     cells = ''.join(
         f'<td{_number(title)}>{escape(row[title])}</td>' for title in COLUMNS if title != 'model'
     )
-    return f'<tr><td>{link}</td>{cells}</tr>'
+    return f'<tr><td>{model}</td>{cells}</tr>'
 
 
 def _number(title: str) -> str:

@@ -47,7 +47,7 @@ class TriedModel:
     def __init__(self, config: str, checkpoint: str, device: str | None = None) -> None:
         self.name, self.weights = Path(config).stem, Path(checkpoint).name
         self.predictor = Predictor(config, checkpoint, device)
-        self.task, self.classes = self.predictor.spec, self.predictor.classes
+        self.task, self.classes = self.predictor.task, self.predictor.classes
         try:
             self.attends = bool(AttentionProbe(self.predictor.model).names)
         except ValueError:

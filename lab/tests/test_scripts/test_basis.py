@@ -93,7 +93,7 @@ class Stub(BaseModel):
 class StubPredictor:
     """The part of a predictor that pictures need."""
 
-    spec = SimpleNamespace(backbone=lambda model: model.backbone)
+    task = SimpleNamespace(backbone=lambda model: model.backbone)
 
     def __init__(self, model: Stub) -> None:
         self.model = model

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
+from itertools import chain
 from typing import Self
 
 import torch
@@ -45,32 +46,24 @@ class AttentionLayer:
     """
 
     def __init__(self, name: str, module: nn.Module, x: Tensor, hw_shape: tuple[int, int]) -> None:
-        module = (
-            module.mixer if isinstance(module, Windowed) and module.window_size is None else module
-        )
-        self.name, self.module, self.x, self.hw = name, module, x, hw_shape
+        if isinstance(module, Windowed) and module.window_size is None:
+            module = module.mixer  # one window of the whole map
+        self.name = name
+        self.module = module
+        self.x = x
+        self.hw = hw_shape
         self.mixers = _mixers(module)
-        self.kind = type(self.mixers[0]).__name__
-        if isinstance(module, Windowed):
-            self.kind += ' in shifted windows' if module.shift else ' in windows'
-        elif isinstance(module, CrossShapedAttention):
-            self.kind += ' in stripes'
-        self.num_heads = sum(
-            mixer.widths[0] if isinstance(mixer, HydraAttention) else mixer.num_heads
-            for mixer in self.mixers
-        )
-        self.prefix = (
-            0 if isinstance(module, MapAttention) else x.shape[1] - hw_shape[0] * hw_shape[1]
-        )
-        self.num_queries = self.prefix + hw_shape[0] * hw_shape[1]
-        self.local = sorted(
-            {
-                part
-                for mixer in self.mixers
-                if isinstance(mixer, TokenMixer)
-                for part in mixer.local_terms()
-            }
-        )
+        self.kind = type(self.mixers[0]).__name__ + _place_of(module)
+        self.num_heads = sum(map(_num_heads, self.mixers))
+        tokens = hw_shape[0] * hw_shape[1]
+        # `MapAttention` has maps (B, C, H, W) as input, without prefix tokens.
+        self.prefix = 0 if isinstance(module, MapAttention) else x.shape[1] - tokens
+        self.num_queries = self.prefix + tokens
+        local: set[str] = set()
+        for mixer in self.mixers:
+            if isinstance(mixer, TokenMixer):
+                local.update(mixer.local_terms())
+        self.local = sorted(local)
 
     @cached_property
     def kv_hw(self) -> tuple[int, int]:
@@ -84,7 +77,7 @@ class AttentionLayer:
         return self.prefix + self.kv_hw[0] * self.kv_hw[1]
 
     def rows(self, queries: Sequence[int], part: str = 'attention') -> Tensor:
-        """Compute the weights of some queries, `(Q, h, M)`, without forming the `(N, M)` matrix.
+        """Compute the weights of some queries, `(Q, h, M)`, without the `(N, M)` matrix.
 
         Args:
             queries: token indices. Prefix tokens come first, then the map in row-major order.
@@ -99,25 +92,30 @@ class AttentionLayer:
                     f' with map {self.hw}, got {query}.'
                 )
         if part == 'local':
-            return self._derivatives(queries, True) - self._derivatives(queries, False)
-        return self._derivatives(queries, part == 'both')
+            both = self._derivatives(queries, local=True)
+            return both - self._derivatives(queries, local=False)
+        return self._derivatives(queries, local=part == 'both')
 
     def row(self, query: int, head: int | None = None, part: str = 'attention') -> Tensor:
         """Compute the weights of one query, `(h, M)`, or `(M,)` for one head."""
         self.check_head(head)
-        return self.rows([query], part)[0][slice(None) if head is None else head]
+        weights_hM = self.rows([query], part)[0]
+        return weights_hM if head is None else weights_hM[head]
 
     def on_map(self, weights: Tensor) -> Tensor:
-        """Reshape weights of keys `(..., M)` to the map of the keys `(..., H, W)`, without prefix
-        tokens.
+        """Reshape weights of keys `(..., M)` to the map of the keys, `(..., H, W)`.
+
+        Prefix tokens are left out.
         """
         return weights[..., self.prefix :].unflatten(-1, self.kv_hw)
 
     def matrix(
         self, head: int | None = None, part: str = 'attention', max_bytes: int = MAX_BYTES
     ) -> Tensor:
-        """Compute all weights, `(h, N, M)`, or `(N, M)` for one head. Raises ValueError above
-        `max_bytes`.
+        """Compute all weights, `(h, N, M)`, or `(N, M)` for one head.
+
+        Raises:
+            ValueError: the weights of all heads need more than `max_bytes`.
         """
         self.check_head(head)
         size = self.num_heads * self.num_queries * self.num_keys * self.x.element_size()
@@ -127,8 +125,9 @@ class AttentionLayer:
                 f' layer {self.name} takes {size}, got {max_bytes}. Use `rows` for some queries.'
             )
         chunks = torch.arange(self.num_queries).split(CHUNK)
-        matrix = torch.cat([self.rows(chunk.tolist(), part) for chunk in chunks]).transpose(0, 1)
-        return matrix if head is None else matrix[head]
+        rows_NhM = torch.cat([self.rows(chunk.tolist(), part) for chunk in chunks])
+        matrix_hNM = rows_NhM.transpose(0, 1)
+        return matrix_hNM if head is None else matrix_hNM[head]
 
     def token_at(self, x: float, y: float, size: tuple[int, int]) -> int:
         """Return the query at a pixel of the network input of `(height, width)`."""
@@ -138,7 +137,8 @@ class AttentionLayer:
                 f'query: expected a pixel from 0,0 to {width - 1},{height - 1} of the network'
                 f' input, which is {width} wide and {height} high, got {x},{y}.'
             )
-        row, col = int(y * self.hw[0] / height), int(x * self.hw[1] / width)
+        row = int(y * self.hw[0] / height)
+        col = int(x * self.hw[1] / width)
         return self.prefix + row * self.hw[1] + col
 
     def check_head(self, head: int | None) -> None:
@@ -149,30 +149,40 @@ class AttentionLayer:
             )
 
     def _derivatives(self, queries: Sequence[int], local: bool) -> Tensor:
-        map_attention = isinstance(self.module, MapAttention)
-        channels = (
-            self.module.values.out_channels
-            if map_attention
-            else sum(mixer.widths[0] for mixer in self.mixers)
-        )
-        leaf = self.x.new_zeros(1, self.num_keys, channels, requires_grad=True)
-        index = torch.as_tensor(list(queries), device=leaf.device)
+        """Compute `(Q, h, M)` by one backward pass per query, with or without convolutions."""
+        if isinstance(self.module, MapAttention):
+            channels = self.module.values.out_channels
+        else:
+            channels = sum(mixer.widths[0] for mixer in self.mixers)
+        # The output is linear in the values, so its derivatives are the same for all of them.
+        values_1MC = self.x.new_zeros(1, self.num_keys, channels, requires_grad=True)
+        index = torch.as_tensor(list(queries), device=self.x.device)
+        rows = []
         with torch.enable_grad():
-            y_1QC = mix(self.module, self.x, self.hw, leaf, queries=index, local=local)
-            rows = [
-                torch.autograd.grad(y_C.sum(), leaf, retain_graph=True)[0][0] for y_C in y_1QC[0]
-            ]
-        # The mean over the channels of each head.
-        return torch.stack(
-            [row_NC.unflatten(1, (self.num_heads, -1)).mean(-1).T for row_NC in rows]
-        )
+            y_1QC = mix(self.module, self.x, self.hw, values_1MC, queries=index, local=local)
+            for y_C in y_1QC[0]:
+                (grad_1MC,) = torch.autograd.grad(y_C.sum(), values_1MC, retain_graph=True)
+                # The mean over the channels of each head.
+                rows.append(grad_1MC[0].unflatten(1, (self.num_heads, -1)).mean(-1).T)
+        return torch.stack(rows)
 
 
 def _mixers(module: nn.Module) -> list[nn.Module]:
-    """Return the mixers inside a module: two for cross-shaped windows, otherwise one."""
+    """Return the mixers inside a module: those of both branches of cross-shaped windows, or one."""
     if isinstance(module, CrossShapedAttention):
-        return [mixer for branch in module.branches for mixer in _mixers(branch)]
+        return list(chain.from_iterable(map(_mixers, module.branches)))
     return _mixers(module.mixer) if isinstance(module, Windowed) else [module]
+
+
+def _num_heads(mixer: nn.Module) -> int:
+    return mixer.widths[0] if isinstance(mixer, HydraAttention) else mixer.num_heads
+
+
+def _place_of(module: nn.Module) -> str:
+    """Return the ending of the kind of a layer: windows or stripes."""
+    if isinstance(module, Windowed):
+        return ' in shifted windows' if module.shift else ' in windows'
+    return ' in stripes' if isinstance(module, CrossShapedAttention) else ''
 
 
 class AttentionProbe:
@@ -193,6 +203,7 @@ class AttentionProbe:
             inside = any(not outer or name.startswith(f'{outer}.') for outer in self.names)
             if isinstance(module, ATTENTIONS) and not inside and getattr(module, 'ndim', 2) == 2:
                 self.names.append(name)
+        # A block with `around` calls it with `fn` inside.
         self.names = [
             name for name in self.names if f'{name.removesuffix("fn")}windows' not in self.names
         ]
@@ -201,7 +212,8 @@ class AttentionProbe:
                 'model: expected a model with an attention of mmflatten, got'
                 f' {type(model).__name__}.'
             )
-        self._model, self._hooks = model, ExitStack()
+        self._model = model
+        self._hooks = ExitStack()
         self._layers: dict[str, AttentionLayer] = {}
 
     def __enter__(self) -> Self:
@@ -231,12 +243,12 @@ class AttentionProbe:
             mixer, *args = args
             module = Windowed(mixer, module.window_size, mask_padding=module.mask_padding)
         if name not in self._layers:
-            x, hw_shape = args[0], args[1] if len(args) > 1 else args[0].shape[-2:]
+            x = args[0]
+            height, width = args[1] if len(args) > 1 else x.shape[-2:]
             with torch.inference_mode(False):  # the copy must support gradients
                 first = x[:1].detach().clone()
-            self._layers[name] = AttentionLayer(
-                name, module, first, (int(hw_shape[0]), int(hw_shape[1]))
-            )
+            hw_shape = (int(height), int(width))
+            self._layers[name] = AttentionLayer(name, module, x=first, hw_shape=hw_shape)
 
 
 def match_name(name: str, names: Sequence[str], examples: Sequence[str]) -> str:
@@ -244,9 +256,9 @@ def match_name(name: str, names: Sequence[str], examples: Sequence[str]) -> str:
 
     If none or several match, a ValueError suggests matches or else `examples`.
     """
-    matches = [each for each in names if each == name] or [
-        each for each in names if each.endswith(f'.{name}')
-    ]
+    matches = [each for each in names if each == name]
+    if not matches:
+        matches = [each for each in names if each.endswith(f'.{name}')]
     if len(matches) != 1:
         problem = 'several modules match' if matches else 'no module matches'
         raise ValueError(

@@ -23,6 +23,8 @@ HEADER = (
     'effective rank',
     'besides',
 )
+# Statistics of heads whose means are in the table, in the order of `HEADER`.
+MEANS = ('negative', 'distance', 'uniform_distance', 'prefix', 'entropy', 'effective_rank')
 
 
 def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, float]]:
@@ -36,25 +38,10 @@ def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, f
       without prefix tokens.
     - `uniform_distance`: `distance` for equal weights.
     """
-    queries = spread(layer, number)
-    sums = []
-    for chunk in queries.split(CHUNK):
-        weights = layer.rows(chunk.tolist()).double().cpu()
-        size, away = weights.abs(), _distances(layer, chunk)[:, None]
-        sums.append(
-            torch.stack(
-                (
-                    weights.sum(-1),
-                    size.sum(-1),
-                    (-weights).clamp(min=0).sum(-1),
-                    (size[..., layer.prefix :] * away).sum(-1),
-                    size[..., layer.prefix :].sum(-1),
-                    away.mean(-1).expand(weights.shape[:2]),
-                )
-            )
-        )
+    chunks = spread(layer, number).split(CHUNK)
+    sums = torch.cat([_sums(layer, chunk) for chunk in chunks], dim=1)
     # each (h, Q)
-    row_sum, size, negative, moment, on_map, uniform = torch.cat(sums, dim=1).transpose(1, 2)
+    row_sum, size, negative, moment, on_map, uniform = sums.transpose(1, 2)
     tiny = torch.finfo(size.dtype).tiny
     columns = dict(
         row_sum=row_sum.mean(1),
@@ -71,6 +58,23 @@ def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, f
     ]
 
 
+def _sums(layer: AttentionLayer, queries: Tensor) -> Tensor:
+    """Compute six sums over the weights of each query, `(6, Q, h)`."""
+    weights = layer.rows(queries.tolist()).double().cpu()
+    size = weights.abs()
+    size_on_map = size[..., layer.prefix :]
+    distance = _distances(layer, queries)[:, None]
+    sums = (
+        weights.sum(-1),
+        size.sum(-1),
+        (-weights).clamp(min=0).sum(-1),
+        (size_on_map * distance).sum(-1),
+        size_on_map.sum(-1),
+        distance.mean(-1).expand(weights.shape[:2]),
+    )
+    return torch.stack(sums)
+
+
 def spread(layer: AttentionLayer, number: int) -> Tensor:
     """Return at most `number` evenly spaced queries `(Q,)` of the map, without prefix tokens."""
     tokens = layer.hw[0] * layer.hw[1]
@@ -78,24 +82,26 @@ def spread(layer: AttentionLayer, number: int) -> Tensor:
 
 
 def _distances(layer: AttentionLayer, queries: Tensor) -> Tensor:
-    """Compute distances between the centres of queries and of all keys of the map, in query tokens,
-    `(Q, M)`.
+    """Compute the distances between queries and all keys of the map, `(Q, M)`.
+
+    Distances are those between the centres, in query tokens.
     """
-    (H, W), (h, w) = layer.hw, layer.kv_hw
+    H, W = layer.hw
+    h, w = layer.kv_hw
     place = queries - layer.prefix
-    y, x = (torch.arange(side, dtype=torch.float64) + 0.5 for side in (h, w))
+    y = torch.arange(h, dtype=torch.float64) + 0.5
+    x = torch.arange(w, dtype=torch.float64) + 0.5
     rows = (place // W + 0.5)[:, None] - (y * H / h).repeat_interleave(w)
     cols = (place % W + 0.5)[:, None] - (x * W / w).repeat(h)
     return torch.hypot(rows, cols)
 
 
 def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
-    """Compute the singular values of the `(N, M)` matrix of each head, `(h, min(N, M))` in
-    descending order.
+    """Compute the singular values of the `(N, M)` matrix of each head, `(h, min(N, M))`.
 
-    They are in float64 on the CPU. Prefix tokens are included. The matrix of a layer in windows has
-    one block per window. `part` is that of `AttentionLayer.rows`; 'both' is the matrix of FLatten
-    Transformer, eq. 11. Errors are those of `AttentionLayer.matrix`.
+    They are in descending order, in float64 on the CPU. Prefix tokens are included. The matrix of a
+    layer in windows has one block per window. `part` is that of `AttentionLayer.rows`; 'both' is
+    the matrix of FLatten Transformer, eq. 11. Errors are those of `AttentionLayer.matrix`.
     """
     return torch.linalg.svdvals(layer.matrix(part=part).cpu().double())
 
@@ -126,12 +132,11 @@ def entropy(layer: AttentionLayer, number: int = 64) -> Tensor:
     normalised to sum 1. A query without weights counts as 0. The mean is over `number` evenly
     spaced queries of the map.
     """
-    return torch.cat(
-        [
-            torch.special.entr(normalised(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
-            for chunk in spread(layer, number).split(CHUNK)
-        ]
-    ).mean(0)
+    entropies = []
+    for chunk in spread(layer, number).split(CHUNK):
+        weights = normalised(layer.rows(chunk.tolist()).cpu().double())
+        entropies.append(torch.special.entr(weights).sum(-1))
+    return torch.cat(entropies).mean(0)
 
 
 def normalised(x: Tensor) -> Tensor:
@@ -140,17 +145,16 @@ def normalised(x: Tensor) -> Tensor:
 
 
 def describe(layer: AttentionLayer, number: int = 64) -> dict:
-    """Return a layer and the statistics of its heads over `number` queries, in a form that JSON can
-    store.
+    """Return a layer and the statistics of its heads over `number` queries, as values for JSON.
 
     The effective rank is None for more than `MAX_TOKENS` queries or keys.
     """
     heads = head_statistics(layer, number)
-    ranks = [None] * len(heads)
+    for head, value in zip(heads, entropy(layer, number).tolist()):
+        head.update(entropy=value, effective_rank=None)
     if max(layer.num_queries, layer.num_keys) <= MAX_TOKENS:
-        ranks = effective_rank(singular_values(layer)).tolist()
-    for head, of_weights, effective in zip(heads, entropy(layer, number).tolist(), ranks):
-        head.update(entropy=of_weights, effective_rank=effective)
+        for head, value in zip(heads, effective_rank(singular_values(layer)).tolist()):
+            head['effective_rank'] = value
     return dict(
         layer=layer.name,
         attention=layer.kind,
@@ -165,38 +169,31 @@ def describe(layer: AttentionLayer, number: int = 64) -> dict:
 
 def table(described: list[dict]) -> str:
     """Format one line per layer: means over the heads, and the range of the row sums."""
-    rows = []
-    for layer in described:
-        heads = layer['heads']
-        numbers = [
-            min(head['row_sum_min'] for head in heads),
-            max(head['row_sum_max'] for head in heads),
-        ]
-        numbers += [
-            sum(head[name] or 0 for head in heads) / len(heads)
-            for name in (
-                'negative',
-                'distance',
-                'uniform_distance',
-                'prefix',
-                'entropy',
-                'effective_rank',
-            )
-        ]
-        low, high, *means = (f'{round(number, 3) + 0.0:.3f}' for number in numbers)  # -0 + 0 is 0
-        if heads[0]['effective_rank'] is None:
-            means[-1] = '-'
-        sizes = ('{} x {}'.format(*layer[name]) for name in ('map', 'keys'))
-        rows.append(
-            (
-                str(layer['number']),
-                layer['layer'],
-                layer['attention'],
-                str(layer['num_heads']),
-                *sizes,
-                f'{low} to {high}',
-                *means,
-                ', '.join(layer['besides']) or '-',
-            )
-        )
-    return align(rows, HEADER, left=(1, 2, 13))
+    return align([_row(layer) for layer in described], HEADER, left=(1, 2, 13))
+
+
+def _row(layer: dict) -> list[str]:
+    heads = layer['heads']
+    low = min(head['row_sum_min'] for head in heads)
+    high = max(head['row_sum_max'] for head in heads)
+    return [
+        str(layer['number']),
+        layer['layer'],
+        layer['attention'],
+        str(layer['num_heads']),
+        '{} x {}'.format(*layer['map']),
+        '{} x {}'.format(*layer['keys']),
+        f'{_number(low)} to {_number(high)}',
+        *(_mean(heads, name) for name in MEANS),
+        ', '.join(layer['besides']) or '-',
+    ]
+
+
+def _mean(heads: list[dict], name: str) -> str:
+    """Format the mean of a statistic over the heads; '-' if it was not computed."""
+    values = [head[name] for head in heads]
+    return '-' if None in values else _number(sum(values) / len(values))
+
+
+def _number(value: float) -> str:
+    return f'{round(value, 3) + 0.0:.3f}'  # -0.0 + 0.0 is 0.0

@@ -1,6 +1,4 @@
-"""Machine code of the fused kernels: compiled without a GPU, with its instructions, registers and
-barriers counted.
-"""
+"""Instructions, registers and barriers of the fused kernels, compiled without a GPU."""
 
 from __future__ import annotations
 
@@ -59,10 +57,10 @@ def attention_launches(
     images: int = 128,
     masked: bool = False,
 ) -> tuple[list[Launch], list[Launch]]:
-    """Return the launches of one forward and one backward pass, with the optional tensors that
-    models use.
+    """Return the launches of one forward and one backward pass.
 
-    Nothing is launched, and tensors are on the meta device.
+    They have the optional tensors that models use. Nothing is launched: tensors are on the meta
+    device.
     """
 
     def empty(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
@@ -86,15 +84,22 @@ def attention_launches(
         y, *saved = launch_attention.forward(*inputs, q if focused else None, options)
     with mock.patch.object(launch, 'run') as backward:
         launch_attention.backward(y, *inputs, *saved, options)
-    return tuple(
-        [Launch(call.args[0].__name__, call.args[0], call.kwargs) for call in run.call_args_list]
-        for run in (forward, backward)
-    )
+    return _launches(forward), _launches(backward)
+
+
+def _launches(run: mock.Mock) -> list[Launch]:
+    """Return the recorded calls of `launch.run`."""
+    launches = []
+    for call in run.call_args_list:
+        kernel = call.args[0]
+        launches.append(Launch(kernel.__name__, kernel, call.kwargs))
+    return launches
 
 
 def compile_launch(call: Launch, capability: int = 90) -> CompiledKernel:
-    """Compile the kernel of a launch for a compute capability (90 is 9.0) as Triton does when it is
-    launched.
+    """Compile the kernel of a launch for a compute capability (90 is 9.0).
+
+    The specialisation is that of Triton at a launch.
     """
     types, fixed, attributes = {}, {}, {}
     for index, parameter in enumerate(call.kernel.params):
@@ -104,9 +109,10 @@ def compile_launch(call: Launch, capability: int = 90) -> CompiledKernel:
             types[name], fixed[name] = 'constexpr', value
             continue
         is_tensor = isinstance(value, Tensor)
-        types[name] = (
-            TYPES[value.dtype] if is_tensor else 'fp32' if isinstance(value, float) else 'i32'
-        )
+        if is_tensor:
+            types[name] = TYPES[value.dtype]
+        else:
+            types[name] = 'fp32' if isinstance(value, float) else 'i32'
         if is_tensor or (specialized and value % 16 == 0):
             attributes[index,] = [['tt.divisibility', 16]]
     options = {name: call.arguments[name] for name in ('num_warps', 'num_stages')}
@@ -118,7 +124,7 @@ def compile_launch(call: Launch, capability: int = 90) -> CompiledKernel:
 
 
 def counts(program: CompiledKernel) -> Counts:
-    """Disassemble a kernel and count."""
+    """Count the instructions and resources of a kernel in its disassembly."""
     tool = Path(triton.__file__).parent / 'backends' / 'nvidia' / 'bin' / 'cuobjdump'
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / 'kernel.cubin'
@@ -127,28 +133,34 @@ def counts(program: CompiledKernel) -> Counts:
             [tool, '-sass', '-res-usage', binary], capture_output=True, text=True, check=True
         ).stdout
     used = {name: int(number) for name, number in re.findall(r'(REG|STACK|LOCAL):(\d+)', text)}
-    code = [
-        (int(address, 16), line)
-        for address, line in re.findall(r'/\*([0-9a-f]{4,5})\*/\s+(.*?);', text)
-        if 'NOP' not in line
-    ]
-    jumps = [
-        (int(found[1], 16), address)
-        for address, line in code
-        if (found := re.search(r'BRA.*?(0x[0-9a-f]+)', line))
-    ]
-    loops = [(first, last) for first, last in jumps if first < last]
-    loop = [
-        line for address, line in code if any(first <= address <= last for first, last in loops)
-    ]
+    code = {}
+    for address, line in re.findall(r'/\*([0-9a-f]{4,5})\*/\s+(.*?);', text):
+        if 'NOP' not in line:
+            code[int(address, 16)] = line
+    loops = _loops(code)
+    in_loop = [line for address, line in code.items() if _is_inside(address, loops)]
     return Counts(
-        len(code) - len(loop),
-        len(loop),
-        sum('BAR.SYNC' in line for line in loop),
-        used['REG'],
-        used['STACK'] + used['LOCAL'],
-        program.metadata.shared,
+        outside=len(code) - len(in_loop),
+        loop=len(in_loop),
+        barriers=sum('BAR.SYNC' in line for line in in_loop),
+        registers=used['REG'],
+        spilled=used['STACK'] + used['LOCAL'],
+        shared=program.metadata.shared,
     )
+
+
+def _loops(code: dict[int, str]) -> list[tuple[int, int]]:
+    """Return the first and last address of each loop, which ends with a jump back."""
+    loops = []
+    for address, line in code.items():
+        jump = re.search(r'BRA.*?(0x[0-9a-f]+)', line)
+        if jump is not None and int(jump[1], 16) < address:
+            loops.append((int(jump[1], 16), address))
+    return loops
+
+
+def _is_inside(address: int, loops: list[tuple[int, int]]) -> bool:
+    return any(first <= address <= last for first, last in loops)
 
 
 def per_element(call: Launch, counted: Counts) -> float:

@@ -1,5 +1,6 @@
-"""Errors of the fused operator relative to float64, and of every model family under autocast
-relative to float32.
+"""Errors of the fused operator, and of every model family under autocast.
+
+The operator is compared with float64, the models with float32.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ FAMILIES = {
 
 
 def attention_rows(size: tuple[int, ...], feature_map: str, dtype: str, device: str) -> list[dict]:
-    """Measure the error of the output and of the gradient of each input, which must be the same
-    bits three times.
+    """Measure the error of the output and of the gradient of each input.
+
+    Three calls must return the same bits.
     """
     B, h, N, d = size
     torch.manual_seed(0)
@@ -68,31 +70,34 @@ def attention_rows(size: tuple[int, ...], feature_map: str, dtype: str, device: 
     errors = {name: _difference(runs[0][name], expected[name]) for name in expected}
     q[0, 0, 0, 0] = nan
     nan_kept = bool(_results(inputs, local, grad, options)['y'][0, 0, 0].isnan().all())
-    same = all(a.equal(b) for other in runs[1:] for a, b in zip(runs[0].values(), other.values()))
-    ok = same and nan_kept and all(error < TOLERANCES[dtype] for error in errors.values())
-    return [
-        dict(
-            size=list(size),
-            feature_map=feature_map,
-            dtype=dtype,
-            errors=errors,
-            same_bits=same,
-            nan_kept=nan_kept,
-            ok=ok,
-        )
-    ]
+    same = all(_equal(runs[0], other) for other in runs[1:])
+    small = all(error < TOLERANCES[dtype] for error in errors.values())
+    row = dict(
+        size=list(size),
+        feature_map=feature_map,
+        dtype=dtype,
+        errors=errors,
+        same_bits=same,
+        nan_kept=nan_kept,
+        ok=same and nan_kept and small,
+    )
+    return [row]
+
+
+def _equal(first: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return all(x.equal(other[name]) for name, x in first.items())
 
 
 def _results(
     inputs: dict[str, Tensor | None], local: Tensor, grad: Tensor, options: Options
 ) -> dict[str, Tensor]:
-    """Return the output and the gradients, from the kernels for half precision on a GPU, else from
-    PyTorch.
+    """Return the output and the gradients.
+
+    The kernels compute half precision on a GPU, PyTorch anything else.
     """
-    leaves = {
-        name: x if x is None else x.detach().requires_grad_(name != 'weight')
-        for name, x in inputs.items()
-    }
+    leaves = {}
+    for name, x in inputs.items():
+        leaves[name] = None if x is None else x.detach().requires_grad_(name != 'weight')
     if grad.is_cuda and grad.dtype in TYPES:
         y_BNhd = _forward(*leaves.values(), local, *options)[0]
     else:
@@ -141,22 +146,20 @@ def family_rows(family: str, spec: str, side: int, device: str) -> list[dict]:
     """
     torch.manual_seed(0)
     model = build_from_spec(spec, (side, side)).to(device).eval()
-    image, rows = torch.randn(2, 3, side, side, device=device), []
+    image = torch.randn(2, 3, side, side, device=device)
     with set_kernels_enabled(False):
         exact = _step(model, image, None)
-    for name in ('fp16', 'bf16'):
-        errors = {}
-        for column, on in (('kernels', True), ('eager', False)):
-            with set_kernels_enabled(on):
-                errors[column] = max(map(_difference, _step(model, image, DTYPES[name]), exact))
-        rows.append(
-            dict(
-                family=family,
-                dtype=name,
-                **errors,
-                ok=errors['kernels'] < 2 * errors['eager'] + 1e-3,
-            )
-        )
+
+    def error_of(dtype: str, kernels: bool) -> float:
+        with set_kernels_enabled(kernels):
+            return max(map(_difference, _step(model, image, DTYPES[dtype]), exact))
+
+    rows = []
+    for dtype in ('fp16', 'bf16'):
+        kernels = error_of(dtype, kernels=True)
+        eager = error_of(dtype, kernels=False)
+        ok = kernels < 2 * eager + 1e-3
+        rows.append(dict(family=family, dtype=dtype, kernels=kernels, eager=eager, ok=ok))
     return rows
 
 

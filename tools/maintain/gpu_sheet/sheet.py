@@ -25,18 +25,17 @@ def sheet(
         attentions([row for row in rows if 'way' in row], bandwidth),
         models([row for row in rows if 'images_s' in row]),
     ]
-    wrong = [
-        f'- {row["check"]}: {row.get("output", "see the file")}'
-        for row in rows
-        if not row.get('ok', True)
-    ]
+    wrong = []
+    for row in rows:
+        if not row.get('ok', True):
+            wrong.append(f'- {row["check"]}: {row.get("output", "see the file")}')
     wrong += [f'- {name}: {record["error"]}' for name, record in failed.items()]
     if wrong:
         parts.append('Wrong:\n\n' + '\n'.join(wrong))
-    parts.append(
-        f'{len(results)} checks done, {len(failed)} failed, {len(missing)} to do.'
-        + ' Run the same command again.' * bool(missing or failed)
-    )
+    summary = f'{len(results)} checks done, {len(failed)} failed, {len(missing)} to do.'
+    if missing or failed:
+        summary += ' Run the same command again.'
+    parts.append(summary)
     return '\n\n'.join(part for part in parts if part)
 
 
@@ -46,42 +45,30 @@ def operators(rows: list[dict]) -> str:
         f'{right} of {len(rows)} operators agree with float64, keep NaN and give the same bits'
         ' three times.'
     ]
-    lines += [
-        '- '
-        + row['check']
-        + ': '
-        + ', '.join(f'{name} {error:.1e}' for name, error in row['errors'].items())
-        for row in rows
-        if not row['ok']
-    ]
+    for row in rows:
+        if not row['ok']:
+            errors = ', '.join(f'{name} {error:.1e}' for name, error in row['errors'].items())
+            lines.append(f'- {row["check"]}: {errors}')
     return '\n'.join(lines)
 
 
 def families(rows: list[dict]) -> str:
-    cells = [
-        (
-            row['family'],
-            row['dtype'],
-            f'{row["kernels"]:.1e}',
-            f'{row["eager"]:.1e}',
-            'yes' if row['ok'] else 'NO',
-        )
-        for row in rows
-    ]
-    return align(
-        cells,
-        ('family', 'autocast', 'error, kernels', 'error, eager', 'ok'),
-        {0, 1, 4},
-        markdown=True,
-    )
+    cells = []
+    for row in rows:
+        errors = [f'{row[way]:.1e}' for way in ('kernels', 'eager')]
+        cells.append((row['family'], row['dtype'], *errors, 'yes' if row['ok'] else 'NO'))
+    header = ('family', 'autocast', 'error, kernels', 'error, eager', 'ok')
+    return align(cells, header, {0, 1, 4}, markdown=True)
 
 
 def attentions(rows: list[dict], bandwidth: float) -> str:
+    seconds_of_kernels = {}
+    for row in rows:
+        if row['way'] == 'kernels':
+            seconds_of_kernels[row['case']] = row['training_s']
     cells = []
     for row in rows:
-        kernels = next(
-            other for other in rows if (other['case'], other['way']) == (row['case'], 'kernels')
-        )
+        ratio = row['training_s'] / seconds_of_kernels[row['case']]
         fraction = row['elements'] * BYTES / row['training_s'] / bandwidth
         cells.append(
             (
@@ -89,7 +76,7 @@ def attentions(rows: list[dict], bandwidth: float) -> str:
                 row['way'],
                 f'{row["forward_s"] * 1e3:.3f}',
                 f'{row["training_s"] * 1e3:.3f}',
-                f'{row["training_s"] / kernels["training_s"]:.2f}',
+                f'{ratio:.2f}',
                 f'{fraction:.0%}',
                 f'{row["peak_mib"]:.1f}',
             )
@@ -107,37 +94,34 @@ def attentions(rows: list[dict], bandwidth: float) -> str:
 
 
 def models(rows: list[dict]) -> str:
-    cells = [
-        (
-            row['model'],
-            row['call'],
-            row['dtype'],
-            row['mode'],
-            f'{row["batch"]} x {row["size"][0]} x {row["size"][1]}',
-            f'{row["images_s"]:.1f}',
-            *(
-                (f'{1e3 * row["busy_s"]:.1f}', str(row['launches']), f'{1e3 * row["host_s"]:.1f}')
-                if 'launches' in row
-                else '---'
-            ),
-            f'{row["peak_mib"]:.0f}',
-        )
-        for row in rows
-    ]
-    return align(
-        cells,
-        (
-            'model',
-            'call',
-            'autocast',
-            'mode',
-            'images',
-            'images per second',
-            'busy (ms)',
-            'launches',
-            'host (ms)',
-            'peak (MiB)',
-        ),
-        {0, 1, 2, 3, 4},
-        markdown=True,
+    header = (
+        'model',
+        'call',
+        'autocast',
+        'mode',
+        'images',
+        'images per second',
+        'busy (ms)',
+        'launches',
+        'host (ms)',
+        'peak (MiB)',
     )
+    return align(list(map(_model_row, rows)), header, {0, 1, 2, 3, 4}, markdown=True)
+
+
+def _model_row(row: dict) -> list[str]:
+    work = ['-', '-', '-']  # launches are profiled on GPUs only
+    if 'launches' in row:
+        busy, host = (f'{1e3 * row[name]:.1f}' for name in ('busy_s', 'host_s'))
+        work = [busy, str(row['launches']), host]
+    height, width = row['size']
+    return [
+        row['model'],
+        row['call'],
+        row['dtype'],
+        row['mode'],
+        f'{row["batch"]} x {height} x {width}',
+        f'{row["images_s"]:.1f}',
+        *work,
+        f'{row["peak_mib"]:.0f}',
+    ]

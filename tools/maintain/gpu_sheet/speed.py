@@ -60,25 +60,23 @@ def attention_rows(case: Case, device: str, rounds: int) -> list[dict]:
     # views, like the outputs of a projection
     leaves = [x.detach().requires_grad_() for x in qkv.chunk(3, dim=-1)]
     local = torch.randn(B, N, C, device=device).bfloat16()
-    rescale, grad = (
-        torch.rand(C, device=device) + 0.5,
-        torch.randn(B, N, C, device=device).bfloat16(),
-    )
-    calls = {name: partial(way, *leaves, local, rescale, h) for name, way in ways(case).items()}
-    forwards = [Subject(name, torch.no_grad()(call)) for name, call in calls.items()]
-    steps = [Subject(name, partial(gradients, call, leaves, grad)) for name, call in calls.items()]
-    rows, seconds = (
-        [],
-        [measure(subjects, rounds=rounds, device=device) for subjects in (forwards, steps)],
-    )
-    for step, *times in zip(steps, *seconds):
-        median, total = (sorted(rounds)[len(rounds) // 2] for rounds in times)
+    rescale = torch.rand(C, device=device) + 0.5
+    grad = torch.randn(B, N, C, device=device).bfloat16()
+    forwards, steps = [], []
+    for name, way in ways(case).items():
+        call = partial(way, *leaves, local, rescale, h)
+        forwards.append(Subject(name, torch.no_grad()(call)))
+        steps.append(Subject(name, partial(gradients, call, leaves, grad)))
+    forward_times = measure(forwards, rounds=rounds, device=device)
+    training_times = measure(steps, rounds=rounds, device=device)
+    rows = []
+    for step, forward_s, training_s in zip(steps, forward_times, training_times):
         rows.append(
             dict(
                 case=case.name,
                 way=step.name,
-                forward_s=median,
-                training_s=total,
+                forward_s=sorted(forward_s)[len(forward_s) // 2],
+                training_s=sorted(training_s)[len(training_s) // 2],
                 elements=B * N * C,
                 peak_mib=peak_memory(step.call, device) / 2**20,
             )
@@ -91,9 +89,7 @@ def gradients(call: Callable[[], Tensor], leaves: list[Tensor], grad: Tensor) ->
 
 
 def ways(case: Case) -> dict[str, Callable]:
-    """Return the implementations of focused attention for a case, and softmax attention for
-    comparison.
-    """
+    """Return the implementations of focused attention for a case, and softmax attention."""
     functions = {'kernels': fused, 'eager': eager, 'softmax (SDPA)': softmax}
     if case.compiler is not None:
         functions['compiled eager'] = torch.compile(eager, dynamic=False, backend=case.compiler)

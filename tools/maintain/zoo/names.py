@@ -88,18 +88,20 @@ def place(cells: Mapping[str, str]) -> str:
 
 def table_name(table: str) -> str:
     """Convert '2a', 'fig5' or 'readme' to 'Table 2a', 'Figure 5' or 'README'."""
-    return f'Figure {table[3:]}' if table.startswith('fig') else PLACES.get(table, f'Table {table}')
+    if table.startswith('fig'):
+        return f'Figure {table.removeprefix("fig")}'
+    return PLACES.get(table, f'Table {table}')
 
 
 def model_name(cells: Mapping[str, str]) -> str:
-    """Return the model of a row, such as 'swin-t, mask-rcnn, 1x', or the config's name if it is in
-    no paper.
+    """Return the model of a row, such as 'swin-t, mask-rcnn, 1x'.
+
+    A row without a paper has the name of its config.
     """
     if not cells['paper']:
         return PurePosixPath(cells['config']).stem
-    parts = [
-        cells[column]
-        for column in ('backbone', 'method', 'schedule')
-        if cells[column] not in ('', '-', '300e')
-    ]
-    return ', '.join(parts[1:] if cells['method'].startswith(cells['backbone']) else parts)
+    columns = [cells[column] for column in ('backbone', 'method', 'schedule')]
+    parts = [cell for cell in columns if cell not in ('', '-', '300e')]
+    if cells['method'].startswith(cells['backbone']):
+        parts = parts[1:]  # the method names the backbone
+    return ', '.join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
@@ -86,23 +86,23 @@ def render_pages(entries: Sequence[ZooEntry]) -> dict[str, str]:
         note=NOTE,
         attentions=render_coverage_by_attention(entries),
     )
+    lines = [page, *_differences(sorted(entries, key=table_order))]
+    coverage = render_coverage(
+        entries,
+        printed=written_by_hand('printed_rows'),
+        missing=written_by_hand('without_config'),
+    )
     return {
-        'model_zoo.md': (
-            '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n'
-        ),
-        'model_zoo/coverage.md': (
-            render_coverage(
-                entries, written_by_hand('printed_rows'), written_by_hand('without_config')
-            )
-            + f'\n\n{NOTE}\n'
-        ),
+        'model_zoo.md': '\n'.join(lines).strip() + '\n',
+        'model_zoo/coverage.md': f'{coverage}\n\n{NOTE}\n',
     }
 
 
 def render_task_page(entries: Sequence[ZooEntry], task: str) -> str:
     """Render the page of a task, with a table for each of the papers' tables."""
     title = TASK.format(title=TASKS[task], note=GENERATED)
-    return f'{title}\n\n{render_tables([entry for entry in entries if entry.row.cells["task"] == task], "../../")}\n'
+    of_task = [entry for entry in entries if entry.row.cells['task'] == task]
+    return f'{title}\n\n{render_tables(of_task, "../../")}\n'
 
 
 def render_coverage(
@@ -110,49 +110,57 @@ def render_coverage(
     printed: Sequence[Mapping[str, str]],
     missing: Sequence[Mapping[str, str]],
 ) -> str:
-    """Render the page that counts printed and available results and lists the others with the
-    reason.
+    """Render the page with the numbers of printed and available results.
+
+    It lists the results without a config with the reason.
 
     Args:
         printed: `paper`, `table`, number of `results` and `note` of each table.
         missing: `paper`, `table`, `model` and `reason` of each result without a config.
     """
-    here = Counter(
-        (entry.row.cells['paper'], entry.row.cells['table'])
-        for entry in entries
-        if entry.row.config
-    )
-    out = Counter((row['paper'], row['table']) for row in missing)
-    counts = [
-        (place(row), row['results'], str(here[key]), str(out[key]), row['note'])
-        for row in printed
-        for key in [(row['paper'], row['table'])]
-    ]
-    total = ('all', *(str(sum(int(row[column]) for row in counts)) for column in (1, 2, 3)), '')
-    table = align(
-        [*counts, total], ('table', 'results', 'here', 'no config', 'note'), {0, 4}, markdown=True
-    )
-    parts = [COVERAGE, table]
+    here = Counter(_table_of(entry.row.cells) for entry in entries if entry.row.config)
+    out = Counter(map(_table_of, missing))
+    numbers = []
+    for row in printed:
+        table = _table_of(row)
+        numbers.append((int(row['results']), here[table], out[table]))
+    cells = []
+    for row, counts in zip(printed, numbers):
+        cells.append((place(row), *map(str, counts), row['note']))
+    cells.append(('all', *(str(sum(column)) for column in zip(*numbers)), ''))
+    header = ('table', 'results', 'here', 'no config', 'note')
+    parts = [COVERAGE, align(cells, header, {0, 4}, markdown=True)]
     for paper, group in groupby(missing, key=lambda row: row['paper']):
-        rows = list(group)
-        lines = [
-            f'- {_models([row for row in rows if row["reason"] == reason])}: {reason}'
-            for reason in dict.fromkeys(row['reason'] for row in rows)
-        ]
-        parts.append('\n'.join([f'## Without a config: {PAPERS[paper]}\n', *lines]))
+        lines = [f'## Without a config: {PAPERS[paper]}\n']
+        for reason, rows in _by_reason(group).items():
+            lines.append(f'- {_models(rows)}: {reason}')
+        parts.append('\n'.join(lines))
     return '\n\n'.join(parts)
 
 
-def _models(missing: Iterable[Mapping[str, str]]) -> str:
-    """Group the models by their tables: 'ViL-Small; ViL-Base (Table 3, Table 4); ViL-S (Table
-    9)'.
-    """
-    tables: dict[str, list[str]] = {}
+def _table_of(cells: Mapping[str, str]) -> tuple[str, str]:
+    return cells['paper'], cells['table']
+
+
+def _by_reason(missing: Iterable[Mapping[str, str]]) -> dict[str, list[Mapping[str, str]]]:
+    """Group results without a config by their reason, in the order of the first of each."""
+    groups: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
     for row in missing:
-        tables.setdefault(row['model'], []).append(table_name(row['table']))
-    models: dict[str, list[str]] = {}
+        groups[row['reason']].append(row)
+    return groups
+
+
+def _models(missing: Iterable[Mapping[str, str]]) -> str:
+    """Group the models by their tables.
+
+    For example: 'ViL-Small; ViL-Base (Table 3, Table 4); ViL-S (Table 9)'.
+    """
+    tables: defaultdict[str, list[str]] = defaultdict(list)
+    for row in missing:
+        tables[row['model']].append(table_name(row['table']))
+    models: defaultdict[str, list[str]] = defaultdict(list)
     for model, names in tables.items():
-        models.setdefault(', '.join(names), []).append(model)
+        models[', '.join(names)].append(model)
     return '; '.join(f'{"; ".join(group)} ({names})' for names, group in models.items())
 
 
@@ -183,8 +191,9 @@ def _differences(entries: Sequence[ZooEntry]) -> list[str]:
 
 
 def _difference(entry: ZooEntry) -> str:
-    """Render a row that differs: 'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4
-    (+7.8%)'.
+    """Render a row that differs.
+
+    For example: 'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4 (+7.8%)'.
     """
     parts = []
     if entry.params_agree == 'no':

@@ -4,13 +4,13 @@ commands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from zoo.metafiles import PAPERS
 from zoo.names import ACCURACIES, FAMILIES, TASKS, place
-from zoo.records import ZooEntry
+from zoo.records import ZooEntry, by_config, by_folder
 
 from mmflatten.text import align, giga
 
@@ -28,99 +28,81 @@ OWN = (
 
 def render_readmes(entries: Sequence[ZooEntry]) -> dict[str, str]:
     """Render every README: path in the repository -> text."""
-    with_config = sorted(
-        (entry for entry in entries if entry.row.config), key=lambda entry: entry.row.config
-    )
-    return {
-        f'{folder}/README.md': _readme(PurePosixPath(folder).name, list(group))
-        for folder, group in groupby(
-            with_config, key=lambda entry: str(PurePosixPath(entry.row.config).parent)
-        )
-    }
+    files = {}
+    for folder, group in by_folder(entry for entry in entries if entry.row.config):
+        files[f'{folder}/README.md'] = _readme(PurePosixPath(folder).name, group)
+    return files
 
 
 def _readme(family: str, entries: list[ZooEntry]) -> str:
     name, paper = FAMILIES.get(family, (family, None))
-    source = [f'> [{PAPERS[paper]["Title"]}]({PAPERS[paper]["URL"]})'] if paper else []
-    printed = any(entry.row.cells[column] for entry in entries for column in ACCURACIES)
+    parts = [f'# {name}', MARK]
+    if paper:
+        parts.append(f'> [{PAPERS[paper]["Title"]}]({PAPERS[paper]["URL"]})')
+    parts.append(NOTE if any(map(_has_accuracy, entries)) else OWN)
     example = PurePosixPath(min((entry.row.config for entry in entries), key=len))
-    commands = (
+    parts.append(
         f'```shell\npython tools/train.py {example}\npython tools/test.py {example} CHECKPOINT\n'
         f'python tools/analysis/get_flops.py {example.parent}/*.py\n```'
     )
-    tables = [
-        f'## {TASKS[task]}\n\n{_table(rows)}'
-        for task in TASKS
-        if (rows := [entry for entry in entries if entry.row.cells['task'] == task])
-    ]
-    return (
-        '\n\n'.join([f'# {name}', MARK, *source, NOTE if printed else OWN, commands, *tables])
-        + '\n'
-    )
+    for task, title in TASKS.items():
+        rows = [entry for entry in entries if entry.row.cells['task'] == task]
+        if rows:
+            parts.append(f'## {title}\n\n{_table(rows)}')
+    return '\n\n'.join(parts) + '\n'
+
+
+def _has_accuracy(entry: ZooEntry) -> bool:
+    return any(entry.row.cells[column] for column in ACCURACIES)
 
 
 def _table(entries: list[ZooEntry]) -> str:
-    """One row for each config, with the results of all tables that print it, without columns that
-    are empty.
+    """Render a row for each config, with the results of all tables that print it.
+
+    Columns without a result are left out.
     """
     task = entries[0].row.cells['task']
-    columns = [
-        column
-        for column in (('top1',) if task == 'classification' else ACCURACIES)
-        if any(entry.row.cells[column] for entry in entries)
-    ]
-    header = [
-        'config',
-        'attention',
-        'image',
-        'params (M)',
-        'MACs (G)',
-        *map(ACCURACIES.get, columns),
-    ]
-    rows = []
-    for config, group in groupby(
-        sorted(entries, key=lambda entry: entry.row.config), lambda entry: entry.row.config
-    ):
-        found = list(group)
-        first, file = found[0], PurePosixPath(config)
-        cost = [f'{first.params / 1e6:.2f}', giga(first.macs)] if first.is_counted else ['-', '-']
-        results = [
-            ' / '.join(dict.fromkeys(filter(None, (entry.row.cells[column] for entry in found))))
-            or '-'
-            for column in columns
-        ]
-        sources = '; '.join(
-            dict.fromkeys(place(entry.row.cells) for entry in found if entry.row.cells['paper'])
-        )
-        rows.append(
-            [
-                f'[{file.stem}]({file.name})',
-                first.attention,
-                first.image or '-',
-                *cost,
-                *results,
-                *([sources or '-'] if columns else []),
-            ]
-        )
-    left = {0, 1, 2, len(header)}
-    return align(rows, [*header, *(['source'] if columns else [])], left, markdown=True)
+    possible = ('top1',) if task == 'classification' else ACCURACIES
+    columns = [name for name in possible if any(entry.row.cells[name] for entry in entries)]
+    header = ['config', 'attention', 'image', 'params (M)', 'MACs (G)']
+    header += [ACCURACIES[column] for column in columns]
+    left = {0, 1, 2}
+    if columns:
+        left.add(len(header))
+        header.append('source')
+    rows = [_row(config, group, columns) for config, group in by_config(entries)]
+    return align(rows, header, left, markdown=True)
+
+
+def _row(config: str, entries: list[ZooEntry], columns: list[str]) -> list[str]:
+    first = entries[0]
+    file = PurePosixPath(config)
+    row = [f'[{file.stem}]({file.name})', first.attention, first.image or '-']
+    row += [f'{first.params / 1e6:.2f}', giga(first.macs)] if first.is_counted else ['-', '-']
+    for column in columns:
+        row.append(_distinct(' / ', [entry.row.cells[column] for entry in entries]))
+    if columns:
+        in_papers = [entry.row.cells for entry in entries if entry.row.cells['paper']]
+        row.append(_distinct('; ', map(place, in_papers)))
+    return row
+
+
+def _distinct(separator: str, cells: Iterable[str]) -> str:
+    """Join the distinct cells that are not empty; '-' if there are none."""
+    return separator.join(dict.fromkeys(filter(None, cells))) or '-'
 
 
 def render_coverage_by_attention(entries: Sequence[ZooEntry]) -> str:
     """Render attention x task: the families whose configs use an attention in a task."""
-    families: dict[tuple[str, str], dict[str, None]] = {}
+    families: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for entry in entries:
+        folder = PurePosixPath(entry.row.config).parent.name
+        family = FAMILIES.get(folder, (folder,))[0]
         for attention in filter(None, entry.attention.split(', ')):
-            family = PurePosixPath(entry.row.config).parent.name
-            families.setdefault((attention, entry.row.cells['task']), {})[
-                FAMILIES.get(family, (family,))[0]
-            ] = None
-    attentions = sorted({attention for attention, _ in families}, key=str.lower)
-    rows = [
-        [
-            attention,
-            *(', '.join(sorted(families.get((attention, task), {}))) or '-' for task in TASKS),
-        ]
-        for attention in attentions
-    ]
-    return align(rows, ['attention', *TASKS.values()], set(range(5)), markdown=True)
+            families[attention, entry.row.cells['task']].add(family)
+    rows = []
+    for attention in sorted({attention for attention, _ in families}, key=str.lower):
+        cells = [', '.join(sorted(families[attention, task])) or '-' for task in TASKS]
+        rows.append([attention, *cells])
+    header = ['attention', *TASKS.values()]
+    return align(rows, header, set(range(len(header))), markdown=True)

@@ -5,10 +5,11 @@ without a row.
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pandas as pd
 from mmengine.config import Config
@@ -29,8 +30,8 @@ DATASETS = {
     'ADE20KDataset': 'ade20k',
 }
 FLOPS_TOLERANCE = 0.02  # relative; papers differ by this much in how they count
-# Ours rounds to the printed digits; less than one unit of the last digit away; FLOPs within the
-# tolerance; neither.
+# From best to worst: ours rounds to the printed digits, is less than one unit of the last digit
+# away, or has FLOPs within the tolerance; none of these.
 AGREEMENTS = ('yes', 'unit', 'near', 'no')
 
 
@@ -42,21 +43,19 @@ class ZooEntry(PaperCost):
 
     @property
     def params_agree(self) -> str:
-        """How the parameters agree with the printed ones; '' if none are printed or nothing was
-        counted.
-        """
+        """Agreement of the parameters with the printed ones; '' if either is missing."""
         printed = self.row.cells['params_m']
-        return _agreement(self.params / 1e6, printed) if printed and self.is_counted else ''
+        if not printed or not self.is_counted:
+            return ''
+        return _agreement(self.params / 1e6, printed)
 
     @property
     def flops_agree(self) -> str:
-        """How the FLOPs agree with the printed ones; '' as for `params_agree`."""
+        """Agreement of the FLOPs with the printed ones; '' if either is missing."""
         printed = self.row.cells['flops_g']
-        return (
-            _agreement(self.flops / 1e9, printed, FLOPS_TOLERANCE)
-            if printed and self.is_counted
-            else ''
-        )
+        if not printed or not self.is_counted:
+            return ''
+        return _agreement(self.flops / 1e9, printed, FLOPS_TOLERANCE)
 
     @property
     def agrees(self) -> str:
@@ -85,15 +84,19 @@ class ZooEntry(PaperCost):
 
 def _agreement(value: float, printed: str, tolerance: float = 0.0) -> str:
     """Return the first of `AGREEMENTS` that holds; `tolerance` is relative."""
-    unit, distance = 10 ** -len(printed.partition('.')[2]), abs(value - float(printed))
-    holds = (distance <= unit / 2, distance < unit, distance <= tolerance * float(printed), True)
-    return AGREEMENTS[holds.index(True)]
+    unit = 10 ** -len(printed.partition('.')[2])
+    distance = abs(value - float(printed))
+    if distance <= unit / 2:
+        return 'yes'
+    if distance < unit:
+        return 'unit'
+    return 'near' if distance <= tolerance * float(printed) else 'no'
 
 
 def _percent(value: int | None, printed: str, unit: float) -> str:
-    return (
-        '' if value is None or not printed else f'{100 * (value / unit / float(printed) - 1):+.2f}'
-    )
+    if value is None or not printed:
+        return ''
+    return f'{100 * (value / unit / float(printed) - 1):+.2f}'
 
 
 def to_csv(entries: Iterable[ZooEntry]) -> str:
@@ -103,16 +106,45 @@ def to_csv(entries: Iterable[ZooEntry]) -> str:
 
 def from_csv(text: str) -> list[ZooEntry]:
     """Read the entries that `to_csv` wrote."""
+    names = list(paper_rows()[0].cells)
     entries = []
     for cells in csv.DictReader(StringIO(text)):
-        row = PaperRow(
-            {name: cells.get(f'paper_{name}', cells.get(name)) for name in paper_rows()[0].cells}
+        row = PaperRow({name: cells.get(f'paper_{name}', cells.get(name)) for name in names})
+        entries.append(
+            ZooEntry(
+                row,
+                cells['image'],
+                params=_count(cells['params']),
+                macs=_count(cells['macs']),
+                flops=_count(cells['flops']),
+                attention=cells['attention'],
+            )
         )
-        numbers = (
-            int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops')
-        )
-        entries.append(ZooEntry(row, cells['image'], *numbers, cells['attention']))
     return entries
+
+
+def _count(cell: str) -> int | None:
+    return int(cell) if cell else None
+
+
+def by_config(entries: Iterable[ZooEntry]) -> list[tuple[str, list[ZooEntry]]]:
+    """Group entries by their config, in alphabetical order."""
+    return _grouped(entries, lambda entry: entry.row.config)
+
+
+def by_folder(entries: Iterable[ZooEntry]) -> list[tuple[str, list[ZooEntry]]]:
+    """Group entries by the folder of their config; both are in alphabetical order."""
+    in_order = sorted(entries, key=lambda entry: entry.row.config)
+    return _grouped(in_order, lambda entry: str(PurePosixPath(entry.row.config).parent))
+
+
+def _grouped(
+    entries: Iterable[ZooEntry], key: Callable[[ZooEntry], str]
+) -> list[tuple[str, list[ZooEntry]]]:
+    groups: defaultdict[str, list[ZooEntry]] = defaultdict(list)
+    for entry in entries:
+        groups[key(entry)].append(entry)
+    return sorted(groups.items())
 
 
 def written_by_hand(name: str) -> list[dict[str, str]]:
@@ -127,23 +159,14 @@ def written_by_hand(name: str) -> list[dict[str, str]]:
 
 
 def zoo_rows(root: Path) -> list[PaperRow]:
-    """Return every row of the papers' tables, then an empty row for each other config below
-    `root`.
-    """
-    in_papers = {row.config for row in paper_rows()}
-    paths = {
-        path.relative_to(root).as_posix(): path
-        for path in sorted(root.glob('configs/*/*.py'))
-        if path.parent.name != '_base_'
-    }
-    return [
-        *paper_rows(),
-        *(
-            _row_without_paper(config, path)
-            for config, path in paths.items()
-            if config not in in_papers
-        ),
-    ]
+    """Return every row of the papers' tables, then an empty row for each other config."""
+    rows = [*paper_rows()]
+    in_papers = {row.config for row in rows}
+    for path in sorted(root.glob('configs/*/*.py')):
+        config = path.relative_to(root).as_posix()
+        if path.parent.name != '_base_' and config not in in_papers:
+            rows.append(_row_without_paper(config, path))
+    return rows
 
 
 def _row_without_paper(config: str, path: Path) -> PaperRow:
@@ -160,8 +183,9 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
 
 
 def attentions_of(model: nn.Module) -> str:
-    """List the distinct attention classes without the suffix `Attention`, such as 'FocusedLinear,
-    Softmax'.
+    """List the distinct attention classes, such as 'FocusedLinear, Softmax'.
+
+    The suffix `Attention` is omitted.
     """
     names = [
         type(module).__name__.removesuffix('Attention')
@@ -193,6 +217,8 @@ def count_rows(
         except Exception as error:  # a broken config must not stop the others
             failures.append(str(error) if config in str(error) else f'config {config}: {error}')
         report(done, len(tasks), config if (config, shape) in costs else f'{config} failed')
-    return [
-        ZooEntry.of(row, *costs.get((row.config, row.shape), (None, ''))) for row in rows
-    ], failures
+    entries = []
+    for row in rows:
+        cost, attention = costs.get((row.config, row.shape), (None, ''))
+        entries.append(ZooEntry.of(row, cost, attention))
+    return entries, failures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from zoo.names import ACCURACIES, DATASETS, PAPERS, TASKS, model_name, place
@@ -17,10 +18,12 @@ def render_tables(entries: Sequence[ZooEntry], root: str) -> str:
     Args:
         root: path from the page to the root of the repository, such as '../'.
     """
-    entries = sorted(entries, key=table_order)
+    tables: defaultdict[str, list[ZooEntry]] = defaultdict(list)
+    for entry in sorted(entries, key=table_order):
+        tables[_title(entry)].append(entry)
     parts = []
-    for name in dict.fromkeys(map(_title, entries)):
-        parts += [f'## {name}', _table([entry for entry in entries if _title(entry) == name], root)]
+    for title, group in tables.items():
+        parts += [f'## {title}', _table(group, root)]
     return '\n\n'.join(parts)
 
 
@@ -34,9 +37,8 @@ def table_order(entry: ZooEntry) -> tuple[int, bool, int, str]:
 def linked_model(entry: ZooEntry, root: str) -> str:
     """Return the model's name, as a link to its config if there is one."""
     cells = entry.row.cells
-    return (
-        f'[{model_name(cells)}]({root}{cells["config"]})' if cells['config'] else model_name(cells)
-    )
+    name = model_name(cells)
+    return f'[{name}]({root}{cells["config"]})' if cells['config'] else name
 
 
 def _title(entry: ZooEntry) -> str:
@@ -58,15 +60,13 @@ def _table(group: Sequence[ZooEntry], root: str) -> str:
         *('FLOPs (G)', "paper's", 'diff')[:shown],
         *(f"paper's {ACCURACIES[name]}" for name in accuracies),
     )
-    rows = [
-        (
-            linked_model(entry, root),
-            entry.image or '-',
+    rows = []
+    for entry in group:
+        cost = [
             *entry.params_cells(2)[:shown],
             giga(entry.macs) if entry.is_counted else '-',
             *entry.flops_cells()[:shown],
-            *(entry.row.cells[name] or '-' for name in accuracies),
-        )
-        for entry in group
-    ]
+        ]
+        results = [entry.row.cells[name] or '-' for name in accuracies]
+        rows.append([linked_model(entry, root), entry.image or '-', *cost, *results])
     return align(rows, header, {0}, markdown=True)
