@@ -11,11 +11,11 @@ from mmflatten_lab.studies.controls import NONE
 from mmflatten_lab.studies.runs import (
     BASELINE,
     ENDED,
-    FINISHED,
     GRID,
     StudyRun,
     cells,
     expand,
+    finished_runs,
     make_run,
     matches,
 )
@@ -37,11 +37,21 @@ from mmflatten_lab.studies.statistics import (
 from mmflatten_lab.studies.study import Claim, Study
 from mmflatten_lab.studies.study_fields import StudyError
 
+NOT_REPRODUCED = 'not reproduced'
+REPRODUCED = 'reproduced'
 OPEN = (UNDECIDED, UNTESTED, LIKE_NONE)
+# verdict on one step -> verdict on the whole order; the first one that occurs decides
+DECISIVE = {
+    WORSE: NOT_REPRODUCED,
+    UNTESTED: UNTESTED,
+    LIKE_NONE: LIKE_NONE,
+    UNDECIDED: UNDECIDED,
+}
+Judgement = tuple[str, list[Comparison]]  # verdict, and the comparisons of neighbouring levels
 BELOW_BASELINES = 'below the baselines'
 
 
-def judge(study: Study, runs: Sequence[StudyRun]) -> list[tuple[str, list[Comparison]]]:
+def judge(study: Study, runs: Sequence[StudyRun]) -> list[Judgement]:
     """Judge the claims of a study by finished runs of the grid, and by baselines.
 
     Each table, the runs that a claim's `where` selects, has one linear model. All pairs of all
@@ -56,28 +66,25 @@ def judge(study: Study, runs: Sequence[StudyRun]) -> list[tuple[str, list[Compar
     Raises:
         StudyError: a claim includes runs with different metrics.
     """
-    found: list[tuple[str, list[Comparison]]] = [(UNTESTED, []) for _ in study.claims]
+    judgements: list[Judgement] = [(UNTESTED, []) for _ in study.claims]
     for number in study.seed_counts:
         known = [run for run in runs if run.seed in study.seeds[:number]]
-        found = [
-            _judge_claim(study, known, claim) if result[0] in OPEN else result
-            for claim, result in zip(study.claims, found)
-        ]
-    return found
+        for index, claim in enumerate(study.claims):
+            verdict, _ = judgements[index]
+            if verdict in OPEN:
+                judgements[index] = _judge_claim(study, known, claim)
+    return judgements
 
 
 def alpha_per_analysis(study: Study) -> float:
-    """Return the rate of false verdicts of each interim analysis. An analysis of one seed cannot
-    judge.
-    """
+    """Return the rate of false verdicts of each interim analysis with more than one seed."""
     return ALPHA / max(1, sum(number > 1 for number in study.seed_counts))
 
 
-def _judge_claim(
-    study: Study, runs: Sequence[StudyRun], claim: Claim
-) -> tuple[str, list[Comparison]]:
+def _judge_claim(study: Study, runs: Sequence[StudyRun], claim: Claim) -> Judgement:
     factor = study.factor_of(claim)
-    chosen = [run for run in runs if run.mode != BASELINE and matches(run.levels, claim.where)]
+    grid = [run for run in runs if run.mode != BASELINE]
+    chosen = [run for run in grid if matches(run.levels, claim.where)]
     metrics = sorted({run.metric for run in chosen if run.levels[factor] in claim.order})
     if len(metrics) > 1:
         raise StudyError(
@@ -85,24 +92,53 @@ def _judge_claim(
             'Narrow it with `where`.'
         )
     family = Family(
-        study.margin.get(metrics[0], 0.0) if metrics else 0.0,
-        alpha_per_analysis(study),
-        sum(len(other.order) - 1 for other in study.claims),
+        margin=study.margin.get(metrics[0], 0.0) if metrics else 0.0,
+        alpha=alpha_per_analysis(study),
+        number=sum(len(other.order) - 1 for other in study.claims),
     )
-    values = _claim_values(study, chosen, factor, claim)
+    values = _claim_values(study, chosen, factor=factor, claim=claim)
     pairs = compare_pairs(values, list(pairwise(claim.order)), family)
+    # Only the first factor has a control without attention.
     if isinstance(study.controls, list) and factor == next(iter(study.factors)):
-        levels = seed_means(
-            study, [run for run in chosen if run.levels[factor] in (*claim.order, NONE)], factor
-        )
-        pairs = unless_like_none(pairs, like_none(levels[[*dict.fromkeys([*claim.order, NONE])]]))
-    baselines = [
-        study.sign(run.metric) * run.value
-        for run in runs
-        if run.mode == BASELINE and run.metric in metrics
-    ]
-    below = bool(baselines) and values[list(claim.order)].mean().max() < min(baselines)
-    return BELOW_BASELINES if below else _verdict(pairs), pairs
+        order = list(dict.fromkeys([*claim.order, NONE]))
+        compared = [run for run in chosen if run.levels[factor] in order]
+        levels = seed_means(study, compared, factor)
+        pairs = unless_like_none(pairs, like_none(levels[order]))
+    best = values[list(claim.order)].mean().max()
+    if _is_below_baselines(study, runs, best=best, metrics=metrics):
+        return BELOW_BASELINES, pairs
+    return _verdict(pairs), pairs
+
+
+def _claim_values(
+    study: Study, runs: Sequence[StudyRun], factor: str, claim: Claim
+) -> pd.DataFrame:
+    """Values of all levels of a table, or of the claim's levels alone if the others have gaps."""
+    values = seed_means(study, runs, factor)
+    if values[list(claim.order)].notna().any().all():
+        return values
+    claimed = [run for run in runs if run.levels[factor] in claim.order]
+    return seed_means(study, claimed, factor)
+
+
+def _is_below_baselines(
+    study: Study, runs: Sequence[StudyRun], best: float, metrics: Sequence[str]
+) -> bool:
+    """Return True if the best level of a claim is worse than every baseline."""
+    baselines = [run for run in runs if run.mode == BASELINE and run.metric in metrics]
+    values = [study.sign(run.metric) * run.value for run in baselines]
+    return bool(values) and best < min(values)
+
+
+def _verdict(pairs: Sequence[Comparison]) -> str:
+    """Verdict on a whole order: one reversed step refutes it, all steps must be better to
+    confirm it.
+    """
+    verdicts = {pair.verdict for pair in pairs}
+    for verdict, text in DECISIVE.items():
+        if verdict in verdicts:
+            return text
+    return REPRODUCED if verdicts == {BETTER} else EQUIVALENT
 
 
 def added_runs(study: Study, results: Mapping[str, StudyRun]) -> list[StudyRun]:
@@ -111,53 +147,32 @@ def added_runs(study: Study, results: Mapping[str, StudyRun]) -> list[StudyRun]:
     Args:
         results: runs by name. Nothing is added before all runs of the last analysis have ended.
     """
-    planned, added = expand(study), []
+    planned = expand(study)
+    added: list[StudyRun] = []
     for before, number in pairwise(study.seed_counts):
         known = [results.get(run.name, run) for run in planned if run.mode in (GRID, BASELINE)]
         if any(run.state not in ENDED for run in known):
             break
-        verdicts = judge(study, [run for run in known if run.state == FINISHED])
-        patterns = [
-            {study.factor_of(claim): claim.order, **claim.where}
-            for claim, (verdict, _) in zip(study.claims, verdicts)
-            if verdict in OPEN
-        ]
-        new = [
-            make_run(study, levels, seed)
-            for levels, seeds in cells(study)
-            for seed in study.seeds[before:number]
-            if seed in seeds and any(matches(levels, pattern) for pattern in patterns)
-        ]
-        planned, added = [*planned, *new], [*added, *new]
+        patterns = []
+        judgements = judge(study, finished_runs(known))
+        for claim, (verdict, _) in zip(study.claims, judgements):
+            if verdict in OPEN:
+                patterns.append({study.factor_of(claim): claim.order, **claim.where})
+        new = _runs_of_seeds(study, seeds=study.seeds[before:number], patterns=patterns)
+        planned += new
+        added += new
     return added
 
 
-def _claim_values(
-    study: Study, runs: Sequence[StudyRun], factor: str, claim: Claim
-) -> pd.DataFrame:
-    """Values of all levels of a table, or only of those of the claim if some combinations miss
-    other levels.
-    """
-    values = seed_means(study, runs, factor)
-    if values[list(claim.order)].notna().any().all():
-        return values
-    return seed_means(study, [run for run in runs if run.levels[factor] in claim.order], factor)
-
-
-def _verdict(pairs: Sequence[Comparison]) -> str:
-    """Verdict on a whole order: one reversed step refutes it, and all steps must be better to
-    confirm it.
-    """
-    verdicts = {pair.verdict for pair in pairs}
-    for verdict, text in (
-        (WORSE, 'not reproduced'),
-        (UNTESTED, UNTESTED),
-        (LIKE_NONE, LIKE_NONE),
-        (UNDECIDED, UNDECIDED),
-    ):
-        if verdict in verdicts:
-            return text
-    return 'reproduced' if verdicts == {BETTER} else EQUIVALENT
+def _runs_of_seeds(
+    study: Study, seeds: Sequence[int], patterns: Sequence[Mapping[str, list[str]]]
+) -> list[StudyRun]:
+    """Make the runs of some seeds, for the cells that match one of the patterns."""
+    runs = []
+    for levels, seeds_of_cell in cells(study):
+        if any(matches(levels, pattern) for pattern in patterns):
+            runs += [make_run(study, levels, seed) for seed in seeds if seed in seeds_of_cell]
+    return runs
 
 
 def claim_rows(study: Study, runs: Sequence[StudyRun]) -> list[list[str]]:
@@ -165,13 +180,9 @@ def claim_rows(study: Study, runs: Sequence[StudyRun]) -> list[list[str]]:
     names it.
     """
     rows: list[list[str]] = []
-    for claim, (verdict, pairs) in zip(
-        study.claims, judge(study, [run for run in runs if run.state == FINISHED])
-    ):
-        where = (
-            ', '.join(f'{factor} {"/".join(levels)}' for factor, levels in claim.where.items())
-            or 'all'
-        )
+    for claim, (verdict, pairs) in zip(study.claims, judge(study, finished_runs(runs))):
+        conditions = [f'{factor} {"/".join(levels)}' for factor, levels in claim.where.items()]
+        where = ', '.join(conditions) or 'all'
         first = [claim.text, f'{study.name}: {where}', claim.source, f'**{verdict}**']
         for pair in pairs:
             rows.append(

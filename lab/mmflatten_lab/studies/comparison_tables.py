@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import cycle, product
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mmflatten.text import align, figure_text
@@ -19,6 +20,7 @@ from mmflatten_lab.studies.statistics import (
     LIKE_NONE,
     Comparison,
     Family,
+    Interval,
     compare_all,
     equal_variance_p,
     like_none,
@@ -54,37 +56,37 @@ class ComparisonTable:
         runs: Sequence[StudyRun],
         baselines: Mapping[str, float] | None = None,
     ) -> None:
-        self.study, self.name, self.metric, self.runs, self.baselines = (
-            study,
-            name,
-            metric,
-            runs,
-            dict(baselines or {}),
-        )
+        self.study = study
+        self.name = name
+        self.metric = metric
+        self.runs = runs
+        self.baselines = dict(baselines or {})
         self.sign = study.sign(metric)
         self.members: dict[str, list[StudyRun]] = defaultdict(list)
         for run in runs:
             self.members[next(iter(run.levels.values()), study.name)].append(run)
-        self.intervals = {
-            level: mean_interval([run.value for run in members])
-            for level, members in self.members.items()
-        }
-        self.order = sorted(
-            self.members, key=lambda name: self.sign * self.intervals[name].mean, reverse=True
-        )
+
+        # Levels with their means in the direction where higher is better.
+        self.intervals = {}
+        for level, members in self.members.items():
+            self.intervals[level] = mean_interval([run.value for run in members])
+        means = {level: self.sign * item.mean for level, item in self.intervals.items()}
+        self.order = sorted(self.members, key=means.__getitem__, reverse=True)
+
+        # The reference is the first level of the study file that has runs.
         factor = next(iter(study.factors), '')
-        self.reference = next(
-            (name for name in study.factors.get(factor, ()) if name in self.members), self.order[0]
-        )
+        measured = [level for level in study.factors.get(factor, ()) if level in self.members]
+        self.reference = measured[0] if measured else self.order[0]
         self.values = seed_means(study, runs, factor) if factor else None
-        mean = self.sign * self.intervals[self.reference].mean
-        self.beaten_by = [
-            name for name, value in self.baselines.items() if self.sign * value > mean
-        ]
+        self.beaten_by = []
+        for baseline, value in self.baselines.items():
+            if self.sign * value > means[self.reference]:
+                self.beaten_by.append(baseline)
         self.judged = not self.baselines or len(self.beaten_by) < len(self.baselines)
+
         self.macs = {level: members[0].flops / 1e6 for level, members in self.members.items()}
-        means = [self.sign * item.mean for item in self.intervals.values()]
-        self.on_front = dict(zip(self.macs, pareto(list(self.macs.values()), means)))
+        front = pareto(list(self.macs.values()), list(means.values()))
+        self.on_front = dict(zip(self.macs, front))
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
@@ -97,37 +99,49 @@ class ComparisonTable:
 
     @cached_property
     def like_none(self) -> set[str]:
-        """Levels that cannot be told from the control without attention; empty if the study has no
-        controls.
+        """Levels without a significant difference from the control without attention; empty if the
+        study has no controls.
         """
-        controlled = self.values is not None and isinstance(self.study.controls, list)
-        return like_none(self.values) & {*self.members} if controlled else set()
+        if self.values is None or not isinstance(self.study.controls, list):
+            return set()
+        return like_none(self.values) & set(self.members)
 
     def text(self) -> str:
         """A row for each level, best mean first, compared with the first level of the study
         file.
         """
-        factor, rows = next(iter(self.study.factors), ''), []
-        for name in self.order:
-            pair, runs = self.comparisons.get(name), self.members[name]
-            compared = (
-                ('', '', 'the reference' if name == self.reference else '')
-                if pair is None
-                else (pair.difference.text(self.sign), pair.p_text, pair.verdict)
-            )
-            rows.append(
-                [
-                    (factor, name),
-                    ('seeds', str(len(runs))),
-                    (self.metric, self.intervals[name].text()),
-                    *zip((f'to {self.reference}', 'p', 'verdict'), compared),
-                    ('params (M)', f'{runs[0].params / 1e6:.3f}'),
-                    ('MACs (M)', f'{runs[0].flops / 1e6:.1f}'),
-                    ('Pareto', 'yes' if self.on_front[name] else ''),
-                ]
-            )
-        header = [title for title, _ in rows[0]]
-        return align([[cell for _, cell in row] for row in rows], header, {0, 5}, markdown=True)
+        header = [
+            next(iter(self.study.factors), ''),
+            'seeds',
+            self.metric,
+            f'to {self.reference}',
+            'p',
+            'verdict',
+            'params (M)',
+            'MACs (M)',
+            'Pareto',
+        ]
+        rows = [self._row(level) for level in self.order]
+        return align(rows, header, {0, 5}, markdown=True)
+
+    def _row(self, level: str) -> list[str]:
+        run = self.members[level][0]
+        return [
+            level,
+            str(len(self.members[level])),
+            self.intervals[level].text(),
+            *self._compared(level),
+            f'{run.params / 1e6:.3f}',
+            f'{run.flops / 1e6:.1f}',
+            'yes' if self.on_front[level] else '',
+        ]
+
+    def _compared(self, level: str) -> tuple[str, str, str]:
+        """Difference from the reference, its p-value, and the verdict."""
+        if level in self.comparisons:
+            pair = self.comparisons[level]
+            return pair.difference.text(self.sign), pair.p_text, pair.verdict
+        return '', '', 'the reference' if level == self.reference else ''
 
     def notes(self) -> list[str]:
         """Remarks below the table: baselines, controls, and unequal variances."""
@@ -136,16 +150,16 @@ class ComparisonTable:
             values = ', '.join(f'{name} {value:.4g}' for name, value in self.baselines.items())
             notes.append(f'Baselines: {values}.')
         if self.beaten_by:
-            notes.append(
-                f'The reference, {self.reference}, is below {" and ".join(self.beaten_by)}'
-                + ('.' if self.judged else ', so nothing is judged.')
-            )
+            end = '.' if self.judged else ', so nothing is judged.'
+            beaten_by = ' and '.join(self.beaten_by)
+            notes.append(f'The reference, {self.reference}, is below {beaten_by}{end}')
         if isinstance(self.study.controls, str):
             notes.append(f'No controls: {self.study.controls}')
-        elif others := [name for name in self.order if name in self.like_none - {NONE}]:
+        others = [level for level in self.order if level in self.like_none - {NONE}]
+        if others:
             missing = ' The control has no runs.' if NONE not in self.members else ''
             notes.append(
-                f'Not told from the control without attention ({NONE}):'
+                f'No significant difference from the control without attention ({NONE}):'
                 f' {", ".join(others)}.{missing} Nothing is judged between these levels'
                 f' ({LIKE_NONE}).'
             )
@@ -164,16 +178,18 @@ def comparison_tables(
     """Group finished runs of the grid into tables."""
     groups: dict[tuple, list[StudyRun]] = defaultdict(list)
     for run in runs:
-        groups[(run.metric, *list(run.levels.items())[1:])].append(run)
+        others = list(run.levels.items())[1:]
+        groups[run.metric, *others].append(run)
     tables = []
     for (metric, *levels), members in groups.items():
         name = ', '.join(f'{factor} {level}' for factor, level in levels) or study.name
-        values = {
-            next(iter(run.levels.values()), run.name): run.value
-            for run in baselines
-            if run.metric == metric
-        }
-        tables.append(ComparisonTable(study, name, metric, members, values))
+        values = {}
+        for run in baselines:
+            if run.metric == metric:
+                values[next(iter(run.levels.values()), run.name)] = run.value
+        tables.append(
+            ComparisonTable(study, name=name, metric=metric, runs=members, baselines=values)
+        )
     return tables
 
 
@@ -181,24 +197,35 @@ def draw_costs(table: ComparisonTable, path: Path) -> None:
     """Draw all levels with their 95 % intervals, best first, and beside them the metric over the
     cost.
     """
-    names, styles = list(table.members), {}
-    figure = Figure(figsize=(9, max(4.5, 0.2 * len(names) + 1)), layout='constrained')
-    levels, pareto_axes = figure.subplots(1, 2)
-    means = {name: item.mean for name, item in table.intervals.items()}
-    errors = {
-        name: 0 if math.isnan(item.high) else item.high - item.mean
-        for name, item in table.intervals.items()
-    }
+    figure = Figure(figsize=(9, max(4.5, 0.2 * len(table.members) + 1)), layout='constrained')
+    levels_axes, costs_axes = figure.subplots(1, 2)
+    styles = _styles(table)
+    _draw_levels(levels_axes, table, styles)
+    _draw_front(costs_axes, table, styles)
+    figure.savefig(path, dpi=100)
+
+
+def _styles(table: ComparisonTable) -> dict[str, dict[str, str]]:
+    """Marker and colour of each level. Many levels are grey outside the Pareto front."""
     unused = cycle(STYLES)
-    for name in names:
-        coloured = len(names) <= MAX_COLOURED or table.on_front[name]
-        styles[name] = dict(zip(('fmt', 'color'), next(unused) if coloured else GREY))
-    for row, name in enumerate(reversed(table.order)):
-        levels.errorbar(means[name], row, xerr=errors[name], capsize=3, **styles[name])
-    levels.set_yticks(range(len(names)), map(figure_text, reversed(table.order)))
+    styles = {}
+    for level in table.members:
+        coloured = len(table.members) <= MAX_COLOURED or table.on_front[level]
+        marker, color = next(unused) if coloured else GREY
+        styles[level] = dict(fmt=marker, color=color)
+    return styles
+
+
+def _draw_levels(axes: Axes, table: ComparisonTable, styles: dict[str, dict[str, str]]) -> None:
+    """Draw a row for each level, the best on top, and a line for each baseline."""
+    worst_first = table.order[::-1]
+    for row, level in enumerate(worst_first):
+        interval = table.intervals[level]
+        axes.errorbar(interval.mean, row, xerr=_error(interval), capsize=3, **styles[level])
+    axes.set_yticks(range(len(worst_first)), map(figure_text, worst_first))
     for name, value in table.baselines.items():
-        levels.axvline(value, color='0.3', linestyle=':')
-        levels.annotate(
+        axes.axvline(value, color='0.3', linestyle=':')
+        axes.annotate(
             figure_text(name),
             (value, 1),
             xycoords=('data', 'axes fraction'),
@@ -207,23 +234,33 @@ def draw_costs(table: ComparisonTable, path: Path) -> None:
             va='top',
             size=8,
         )
-    label = f'{table.metric} ({"higher" if table.sign > 0 else "lower"} is better)'
-    levels.grid(axis='x', color='0.9')
-    levels.set_xlabel(label)
-    pareto_axes.plot(
-        *zip(*sorted((table.macs[name], means[name]) for name in names if table.on_front[name])),
-        color='0.4',
-        zorder=1,
-    )
-    for name in names:
-        pareto_axes.errorbar(
-            table.macs[name],
-            means[name],
-            errors[name],
+    axes.grid(axis='x', color='0.9')
+    axes.set_xlabel(_metric_label(table))
+
+
+def _draw_front(axes: Axes, table: ComparisonTable, styles: dict[str, dict[str, str]]) -> None:
+    """Draw the metric of each level over its cost, and a line through the Pareto front."""
+    front = []
+    for level, interval in table.intervals.items():
+        if table.on_front[level]:
+            front.append((table.macs[level], interval.mean))
+    axes.plot(*zip(*sorted(front)), color='0.4', zorder=1)
+    for level, interval in table.intervals.items():
+        axes.errorbar(
+            table.macs[level],
+            interval.mean,
+            yerr=_error(interval),
             capsize=3,
-            zorder=2 if styles[name]['color'] == GREY[1] else 3,
-            **styles[name],
+            zorder=2 if styles[level]['color'] == GREY[1] else 3,
+            **styles[level],
         )
-    pareto_axes.margins(x=0.1)
-    pareto_axes.set(xlabel='multiply-accumulates of an image (M)', ylabel=label)
-    figure.savefig(path, dpi=100)
+    axes.margins(x=0.1)
+    axes.set(xlabel='multiply-accumulates of an image (M)', ylabel=_metric_label(table))
+
+
+def _error(interval: Interval) -> float:
+    return 0.0 if math.isnan(interval.high) else interval.high - interval.mean
+
+
+def _metric_label(table: ComparisonTable) -> str:
+    return f'{table.metric} ({"higher" if table.sign > 0 else "lower"} is better)'

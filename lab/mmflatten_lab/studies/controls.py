@@ -22,24 +22,30 @@ def add_controls(
         ValueError: the levels do not all set an attention, so that none can be left out.
     """
     missing = [name for name in names if name not in levels]
-    fields = [attention_fields(options) for options in levels.values()]
-    shared = [field for field in fields[0] if all(field in others for others in fields)]
-    if missing and not shared:
+    if not missing:
+        return levels
+    first, *others = [attention_fields(options) for options in levels.values()]
+    shared = [field for field in first if all(field in fields for fields in others)]
+    if not shared:
         raise ValueError(
             'controls: expected levels that all set an attention'
             f' (model.backbone.linear_attention), got {", ".join(levels)}. Add levels'
             f' {" and ".join(missing)}, or write in `controls` why there are none.'
         )
-    return levels | {
-        name: {shared[0]: {'_delete_': True, 'type': CONTROLS[name]}} for name in missing
-    }
+    controlled = dict(levels)
+    for name in missing:
+        controlled[name] = {shared[0]: {'_delete_': True, 'type': CONTROLS[name]}}
+    return controlled
 
 
 def attention_fields(options: Mapping[str, Any], prefix: str = '') -> list[str]:
     """Fields of the config with an attention, the outer ones first."""
     found = []
     for name, value in options.items():
-        if isinstance(value, Mapping):
-            here = [prefix + name] if ATTENTION.fullmatch(prefix + name) and 'type' in value else []
-            found += here + attention_fields(value, f'{prefix}{name}.')
+        if not isinstance(value, Mapping):
+            continue
+        path = prefix + name
+        if ATTENTION.fullmatch(path) and 'type' in value:
+            found.append(path)
+        found += attention_fields(value, f'{path}.')
     return found

@@ -2,7 +2,9 @@
 from.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -16,23 +18,27 @@ _NUMBERS = ('metrics', 'validations')  # mappings whose values are numbers; othe
 
 def write_csv(runs: Sequence[StudyRun], path: Path) -> None:
     """Write one row per run, with a column for every item of a mapping."""
-    rows = []
-    for run in runs:
-        row = {}
-        for key, value in run.result().items():
-            row.update(
-                {f'{key}.{name}': item for name, item in value.items()}
-                if isinstance(value, dict)
-                else {key: value}
-            )
-        rows.append(row)
-    header = list(dict.fromkeys(column for row in rows for column in row))
-    tables.write_csv(path, header, [[_known(row.get(column)) for column in header] for row in rows])
+    rows = [_row(run) for run in runs]
+    header = list(dict.fromkeys(chain.from_iterable(rows)))
+    cells = []
+    for row in rows:
+        cells.append([row.get(column) for column in header])
+    tables.write_csv(path, header, cells)
 
 
-def _known(value: Any) -> Any:
-    """Return None, an empty cell, for NaN."""
-    return None if value != value else value
+def _row(run: StudyRun) -> dict[str, Any]:
+    """Columns of a run. NaN is an empty cell."""
+    row: dict[str, Any] = {}
+    for key, value in run.result().items():
+        if isinstance(value, dict):
+            row.update((f'{key}.{name}', item) for name, item in value.items())
+        else:
+            row[key] = value
+    return {column: None if _is_nan(value) else value for column, value in row.items()}
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def read_csv(path: Path) -> dict[str, dict[str, Any]]:
@@ -71,10 +77,17 @@ def _result(row: dict[str, str]) -> dict[str, Any]:
         if not text or field not in types:
             continue
         if name:
-            value = float(text) if field in _NUMBERS else int(text) if name == 'threads' else text
-            result.setdefault(field, {})[name] = value
+            kind = _item_type(field, name)
+            result.setdefault(field, {})[name] = kind(text)
         else:
-            result[field] = (
-                int(text) if types[field] is int else text if types[field] is str else float(text)
-            )
+            # Optional numbers are floats.
+            kind = types[field] if types[field] in (int, str) else float
+            result[field] = kind(text)
     return result
+
+
+def _item_type(field: str, name: str) -> type:
+    """Type of an item of a mapping."""
+    if field in _NUMBERS:
+        return float
+    return int if name == 'threads' else str

@@ -9,9 +9,9 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product, repeat
 from typing import Any
 
 from mmflatten_lab.studies.options import BASE
@@ -65,15 +65,15 @@ class StudyRun:
         return {key: value for key, value in vars(self).items() if key not in PLANNED}
 
     def with_result(self, result: Mapping[str, Any]) -> StudyRun:
-        """Return this run under its name, with those fields of a result that this version has."""
-        return replace(
-            self,
-            **{
-                key: value
-                for key, value in result.items()
-                if key in self.result() and key != 'name'
-            },
-        )
+        """Return a copy of this run with the fields of a result. The name stays, and fields of
+        other versions of mmflatten are ignored.
+        """
+        fields = self.result().keys() - {'name'}
+        return replace(self, **{key: value for key, value in result.items() if key in fields})
+
+
+def finished_runs(runs: Iterable[StudyRun]) -> list[StudyRun]:
+    return [run for run in runs if run.state == FINISHED]
 
 
 def expand(study: Study) -> list[StudyRun]:
@@ -91,12 +91,11 @@ def expand(study: Study) -> list[StudyRun]:
             ' study.'
         )
     first = study.seeds[: study.seed_counts[0]]
-    runs = [
-        make_run(study, levels, seed)
-        for levels, seeds in cells(study)
-        for seed in seeds
-        if seed in first or study.is_control(levels)
-    ]
+    runs = []
+    for levels, seeds in cells(study):
+        # Controls have all seeds from the start, because every analysis compares with them.
+        planned = seeds if study.is_control(levels) else [seed for seed in seeds if seed in first]
+        runs += [make_run(study, levels, seed) for seed in planned]
     if not runs:
         raise StudyError(
             f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer'
@@ -110,14 +109,15 @@ def cells(study: Study) -> list[tuple[dict[str, str], list[int]]]:
     remaining = []
     for names in product(*study.factors.values()):
         levels = dict(zip(study.factors, names))
-        seeds = [
-            seed
-            for seed in study.seeds
-            if not any(matches({**levels, SEED: str(seed)}, pattern) for pattern in study.exclude)
-        ]
+        seeds = [seed for seed in study.seeds if not _is_excluded(study, levels, seed)]
         if seeds:
             remaining.append((levels, seeds))
     return remaining
+
+
+def _is_excluded(study: Study, levels: Mapping[str, str], seed: int) -> bool:
+    run = {**levels, SEED: str(seed)}
+    return any(matches(run, pattern) for pattern in study.exclude)
 
 
 def matches(levels: Mapping[str, str], pattern: Mapping[str, list[str]]) -> bool:
@@ -131,52 +131,60 @@ def make_run(study: Study, levels: dict[str, str], seed: int) -> StudyRun:
     """
     options = {**study.options, **_joined(study, levels)}
     for override in study.overrides:
-        if matches(levels, override.where):  # a field replaces those inside it
-            options = {
-                path: value
-                for path, value in options.items()
-                if not any(path.startswith(f'{own}.') for own in override.options)
-            } | override.options
-    labels = [
-        (factor.rpartition('.')[2] if '.' in factor else '') + level
-        for factor, level in levels.items()
-    ]
+        if matches(levels, override.where):
+            options = _overridden(options, override.options)
+    labels = []
+    for factor, level in levels.items():
+        # A factor that is a config field is named by the last part of its path.
+        prefix = factor.rpartition('.')[2] if '.' in factor else ''
+        labels.append(prefix + level)
     return _named_run(
-        StudyRun('', GRID, levels, seed, options=options),
+        StudyRun(name='', mode=GRID, levels=levels, seed=seed, options=options),
         study,
-        [*labels, f's{seed}'],
-        [levels, seed, GRID, None],
+        labels=[*labels, f's{seed}'],
+        identity=[levels, seed, GRID, None],
     )
+
+
+def _overridden(options: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with changes. A changed field also replaces the fields inside it."""
+    replaced = tuple(f'{path}.' for path in changes)
+    kept = {path: value for path, value in options.items() if not path.startswith(replaced)}
+    return {**kept, **changes}
 
 
 def make_baseline(study: Study, name: str) -> StudyRun:
     """Make the run of a baseline, a level of the first factor outside the grid, with the study's
     data.
     """
-    levels = dict(zip(study.factors, [name, *['-'] * (len(study.factors) - 1)]))
-    data = {
-        path: value
-        for path, value in study.options.items()
-        if path.partition('.')[0].endswith(DATA)
-    }
-    run = StudyRun('', BASELINE, levels, study.seeds[0], options={**data, **study.baselines[name]})
-    return _named_run(run, study, [name, BASELINE], [BASELINE, name])
+    levels = dict(zip(study.factors, chain([name], repeat('-'))))
+    options = {}
+    for path, value in study.options.items():
+        if path.partition('.')[0].endswith(DATA):
+            options[path] = value
+    options.update(study.baselines[name])
+    return _named_run(
+        StudyRun(name='', mode=BASELINE, levels=levels, seed=study.seeds[0], options=options),
+        study,
+        labels=[name, BASELINE],
+        identity=[BASELINE, name],
+    )
 
 
 def _named_run(run: StudyRun, study: Study, labels: list[str], identity: list) -> StudyRun:
     """Complete a run with its base and a name that stays the same while the study grows."""
-    options, levels = run.options, run.levels
     # A field is set before the fields inside it, so that none of them is lost.
-    options = {path: options[path] for path in sorted(options, key=lambda path: path.count('.'))}
+    outer_first = sorted(run.options, key=lambda path: path.count('.'))
+    options = {path: run.options[path] for path in outer_first}
     base = options.pop(BASE, study.base)
     if base is None:
         raise StudyError(
-            f'base: expected a config for every run, got none for {levels}. Set base, or base in a'
-            ' level.'
+            f'base: expected a config for every run, got none for {run.levels}. Set base, or base'
+            ' in a level.'
         )
-    *labels, end = labels
-    labels = [re.sub(r'[^A-Za-z0-9.+-]+', '-', label).strip('-') for label in labels]
-    name = '_'.join([*labels, end, digest(identity)[:6]])
+    *levels, end = labels
+    safe = [re.sub(r'[^A-Za-z0-9.+-]+', '-', level).strip('-') for level in levels]
+    name = '_'.join([*safe, end, digest(identity)[:6]])
     if len(name) > MAX_NAME:
         raise StudyError(
             f'factors: expected names of levels with at most {MAX_NAME} characters in all, got'
@@ -191,7 +199,9 @@ def _joined(study: Study, levels: Mapping[str, str]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for factor, level in levels.items():
         fields = study.factors[factor][level]
-        nested = dict(item for path, value in fields.items() for item in _nested(path, value))
+        nested: dict[str, Any] = {}
+        for path, value in fields.items():
+            nested.update(_nested(path, value))
         for path, value in nested.items():
             if known.get(path, value) != value:
                 raise StudyError(
