@@ -28,9 +28,8 @@ class BiFormerSTL(PyramidBackbone):
     """Swin-T's layout with bi-level routing attention, and batch norms between the stages.
 
     Source: the released code of BiFormer (Zhu et al., CVPR 2023). Batch norms follow the 4 x 4
-        convolution of the stem,
-    precede the 2 x 2 convolutions of downsampling and are the norms of the returned maps. The last
-    stage has 8 heads.
+    convolution of the stem, precede the 2 x 2 convolutions of downsampling and are the norms of the
+    returned maps. The last stage has 8 heads.
 
     Args:
         arch: 'tiny', or a dict as in `Backbone`.

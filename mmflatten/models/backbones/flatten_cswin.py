@@ -24,13 +24,12 @@ class FLattenCSwin(PyramidBackbone):
     """CSwin Transformer with linear attention in some stages; 'SSSS' is CSwin.
 
     Source: FLatten Transformer (ICCV 2023), CSwin Transformer (CVPR 2022). All blocks add a
-        depthwise convolution of
-    the values within each stripe (LePE); linear blocks also have that of focused attention. The
-    last stage attends to the whole map, and so does any stage whose map is covered by one stripe in
-    pre-training, for all image sizes. The official linear attention fails with more than one
-    stripe; here each stripe is summed separately. Classification normalises the last map. For dense
-    tasks each returned map has a separate norm as in Swin, which is our choice. The named depths
-    are FLatten's. CSwin's 'tiny' has (1, 2, 21, 1) and its 'base' (2, 4, 32, 2).
+    depthwise convolution of the values within each stripe (LePE); linear blocks also have that of
+    focused attention. The last stage attends to the whole map, and so does any stage whose map is
+    covered by one stripe in pre-training, for all image sizes. The official linear attention fails
+    with more than one stripe; here each stripe is summed separately. Classification normalises the
+    last map. For dense tasks each returned map has a separate norm as in Swin, which is our choice.
+    The named depths are FLatten's. CSwin's 'tiny' has (1, 2, 21, 1) and its 'base' (2, 4, 32, 2).
 
     Args:
         softmax_split: stripe width of softmax blocks, per stage. The last stage always attends to

@@ -14,13 +14,12 @@ class FLattenDeiT(ViT):
     """DeiT with linear attention in some blocks.
 
     Source: FLatten Transformer (ICCV 2023), DeiT (ICML 2021). The official repository has no
-        FLatten-DeiT. An author
-    linked a script of FLatten-DeiT-T in its issue 12 (LeapLabTHU/FLatten-Transformer), which was
-    not compared with this class. As in other DeiTs by the same authors, the class token and
-    positional embedding stay, and the class token takes part in the attention of every block. The
-    positional encoding of the keys and the depthwise convolution of the values act only on the map.
-    With `out_type='cls_token'` the convolution of the last block therefore does not affect the
-    output and is not trained.
+    FLatten-DeiT. An author linked a script of FLatten-DeiT-T in its issue 12
+    (LeapLabTHU/FLatten-Transformer), which was not compared with this class. As in other DeiTs by
+    the same authors, the class token and positional embedding stay, and the class token takes part
+    in the attention of every block. The positional encoding of the keys and the depthwise
+    convolution of the values act only on the map. With `out_type='cls_token'` the convolution of
+    the last block therefore does not affect the output and is not trained.
 
     Args:
         arch: 'tiny', 'small', 'base', or a dict of `embed_dims`, `depth`, `num_heads` and

@@ -40,10 +40,9 @@ class FLattenPVT(PyramidBackbone):
     """Pyramid Vision Transformer with linear attention in some stages; 'SSSS' is PVT.
 
     Source: FLatten Transformer (ICCV 2023), Pyramid Vision Transformer (ICCV 2021). Maps are
-        returned without norm:
-    the official FLatten model has a norm after the last stage but never calls it. PVT's classifier
-    uses a class token, which dense tasks omit; they load the classifier's weights without the
-    token.
+    returned without norm: the official FLatten model has a norm after the last stage but never
+    calls it. PVT's classifier uses a class token, which dense tasks omit; they load the
+    classifier's weights without the token.
 
     Args:
         arch: 'tiny', 'small', 'medium', 'large', or a dict of `embed_dims`, `depths`, `num_heads`

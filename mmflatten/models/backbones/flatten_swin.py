@@ -26,9 +26,9 @@ class FLattenSwin(PyramidBackbone):
     """Swin Transformer with linear attention in some stages; 'SSSS' is Swin.
 
     Source: FLatten Transformer (ICCV 2023), Swin Transformer (ICCV 2021). Softmax blocks (`S`)
-        attend within windows,
-    which are shifted in every second block. As in Swin, a map is zero-padded to whole windows and
-    the padding is attended to. Blocks of other letters attend to the whole map.
+    attend within windows, which are shifted in every second block. As in Swin, a map is zero-padded
+    to whole windows and the padding is attended to. Blocks of other letters attend to the whole
+    map.
 
     Args:
         linear_window: window size of blocks that are not `S`; None for the whole map.

@@ -27,9 +27,8 @@ class FocalTransformer(PyramidBackbone):
     away.
 
     Source: Focal Transformer (NeurIPS 2021), version 1 of the official code; see `FocalAttention`
-        for its quirks.
-    `forward` accepts any image size; `img_size` determines which stages have neighbours and the
-    size of their windows.
+    for its quirks. `forward` accepts any image size; `img_size` determines which stages have
+    neighbours and the size of their windows.
 
     Detectors use larger pooled regions on larger maps (sec. 4.2):
     `focal_windows=(15, 13, 9, 7), expand_always=True`. When they load a classifier, tables of the

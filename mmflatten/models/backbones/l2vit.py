@@ -50,13 +50,11 @@ class L2ViT(PyramidBackbone):
     positions.
 
     Source: L2ViT. The defaults are the released models, which zero-pad maps to whole windows and
-        attend to the padding.
-    Table 6: `block_order='WV', conv_stem=False` is Enhanced Swin v1, `block_order='WC'` Enhanced
-    Swin v2.
+    attend to the padding. Table 6: `block_order='WV', conv_stem=False` is Enhanced Swin v1,
+    `block_order='WC'` Enhanced Swin v2.
 
     Letters: `W` is window attention and `V` the same in shifted windows, each followed by a second
-        positional
-    encoding. `L` is linear attention; `S` and letters added by `mixers` are other global
+    positional encoding. `L` is linear attention; `S` and letters added by `mixers` are other global
     attentions. `C` replaces the linear attention with window attention. `L`, `S`, `C` and added
     letters are followed by local concentration. `mixers` can override all letters.
 

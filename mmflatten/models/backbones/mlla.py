@@ -109,8 +109,7 @@ class HViTTT(MLLA):
     """Hierarchical ViT^3: the skeleton of MILA with test-time training instead of attention.
 
     Source: ViT^3 (CVPR 2026). Its stem has no residual connection, and its blocks have one
-        convolution before the
-    attention and one inside the feed-forward network.
+    convolution before the attention and one inside the feed-forward network.
 
     Args:
         arch: 'tiny', 'small', 'base', or a dict as in `MLLA`.

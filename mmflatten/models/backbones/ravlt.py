@@ -40,9 +40,9 @@ class RAVLT(PyramidBackbone):
     convolutions between.
 
     Source: RALA (Fan et al., CVPR 2025). With another mixer for `L` it is MAViT
-        (`MagnitudeAwareLinearAttention`, a
-    `last_projection` of 2048), PolaFormer++ (`ExponentialPolarityAttention`, 2048) or NaLaFormer
-    (`NormAwareLinearAttention`, `ffn_encoding=True`).
+    (`MagnitudeAwareLinearAttention`, a `last_projection` of 2048), PolaFormer++
+    (`ExponentialPolarityAttention`, 2048) or NaLaFormer (`NormAwareLinearAttention`,
+    `ffn_encoding=True`).
 
     Args:
         arch: 'tiny', 'small', 'base', 'large', NaLaFormer's 'extra-tiny', or a dict of

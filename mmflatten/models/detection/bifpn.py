@@ -73,8 +73,7 @@ class BiFPN(BaseModule):
     levels.
 
     Source: *EfficientDet: Scalable and Efficient Object Detection* (arXiv:1911.09070), sec. 3.2 and
-        3.3, in the version
-    of Swin's RepPoints V2 (`neck` of `reppointsv2_swin_bifpn.py`, code from
+    3.3, in the version of Swin's RepPoints V2 (`neck` of `reppointsv2_swin_bifpn.py`, code from
     github.com/MendelXu/RepPointsV2): a norm after every convolution, one lateral convolution per
     level, plain instead of separable convolutions, and extra levels pooled before their lateral
     convolutions.

@@ -58,12 +58,11 @@ class RepPointsV2Head(RepPointsHead):
     verified corners nearby. Every object is verified on every level.
 
     Sources: *RepPoints V2: Verification Meets Regression for Object Detection* (arXiv:2007.08508,
-        sec. 3). Details that
-    the paper omits follow its code (github.com/Scalsol/RepPointsV2) and Swin's release
-    (`reppointsv2_swin_bifpn.py`): the first two points define the box (`exact_minmax`), classes are
-    trained by quality focal loss against the IoU of the refined box, and boxes by GIoU. Our
-    assumptions: the two points may be in either order, because mmdet's GIoU rewards inverted boxes;
-        heatmaps are mmdet's Gaussians.
+    sec. 3). Details that the paper omits follow its code (github.com/Scalsol/RepPointsV2) and
+    Swin's release (`reppointsv2_swin_bifpn.py`): the first two points define the box
+    (`exact_minmax`), classes are trained by quality focal loss against the IoU of the refined box,
+    and boxes by GIoU. Our assumptions: the two points may be in either order, because mmdet's GIoU
+    rewards inverted boxes; heatmaps are mmdet's Gaussians.
 
     Args:
         num_classes: number of classes without background.

@@ -28,10 +28,9 @@ class PSMNet(BaseModel):
     rectified pair.
 
     Source: Chang and Chen, Pyramid Stereo Matching Network (CVPR 2018). With `attention` it is
-        FA-PSMNet of Shen et
-    al., Factorized Attention, sec. 4.2. The defaults are the official settings with 5,224,768
-    parameters. To start from the weights of a PSMNet without attention, use `load_from`; an
-    attention with `zero_init` preserves its output.
+    FA-PSMNet of Shen et al., Factorized Attention, sec. 4.2. The defaults are the official settings
+    with 5,224,768 parameters. To start from the weights of a PSMNet without attention, use
+    `load_from`; an attention with `zero_init` preserves its output.
 
     Args:
         max_disp: upper limit (exclusive) of predicted disparities in pixels; must be divisible by
