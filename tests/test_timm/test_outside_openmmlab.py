@@ -45,10 +45,8 @@ def test_document_models_have_stated_shapes(names):
     assert [tuple(m.shape[2:]) for m in names['maps']] == [(25, 42), (13, 21), (7, 11)]
 
 
-def test_document_loop_learns_digits_in_twenty_lines(names):
+def test_document_loop_learns_digits(names):
     assert names['accuracy'] > 0.8
-    loop = block('optimizer.step()')
-    assert len(loop.splitlines()) <= 20
 
 
 @pytest.mark.full
