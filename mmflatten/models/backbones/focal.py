@@ -53,8 +53,8 @@ class FocalTransformer(PyramidBackbone):
         bias_by_query: False has one bias per pooled window, the paper's `B^l`; the official code's
             is per offset.
         conv_embed: use overlapping convolutions, 7 x 7 in the stem and 3 x 3 between the stages.
-        img_size, qkv_bias, mask_padding, drop_path_rate, out_indices, frozen_stages, with_cp,
-            progressive_norm, init_cfg: as in `Backbone`.
+
+    The other arguments are those of `Backbone`.
     """
 
     archs = ARCHS
