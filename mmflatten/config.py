@@ -150,6 +150,9 @@ def read_config(path: str) -> ReadableConfig:
         ConfigError: the config, or a file that it inherits from, cannot be read. The message names
             the file.
     """
+    from mmflatten.checkpoints.loading import register_reader  # imports mmengine.runner
+
+    register_reader()
     register_regular_files()
     path = config_file(path)
     try:

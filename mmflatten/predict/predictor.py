@@ -144,7 +144,7 @@ class Predictor:
 
     def _decodes_by_default(self) -> bool:
         """Return True if the test pipeline decodes images as `read_rgb` does."""
-        steps = self.cfg.test_dataloader.dataset.pipeline
+        steps = self.cfg.test_dataloader.dataset.get('pipeline') or ()
         loading = [step for step in steps if str(step['type']).endswith(LOADING)]
         return len(loading) == 1 and loading[0].keys() <= DEFAULT_DECODING
 

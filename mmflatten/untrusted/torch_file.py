@@ -41,6 +41,7 @@ from mmflatten.untrusted.content import restore
 from mmflatten.untrusted.records import NUMPY, DictPlaceholder, Placeholder, as_list
 
 MAX_BYTES = 2**42
+MAX_TUPLE = 100_000  # items of a tuple, with those of the tuples in it
 MAX_NAMES = 100  # of classes and functions; checkpoints of official code have up to 20
 ZIP = b'PK\x03\x04'  # the format of PyTorch since 1.6
 # the format before: a pickle of PyTorch's magic number
@@ -139,7 +140,9 @@ def _read(file: BinaryIO, map_location: Any, stand_ins: Mapping[str, Any]) -> tu
             pass
         file.seek(0)
         # By PyTorch's own reader of archives, so that these are the bytes that it will load.
-        names = _names_in(io.BytesIO(torch._C.PyTorchFileReader(file).get_record('data.pkl')))
+        pickled = torch._C.PyTorchFileReader(file).get_record('data.pkl')
+        names = _names_in(io.BytesIO(pickled))
+        _require_small_tuples(io.BytesIO(pickled))
     elif start == _LEGACY:
         names = set()
         for _ in range(_LEGACY_PICKLES):
@@ -147,10 +150,13 @@ def _read(file: BinaryIO, map_location: Any, stand_ins: Mapping[str, Any]) -> tu
             names |= _names_in(file)
             end = file.tell()
             file.seek(begin)
-            _require_whole_storages(io.BytesIO(file.read(end - begin)))
+            pickled = file.read(end - begin)
+            _require_small_tuples(io.BytesIO(pickled))
+            _require_whole_storages(io.BytesIO(pickled))
     else:
         pickled = file.read()
         names = _names_in(io.BytesIO(pickled))
+        _require_small_tuples(io.BytesIO(pickled))
         file = _zipped(pickled)
     content, replaced = _load(file, names, map_location, stand_ins)
     return restore(content, size), replaced
@@ -172,6 +178,39 @@ def _names_in(pickled: BinaryIO) -> set[str]:
             ' and text only'
         )
     return names
+
+
+def _require_small_tuples(pickled: BinaryIO) -> None:
+    """Raise ValueError for tuples in each other that Python could not hash.
+
+    The hash of a tuple is that of all its items, without a bound of its depth: as a key, a million
+    tuples in each other end the process, and sixty that hold the one before twice never end. The
+    stack holds the number of items of each tuple, with those of its items.
+    """
+    stack: list[int] = []
+    marks: list[int] = []
+    memo: dict[Any, int] = {}
+    for opcode, argument, _ in pickletools.genops(pickled):
+        if opcode.name == 'MARK':
+            marks.append(len(stack))
+        elif opcode.name in ('BINGET', 'LONG_BINGET'):
+            stack.append(memo[argument])
+        elif opcode.name in ('BINPUT', 'LONG_BINPUT'):
+            memo[argument] = stack[-1]
+        else:
+            before = opcode.stack_before
+            if pickletools.markobject in before:  # all values since the mark, and those before it
+                start = marks.pop() - (len(before) - 2)
+            else:
+                start = len(stack) - len(before)
+            items = stack[max(start, 0) :]
+            del stack[max(start, 0) :]
+            size = 1
+            if opcode.name.startswith('TUPLE'):
+                size += sum(items)
+                if size > MAX_TUPLE:
+                    raise ValueError(f'it has tuples in each other of more than {MAX_TUPLE} items')
+            stack.extend([size] * len(opcode.stack_after))
 
 
 def _require_whole_storages(pickled: BinaryIO) -> None:

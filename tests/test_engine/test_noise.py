@@ -26,6 +26,9 @@ ALLOWED = {
     'no object was detected, so there is no AP yet': (
         'a detector of two steps; the user sees how far it is'
     ),
+    'the method `get_instance` should not accept': (
+        'runs of one process within a second have one name; a user starts a process for each'
+    ),
     'PyTorch finds no GPU': 'the user can install a driver or another PyTorch',
     'Found no valid file in the folder': 'four scenes lack some digits; the user can add images',
     'fcn_mask_head.py': (

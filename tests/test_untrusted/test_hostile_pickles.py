@@ -242,6 +242,11 @@ REFUSED = {
         b'\x89',
         b'}K\x00' + named('builtins', 'set') + b's',
     ),
+    'tuples in each other as a key': b'}N' + b'\x85' * 10**6 + b'Ns',
+    'set of tuples in each other': call(named('builtins', 'set'), b'](N' + b'\x85' * 10**6 + b'e'),
+    'tuples that hold the one before twice': b'})q\x00'
+    + b''.join(b'h%c\x86q%c' % (k, k + 1) for k in range(60))
+    + b'Ks',
     'nested lists': b']' * 10**4 + b'a' * (10**4 - 1),
     'metadata': named('collections', 'OrderedDict') + b')R}' + text('_metadata') + b'K\x01sb',
 }

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product, repeat
 from typing import Any
 
+# These register the classes that configs and controls name.
+from mmflatten_lab import datasets, models  # noqa: F401
 from mmflatten_lab.studies.options import BASE
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import SEED, StudyError
