@@ -12,7 +12,7 @@ TABLES = Path(__file__).parents[2] / 'docs' / 'second_study_tables'
 def test_published_tables_give_the_figures_of_the_page(tmp_path, capsys):
     for path in TABLES.glob('parts*.csv'):
         shutil.copy(path, tmp_path)
-    second_study.main(tmp_path)
+    second_study.main([str(tmp_path)])
     printed = capsys.readouterr().out
     assert (
         '-0.64 [-0.84, -0.29], 12 operators' in printed
