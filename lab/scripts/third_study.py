@@ -92,12 +92,17 @@ def find_metric(runs: pd.DataFrame) -> Metric:
 def combinations(runs: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Split runs by the levels of all factors but the attention. Cells with one run are left out,
     because they have no variance.
+
+    Raises:
+        ValueError: no cell has several runs.
     """
     factors = [column for column in runs if column.startswith('levels.')]
     others = [factor for factor in factors if runs[factor].nunique() > 1]
     # A table with one factor is one group, of the same mode.
     others = others or ['mode']
     repeated = runs.groupby(['attention', *others], sort=False).filter(lambda part: len(part) > 1)
+    if repeated.empty:
+        raise ValueError('TABLE.csv: expected several seeds of each level, got one.')
     titles = repeated[others].astype(str).agg(', '.join, axis=1)
     return list(repeated.groupby(titles, sort=False))
 
