@@ -1,13 +1,16 @@
-"""Tests and picture of lab/docs/third_study.md: python lab/scripts/third_study.py larger.csv
-[larger.png].
+"""Tests and picture of lab/docs/third_study.md.
+
+    python lab/scripts/third_study.py larger.csv larger.png
 
 Prints, for each task or backbone of a table, how each level differs from *none* and from softmax in
-the deciding
-metric: the difference, its own 95 % interval, and the p-value of Welch's test with Holm's
-    correction for all levels.
+the deciding metric: the difference, its 95 % interval, and the p-value of Welch's test with Holm's
+correction for all levels.
 """
 
-import sys
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 from scipy import stats
@@ -16,56 +19,122 @@ from statsmodels.stats.multitest import multipletests
 from mmflatten.results.drawing import save_png
 from mmflatten.results.figures import Lines
 
-# Metric -> sizes, and the labels of both axes.
-KINDS = {
-    'cells/accuracy_{}': ((49, 196, 784, 3136), 'tokens (196 in training)', '% right'),
-    '{}x/coco/segm_mAP': ((1, 4, 16), 'times the area of the training', 'mask AP'),
-}
+REFERENCES = ('none', 'softmax')
+
+
+class Metric(NamedTuple):
+    """Metric that a study measures at several sizes of the image."""
+
+    template: str  # name of the metric of a size
+    sizes: tuple[int, ...]
+    size_label: str
+    label: str
+
+    @property
+    def columns(self) -> list[str]:
+        return [f'metrics.{self.template.format(size)}' for size in self.sizes]
+
+
+METRICS = (
+    Metric(
+        template='cells/accuracy_{}',
+        sizes=(49, 196, 784, 3136),
+        size_label='tokens (196 in training)',
+        label='% right',
+    ),
+    Metric(
+        template='{}x/coco/segm_mAP',
+        sizes=(1, 4, 16),
+        size_label='times the area of the training',
+        label='mask AP',
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('table', type=Path, metavar='TABLE.csv', help='table of a study report')
+    parser.add_argument(
+        'picture',
+        nargs='?',
+        metavar='PICTURE.png',
+        help='picture to write of the metric over the size (default: none)',
+    )
+    args = parser.parse_args(arguments)
+    runs = pd.read_csv(args.table).rename(columns={'levels.attention': 'attention'})
+    metric = find_metric(runs)
+    panels = {}
+    for title, rows in combinations(runs[runs.state == 'finished']):
+        levels = rows.groupby('attention', sort=False)
+        values = {level: part.value for level, part in levels}
+        for reference in REFERENCES:
+            print(f'\n{title}, against {reference}\n', compare(values, reference).round(4))
+        panels[title] = panel(levels[metric.columns].mean(), metric)
+    if args.picture:
+        save_png(args.picture, panels)
+
+
+def find_metric(runs: pd.DataFrame) -> Metric:
+    """Return the metric that a table has.
+
+    Raises:
+        ValueError: the table has none of `METRICS`.
+    """
+    for metric in METRICS:
+        if metric.columns[0] in runs:
+            return metric
+    known = ', '.join(metric.columns[0] for metric in METRICS)
+    raise ValueError(f'TABLE.csv: expected one of the columns {known}, got {", ".join(runs)}.')
+
+
+def combinations(runs: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Split runs by the levels of all factors but the attention. Cells with one run are left out,
+    because they have no variance.
+
+    Raises:
+        ValueError: no cell has several runs.
+    """
+    factors = [column for column in runs if column.startswith('levels.')]
+    others = [factor for factor in factors if runs[factor].nunique() > 1]
+    # A table with one factor is one group, of the same mode.
+    others = others or ['mode']
+    repeated = runs.groupby(['attention', *others], sort=False).filter(lambda part: len(part) > 1)
+    if repeated.empty:
+        raise ValueError('TABLE.csv: expected several seeds of each level, got one.')
+    titles = repeated[others].astype(str).agg(', '.join, axis=1)
+    return list(repeated.groupby(titles, sort=False))
 
 
 def compare(values: dict[str, pd.Series], reference: str) -> pd.DataFrame:
     """Welch's test of every level against one of them."""
     names = [name for name in values if name != reference]
-    tests = [stats.ttest_ind(values[name], values[reference], equal_var=False) for name in names]
-    table = pd.DataFrame([test.confidence_interval() for test in tests], index=names).assign(
-        p_holm=multipletests([test.pvalue for test in tests], method='holm')[1]
-    )
-    table.insert(
-        0, 'difference', [values[name].mean() - values[reference].mean() for name in names]
-    )
+    differences = []
+    intervals = []
+    p_values = []
+    for name in names:
+        test = stats.ttest_ind(values[name], values[reference], equal_var=False)
+        differences.append(values[name].mean() - values[reference].mean())
+        intervals.append(test.confidence_interval())
+        p_values.append(test.pvalue)
+    table = pd.DataFrame(intervals, index=names)
+    table.insert(0, 'difference', differences)
+    _, table['p_holm'], _, _ = multipletests(p_values, method='holm')
     return table
 
 
-def main(table: str, picture: str | None = None) -> None:
-    runs = pd.read_csv(table)
-    runs = runs[runs.state == 'finished'].rename(columns={'levels.attention': 'attention'})
-    name, (sizes, *labels) = next(
-        item for item in KINDS.items() if f'metrics.{item[0].format(item[1][0][0])}' in runs
+def panel(means: pd.DataFrame, metric: Metric) -> Lines:
+    """Draw the mean of each level over the size of the image."""
+    places = range(len(metric.sizes))
+    sizes = ', '.join(map(str, metric.sizes))
+    return Lines(
+        {level: (places, row) for level, row in means.iterrows()},
+        f'{metric.size_label}: {sizes}',
+        metric.label,
+        mean='none',
     )
-    others = [
-        column for column in runs if column.startswith('levels.') and runs[column].nunique() > 1
-    ] or ['mode']
-    runs = runs.groupby(['attention', *others], sort=False).filter(lambda part: len(part) > 1)
-    panels = {}
-    for title, rows in runs.groupby(runs[others].astype(str).agg(', '.join, axis=1), sort=False):
-        levels = dict(list(rows.groupby('attention', sort=False)))
-        for reference in ('none', 'softmax'):
-            print(
-                f'\n{title}, against {reference}\n',
-                compare({level: part.value for level, part in levels.items()}, reference).round(4),
-            )
-        means = rows.groupby('attention', sort=False)[
-            [f'metrics.{name.format(size)}' for size in sizes]
-        ].mean()
-        panels[title] = Lines(
-            {level: (range(len(sizes)), row) for level, row in means.iterrows()},
-            f'{labels[0]}: {", ".join(map(str, sizes))}',
-            labels[1],
-            mean='none',
-        )
-    if picture:
-        save_png(picture, panels)
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    main()
