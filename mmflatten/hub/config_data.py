@@ -37,7 +37,7 @@ def to_data(value: Any, where: str) -> Any:
 def _arguments_to_data(arguments: Mapping, where: str) -> dict[str, Any]:
     data = {}
     for name, item in arguments.items():
-        if name == 'train_cfg':  # detectors require the argument
+        if name == 'train_cfg':  # MaskRCNN requires the argument
             data[name] = None
         elif name not in _LEFT_OUT:
             data[str(name)] = to_data(item, f'{where}.{name}')

@@ -145,7 +145,7 @@ def _require_small(config: Config, file: Path, size: int) -> None:
     """Build the model without memory, and stop once it is larger than weights of `size` bytes can
     be.
     """
-    left = 2 * size + 2**22  # of values; small models have tables that the file omits
+    left = 2 * size + 2**22  # of values; the file may omit buffers, such as indices
     thread = threading.get_ident()
 
     def count(module: nn.Module, name: str, value: torch.Tensor | None) -> None:
