@@ -16,7 +16,8 @@ def corner_boxes(points_B2nHW: Tensor) -> Tensor:
     """Return boxes `(B, 4, H, W)` whose opposite corners are the first two points. Points are
     stored as y, x.
     """
-    first, second = points_B2nHW[:, [1, 0]], points_B2nHW[:, [3, 2]]
+    first = points_B2nHW[:, [1, 0]]
+    second = points_B2nHW[:, [3, 2]]
     return torch.cat((torch.minimum(first, second), torch.maximum(first, second)), dim=1)
 
 
@@ -43,13 +44,15 @@ def corner_targets(
     heatmaps = boxes_N4.new_zeros(2, height, width)
     offsets = boxes_N4.new_zeros(4, height, width)
     for left, top, right, bottom in (boxes_N4 / stride).tolist():
-        radius = max(0, int(gaussian_radius((bottom - top, right - left), min_overlap=min_iou)))
+        radius = int(gaussian_radius((bottom - top, right - left), min_overlap=min_iou))
+        radius = max(0, radius)
         for kind, (x, y) in enumerate(((left, top), (right, bottom))):
-            column, row = min(max(round(x), 0), width - 1), min(max(round(y), 0), height - 1)
+            # The cell closest to the corner, inside the map.
+            column = min(max(round(x), 0), width - 1)
+            row = min(max(round(y), 0), height - 1)
             gen_gaussian_target(heatmaps[kind], (column, row), radius)
-            offsets[2 * kind : 2 * kind + 2, row, column] = offsets.new_tensor(
-                (x - column, y - row)
-            )
+            offset = offsets.new_tensor((x - column, y - row))
+            offsets[2 * kind : 2 * kind + 2, row, column] = offset
     return heatmaps, offsets, heatmaps == 1
 
 
@@ -64,11 +67,10 @@ def foreground_weights(
     """
     weights = boxes_N4.new_zeros(num_classes, *size)
     for (left, top, right, bottom), label in zip((boxes_N4 / stride).tolist(), labels_N.tolist()):
-        inside = weights[
-            label,
-            max(0, math.ceil(top)) : max(0, math.floor(bottom) + 1),
-            max(0, math.ceil(left)) : max(0, math.floor(right) + 1),
-        ]
+        rows = slice(max(0, math.ceil(top)), max(0, math.floor(bottom) + 1))
+        columns = slice(max(0, math.ceil(left)), max(0, math.floor(right) + 1))
+        inside = weights[label, rows, columns]
+        # The smallest box of a cell has the largest weight.
         inside.clamp_(min=1 / max(1, inside.numel()))
     return weights
 
@@ -104,27 +106,34 @@ def refine_corners(
         offsets_B4HW: offsets from the points of the finer level to their corners, in its cells.
         scale: cells of the finer level per cell of the level of the boxes.
     """
-    finer_width, finer_height = corner_logits_B2HW.shape[:1:-1]
+    finer_height, finer_width = corner_logits_B2HW.shape[2:]
+    # The best of each 2 x 2 points, as an index into maps padded by a column and a row.
     padded = F.pad(corner_logits_B2HW, (0, 1, 0, 1), value=-torch.inf)
     best_of_4 = F.max_pool2d(padded, 2, stride=1, return_indices=True)[1]
-    row, column = (
-        torch.arange(side, device=padded.device, dtype=boxes_B4HW.dtype)
-        for side in boxes_B4HW.shape[2:]
-    )
+
+    # The point of each cell of the boxes, x and y.
+    height, width = boxes_B4HW.shape[2:]
+    row = torch.arange(height, device=padded.device, dtype=boxes_B4HW.dtype)
+    column = torch.arange(width, device=padded.device, dtype=boxes_B4HW.dtype)
     point = torch.stack(torch.broadcast_tensors(column, row[:, None]))
+
     moved = []
     for kind in range(2):
-        cell = ((boxes_B4HW[:, 2 * kind : 2 * kind + 2] + point) * scale).floor().long()
-        index = cell[:, 1].clamp(0, finer_height - 1) * finer_width + cell[:, 0].clamp(
-            0, finer_width - 1
-        )
+        channels = slice(2 * kind, 2 * kind + 2)
+        # The cell of the finer level at the top left of the predicted corner.
+        cell = ((boxes_B4HW[:, channels] + point) * scale).floor().long()
+        cell_row = cell[:, 1].clamp(0, finer_height - 1)
+        cell_column = cell[:, 0].clamp(0, finer_width - 1)
+        index = cell_row * finer_width + cell_column
+
+        # The best of the four points around the corner, and its offset.
         best = best_of_4[:, kind].flatten(1).gather(1, index.flatten(1))
-        best_row, best_column = best // (finer_width + 1), best % (finer_width + 1)
-        offset = (
-            offsets_B4HW[:, 2 * kind : 2 * kind + 2]
-            .flatten(2)
-            .gather(2, (best_row * finer_width + best_column)[:, None].expand(-1, 2, -1))
-        )
+        best_row = best // (finer_width + 1)
+        best_column = best % (finer_width + 1)
+        best_index = best_row * finer_width + best_column
+        offset = offsets_B4HW[:, channels].flatten(2)
+        offset = offset.gather(2, best_index[:, None].expand(-1, 2, -1))
+
         verified = (torch.stack((best_column, best_row), dim=1) + offset) / scale
         moved.append(verified.view(-1, 2, *index.shape[1:]) - point)
     return torch.cat(moved, dim=1)
