@@ -1,4 +1,4 @@
-"""`mmflatten get-flops`, or `mmflatten flops`, from a checkout."""
+"""`mmflatten flops` from a checkout; `get-flops` is another name of the command."""
 
 import sys
 
