@@ -2,8 +2,8 @@
 
 Agent Attention, README: 85.8 % top-1, 73 M parameters, 46.3 G FLOPs. Not run by this project.
 Recipe: the released configuration, 20 epochs and 10 more at the lowest rate, with averaged weights.
-    It starts from `load_from`, a checkpoint
-of agent-cswin-b_8xb64_in1k.py, whose tables of biases are resized when they are loaded.
+It starts from `load_from`, a checkpoint of agent-cswin-b_8xb64_in1k.py, whose tables of biases are
+resized when they are loaded.
 """
 
 _base_ = [

@@ -2,7 +2,7 @@
 
 Agent Attention, README: 83.1 % top-1, 23.1 M parameters, 17.7 G FLOPs. Not run by this project.
 Inferred: it trains like DeiT, with the drop path of this size at 224. The images per GPU are the
-    authors'.
+authors'.
 """
 
 _base_ = [

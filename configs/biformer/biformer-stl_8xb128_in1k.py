@@ -1,8 +1,8 @@
 """BiFormer-STL on ImageNet-1k.
 
 BiFormer, README: 82.7 % top-1, 28.4 M parameters, 4.6 G FLOPs. Not run by this project. Swin-T's
-    layout with other
-attentions, and batch norms between the stages. Inferred: drop path, and that it trains like Swin-T.
+layout with other attentions, and batch norms between the stages. Inferred: drop path, and that it
+trains like Swin-T.
 """
 
 _base_ = [

@@ -1,10 +1,9 @@
 """Cascade Mask R-CNN with GCNet (ResNeXt-101) on COCO, 36 epochs.
 
 Focal Transformer, Table 11: 51.8 box AP, 44.7 mask AP, 1041 G FLOPs. Not run by this project.
-Initial weights are
-random: name a checkpoint in model.backbone.init_cfg, with frozen_stages=1. Inferred: mmdet's
-    largest GCNet with
-four convolutions in the heads; the table names neither detector nor schedule.
+Initial weights are random: name a checkpoint in model.backbone.init_cfg, with frozen_stages=1.
+Inferred: mmdet's largest GCNet with four convolutions in the heads; the table names neither
+detector nor schedule.
 """
 
 _base_ = [

@@ -1,10 +1,8 @@
 """LeViT-256 on ImageNet-1k.
 
 Focal Transformer, Table 9: 81.6 % top-1, 18.9 M parameters, 1.1 G FLOPs. Not run by this project.
-Model: mmpretrain's.
-Recipe: Swin's, where the authors' own differs. The accuracy is of a training with a teacher, which
-    this is not; its
-second classifier is there.
+Model: mmpretrain's. Recipe: Swin's, where the authors' own differs. The accuracy is of a training
+with a teacher, which this is not; its second classifier is there.
 """
 
 _base_ = ['../_base_/recipes/grid_300e_in1k.py']

@@ -1,9 +1,8 @@
 """Mask R-CNN with ResNeXt-101 on COCO, 24 epochs: the baseline without attention.
 
-Factorized Attention, Table 4: 43.5 box AP, 38.5 mask AP. Not run by this project.
-The paper does not say which ResNeXt-101; 64x4d here, for which torchvision has weights. 32x8d:
---cfg-options model.backbone.groups=32 model.backbone.base_width=8 and its weights,
-    resnext101_32x8d-8ba56ff5.pth.
+Factorized Attention, Table 4: 43.5 box AP, 38.5 mask AP. Not run by this project. The paper does
+not say which ResNeXt-101; 64x4d here, for which torchvision has weights. 32x8d: --cfg-options
+model.backbone.groups=32 model.backbone.base_width=8 and its weights, resnext101_32x8d-8ba56ff5.pth.
 """
 
 _base_ = ['./mask-rcnn_r50_fpn_32xb2-24e_coco.py']

@@ -2,11 +2,9 @@
 recipe.
 
 FLatten Transformer, Table 8 (from CSwin's paper): 85.4 % top-1, 78 M parameters, 47.0 G FLOPs. Not
-run by this project.
-Recipe: the fine-tuning command of CSwin's README, which has weaker Mixup and CutMix. It starts from
-    the averaged
-weights of a checkpoint of cswin-b_8xb128_in1k.py, as CSwin's does. The authors train in mixed
-precision, here `--amp`.
+run by this project. Recipe: the fine-tuning command of CSwin's README, which has weaker Mixup and
+CutMix. It starts from the averaged weights of a checkpoint of cswin-b_8xb128_in1k.py, as CSwin's
+does. The authors train in mixed precision, here `--amp`.
 """
 
 _base_ = [

@@ -2,10 +2,9 @@
 
 FLatten Transformer, Table 8: 85.5 % top-1, 78 M parameters, 46.4 G FLOPs. Not run by this project.
 Recipe: the official 384 configuration, 32 images on each of 8 GPUs, 20 epochs and 10 more at the
-    lowest rate. It starts from `load_from`: a
-checkpoint of flatten-cswin-b_8xb64_in1k.py. It takes the averaged weights, where the official code
-takes the others. Positional tables are resized when they are loaded. Evaluated like FLatten's code:
-squeezed to a square of 438, then the centre.
+lowest rate. It starts from `load_from`: a checkpoint of flatten-cswin-b_8xb64_in1k.py. It takes the
+averaged weights, where the official code takes the others. Positional tables are resized when they
+are loaded. Evaluated like FLatten's code: squeezed to a square of 438, then the centre.
 """
 
 _base_ = [

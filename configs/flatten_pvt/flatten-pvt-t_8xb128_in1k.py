@@ -1,11 +1,9 @@
 """FLatten-PVT-T on ImageNet-1k.
 
 FLatten Transformer, Table 8: 77.8 % top-1 (the authors' log: 77.758), 12.2 M parameters, 2.0 G
-FLOPs. Not run by this project.
-Recipe: the official `cfgs/flatten_pvt_*.yaml` on 8 GPUs, as the authors' README runs them. All
-    stages are linear, over
-the whole map, without spatial reduction. Evaluated like FLatten's code: squeezed to a square of
-256, then the centre.
+FLOPs. Not run by this project. Recipe: the official `cfgs/flatten_pvt_*.yaml` on 8 GPUs, as the
+authors' README runs them. All stages are linear, over the whole map, without spatial reduction.
+Evaluated like FLatten's code: squeezed to a square of 256, then the centre.
 """
 
 _base_ = [

@@ -1,10 +1,9 @@
 """Mask R-CNN with PVT-L on COCO, 12 epochs.
 
 Focal Transformer, Tables 3 and 10: 42.9 box AP, 39.5 mask AP, 81.0 M parameters, 364 G FLOPs;
-L2ViT, Table 4, has them too. Not run by this project.
-Recipe: `detection/configs/mask_rcnn_pvt_l_fpn_1x_coco.py` of whai362/PVT, without drop path; 1
-    image per GPU, on 8 GPUs
-by the rate.
+L2ViT, Table 4, has them too. Not run by this project. Recipe:
+`detection/configs/mask_rcnn_pvt_l_fpn_1x_coco.py` of whai362/PVT, without drop path; 1 image per
+GPU, on 8 GPUs by the rate.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']

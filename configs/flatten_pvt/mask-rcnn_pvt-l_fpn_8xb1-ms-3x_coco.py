@@ -1,10 +1,9 @@
 """Mask R-CNN with PVT-L on COCO, 36 epochs.
 
 Focal Transformer, Table 4: 44.5 box AP, 40.7 mask AP, 81.0 M parameters, 364 G FLOPs. Not run by
-this project.
-Recipe: `detection/configs/mask_rcnn_pvt_l_fpn_1x_coco.py` of whai362/PVT, with 36 epochs and the
-    shorter side of the
-images at 640 to 800, as PVT's paper has it; a config of that is not published.
+this project. Recipe: `detection/configs/mask_rcnn_pvt_l_fpn_1x_coco.py` of whai362/PVT, with 36
+epochs and the shorter side of the images at 640 to 800, as PVT's paper has it; a config of that is
+not published.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x-pvt_coco.py']

@@ -1,10 +1,8 @@
 """RetinaNet with PVT-L on COCO, 12 epochs.
 
 Focal Transformer, Tables 3 and 10: 42.6 box AP, 71.1 M parameters, 345 G FLOPs; L2ViT, Table 4, has
-them too. Not run by this project.
-Recipe: `detection/configs/retinanet_pvt_l_fpn_1x_coco.py` of whai362/PVT, without drop path; 1
-    image per GPU, on 8 GPUs
-by the rate.
+them too. Not run by this project. Recipe: `detection/configs/retinanet_pvt_l_fpn_1x_coco.py` of
+whai362/PVT, without drop path; 1 image per GPU, on 8 GPUs by the rate.
 """
 
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']

@@ -2,8 +2,7 @@
 
 Focal Transformer, Table 4: 43.4 box AP, 71.1 M parameters, 345 G FLOPs. Not run by this project.
 Recipe: `detection/configs/retinanet_pvt_l_fpn_1x_coco.py` of whai362/PVT, with 36 epochs and the
-    shorter side of the
-images at 640 to 800, as PVT's paper has it; a config of that is not published.
+shorter side of the images at 640 to 800, as PVT's paper has it; a config of that is not published.
 """
 
 _base_ = ['../_base_/recipes/retinanet_ms-3x-pvt_coco.py']

@@ -2,9 +2,8 @@
 
 FLatten Transformer, Table 8: 85.0 % top-1, 91 M parameters, 46.5 G FLOPs. Not run by this project.
 Recipe: the official `cfgs/flatten_swin_b_384.yaml`, 32 images on each of 8 GPUs. It starts from
-    `load_from`: a
-checkpoint of flatten-swin-b_8xb64_in1k.py, or the official one after tools/convert_checkpoint.py.
-Positional tables are resized when they are loaded.
+`load_from`: a checkpoint of flatten-swin-b_8xb64_in1k.py, or the official one after
+tools/convert_checkpoint.py. Positional tables are resized when they are loaded.
 """
 
 _base_ = [

@@ -1,10 +1,8 @@
 """Swin-B on ImageNet-1k at 384 x 384, fine-tuned for 30 epochs from ImageNet-22k.
 
 L2ViT, Table 3 (from Swin's paper): 86.4 % top-1, 88 M parameters, 47.0 G FLOPs. Not run by this
-project.
-Recipe: Swin's, with a batch of 1024 (there 8 GPUs x 64 images, accumulated twice). Swin's code
-    starts the head from the
-rows of the 22k head that the 1000 classes have; here it starts anew.
+project. Recipe: Swin's, with a batch of 1024 (there 8 GPUs x 64 images, accumulated twice). Swin's
+code starts the head from the rows of the 22k head that the 1000 classes have; here it starts anew.
 """
 
 _base_ = [

@@ -2,8 +2,8 @@
 
 Focal Transformer, Table 5: 51.5 box AP, 86.7 M parameters, 770 G FLOPs. Not run by this project.
 Recipe: sec. 4.2 and, for this detector, Swin's paper (sec. 4.2), which trains it with the same
-    optimizer; the authors' detection code is not
-published. Multi-scale training as in mask-rcnn_focal-t_fpn_ms-3x_coco.py.
+optimizer; the authors' detection code is not published. Multi-scale training as in
+mask-rcnn_focal-t_fpn_ms-3x_coco.py.
 """
 
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']

@@ -4,7 +4,7 @@ Focal Transformer, Table 5: 50.0 box AP, 44.1 M and 437 G FLOPs. Not run by this
 Swin's release
 `reppoitsv2_swin_tiny_patch4_window7_mstrain_480_960_giou_gfocal_bifpn_adamw_3x_coco`, with the same
 50.0 AP, which its README gives as 45 M and 283 G; counted here: 44.92 M, and 282.9 G the papers'
-    way with products of activations (282.0 G MACs).
+way with products of activations (282.0 G MACs).
 """
 
 _base_ = ['../_base_/recipes/reppoints-v2_ms-3x_coco.py']

@@ -2,8 +2,7 @@
 
 Focal Transformer, Table 10: 43.7 box AP, 39.4 M parameters, 265 G FLOPs. Not run by this project.
 Recipe: sec. 4.2, with warm-up and steps as in Swin's detectors; the authors' detection code is not
-    published. Images at a single scale,
-the shorter side at 800.
+published. Images at a single scale, the shorter side at 800.
 """
 
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']

@@ -2,8 +2,8 @@
 
 Focal Transformer, Table 4: 45.5 box AP, 39.4 M parameters, 265 G FLOPs. Not run by this project.
 Recipe: sec. 4.2, with warm-up and steps as in Swin's detectors; the authors' detection code is not
-    published. Multi-scale training as in Swin:
-the shorter side at 480 to 800, half of the images cropped first.
+published. Multi-scale training as in Swin: the shorter side at 480 to 800, half of the images
+cropped first.
 """
 
 _base_ = ['../_base_/recipes/retinanet_ms-3x_coco.py']

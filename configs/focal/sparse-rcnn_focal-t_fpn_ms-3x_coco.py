@@ -2,9 +2,8 @@
 
 Focal Transformer, Table 5: 49.0 box AP, 110.8 M parameters, 196 G FLOPs. Not run by this project.
 Recipe: sec. 4.2 and, for this detector, Swin's paper (sec. 4.2), which trains it with the same
-    optimizer; the authors' detection code is not
-published. Multi-scale training as in mask-rcnn_focal-t_fpn_ms-3x_coco.py. Gradients are clipped at
-1, as Sparse R-CNN's own code does.
+optimizer; the authors' detection code is not published. Multi-scale training as in
+mask-rcnn_focal-t_fpn_ms-3x_coco.py. Gradients are clipped at 1, as Sparse R-CNN's own code does.
 """
 
 _base_ = ['../_base_/recipes/sparse-rcnn_ms-3x_coco.py']

@@ -1,10 +1,9 @@
 """UperNet with Focal-T on ADE20K, 160 000 iterations.
 
 Focal Transformer, Table 12: 45.8 mIoU, 47.0 with --tta, 62 M and 998 G FLOPs at 2048 x 512. Not run
-by this project.
-Recipe: appendix A.2 gives the iterations and 16 images; the rest, drop path included, is Swin's.
-    The authors' code for
-segmentation is not published. Focal regions as in detection, since the paper gives none.
+by this project. Recipe: appendix A.2 gives the iterations and 16 images; the rest, drop path
+included, is Swin's. The authors' code for segmentation is not published. Focal regions as in
+detection, since the paper gives none.
 """
 
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']

@@ -1,8 +1,7 @@
 """InLine-CSwin-B on ImageNet-1k.
 
 InLine, README: 84.5 % top-1, 96 M parameters. Not run by this project. Inferred: it trains like
-    FLatten-CSwin-B, of
-the same lab; the drop path is the authors'.
+FLatten-CSwin-B, of the same lab; the drop path is the authors'.
 """
 
 _base_ = ['./inline-cswin-t_8xb256_in1k.py']

@@ -1,8 +1,7 @@
 """InLine-CSwin-S on ImageNet-1k.
 
 InLine, README: 83.8 % top-1, 43 M parameters. Not run by this project. Inferred: it trains like
-    FLatten-CSwin-S, of
-the same lab; the drop path is the authors'. The depths are its own.
+FLatten-CSwin-S, of the same lab; the drop path is the authors'. The depths are its own.
 """
 
 _base_ = ['./inline-cswin-t_8xb256_in1k.py']

@@ -1,9 +1,8 @@
 """InLine-CSwin-T on ImageNet-1k.
 
 InLine, README: 83.2 % top-1, 25 M parameters. Not run by this project. Inferred: it trains like
-    FLatten-CSwin-T, of
-the same lab; the drop path is the authors'. The image's own convolution sees the block's input
-behind its norm, the official one before it.
+FLatten-CSwin-T, of the same lab; the drop path is the authors'. The image's own convolution sees
+the block's input behind its norm, the official one before it.
 """
 
 _base_ = [

@@ -1,8 +1,7 @@
 """InLine-DeiT-S on ImageNet-1k.
 
 InLine, README: 80.2 % top-1. Not run by this project. It is narrower than DeiT-S and sees images of
-    288 x 288.
-Inferred: it trains like DeiT; the drop path is the authors'.
+288 x 288. Inferred: it trains like DeiT; the drop path is the authors'.
 """
 
 _base_ = [

@@ -1,8 +1,7 @@
 """InLine-DeiT-T on ImageNet-1k.
 
 InLine, README: 74.5 % top-1. Not run by this project. Its heads are half as wide as those of
-    DeiT-T. Inferred: it
-trains like DeiT; the drop path is the authors'.
+DeiT-T. Inferred: it trains like DeiT; the drop path is the authors'.
 """
 
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']

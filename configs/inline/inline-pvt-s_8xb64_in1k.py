@@ -1,8 +1,7 @@
 """InLine-PVT-S on ImageNet-1k.
 
 InLine, README: 82.0 % top-1. Not run by this project. Inferred: it trains like FLatten-PVT-S, of
-    the same lab; the
-drop path is the authors'.
+the same lab; the drop path is the authors'.
 """
 
 _base_ = ['./inline-pvt-t_8xb128_in1k.py']

@@ -1,8 +1,7 @@
 """InLine-PVT-T on ImageNet-1k.
 
 InLine, README: 78.2 % top-1. Not run by this project. Inferred: it trains like FLatten-PVT-T, of
-    the same lab; the
-drop path is the authors'.
+the same lab; the drop path is the authors'.
 """
 
 _base_ = [

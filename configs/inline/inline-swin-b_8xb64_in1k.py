@@ -1,8 +1,7 @@
 """InLine-Swin-B on ImageNet-1k.
 
 InLine, README: 84.1 % top-1. Not run by this project. The first two blocks of its third stage are
-    linear. Inferred:
-it trains like FLatten-Swin-B, of the same lab; the drop path is the authors'.
+linear. Inferred: it trains like FLatten-Swin-B, of the same lab; the drop path is the authors'.
 """
 
 _base_ = ['./inline-swin-t_8xb128_in1k.py']

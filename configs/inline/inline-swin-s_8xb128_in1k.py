@@ -1,8 +1,7 @@
 """InLine-Swin-S on ImageNet-1k.
 
 InLine, README: 83.6 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-S, of
-    the same lab; the
-drop path is the authors'.
+the same lab; the drop path is the authors'.
 """
 
 _base_ = ['./inline-swin-t_8xb128_in1k.py']

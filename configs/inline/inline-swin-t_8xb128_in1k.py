@@ -1,8 +1,7 @@
 """InLine-Swin-T on ImageNet-1k.
 
 InLine, README: 82.4 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-T, of
-    the same lab; the
-drop path is the authors'.
+the same lab; the drop path is the authors'.
 """
 
 _base_ = [

@@ -1,8 +1,7 @@
 """Mask R-CNN with MILA-S on COCO, 12 epochs.
 
 MILA, README: 49.2 box AP, 44.2 mask AP, 319 G FLOPs at 800 x 1280. Not run by this project.
-    Inferred: it trains like
-Agent-Swin, of the same lab, with the drop path of the classifier.
+Inferred: it trains like Agent-Swin, of the same lab, with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']

@@ -1,8 +1,7 @@
 """Mask R-CNN with MILA-S on COCO, 36 epochs.
 
 MILA, README: 50.5 box AP, 44.9 mask AP. Not run by this project. Inferred: it trains like
-    Agent-Swin, of the same
-lab, with the drop path of the classifier.
+Agent-Swin, of the same lab, with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']

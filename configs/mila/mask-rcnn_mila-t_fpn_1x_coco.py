@@ -1,8 +1,7 @@
 """Mask R-CNN with MILA-T on COCO, 12 epochs.
 
 MILA, README: 46.8 box AP, 42.1 mask AP, 44 M parameters, 255 G FLOPs at 800 x 1280. Not run by this
-    project.
-Inferred: it trains like Agent-Swin, of the same lab, with the drop path of the classifier.
+project. Inferred: it trains like Agent-Swin, of the same lab, with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']

@@ -1,9 +1,8 @@
 """MILA-B (MLLA) on ImageNet-1k.
 
 MILA, README: 85.3 % top-1, 96 M parameters, 16.2 G FLOPs. Not run by this project. The recipe is
-    that of the
-authors' `cfgs/` and `config.py`, Swin's but for MESA: from a quarter of the training on, averaged
-weights give a second loss of weight 2.
+that of the authors' `cfgs/` and `config.py`, Swin's but for MESA: from a quarter of the training
+on, averaged weights give a second loss of weight 2.
 """
 
 _base_ = [

@@ -1,9 +1,8 @@
 """MILA-S (MLLA) on ImageNet-1k.
 
 MILA, README: 84.4 % top-1, 43 M parameters, 7.3 G FLOPs. Not run by this project. The recipe is
-    that of the
-authors' `cfgs/` and `config.py`, Swin's but for MESA: from a quarter of the training on, averaged
-weights give a second loss of weight 1.5.
+that of the authors' `cfgs/` and `config.py`, Swin's but for MESA: from a quarter of the training
+on, averaged weights give a second loss of weight 1.5.
 """
 
 _base_ = [

@@ -1,9 +1,8 @@
 """MILA-T (MLLA) on ImageNet-1k.
 
 MILA, README: 83.5 % top-1, 25 M parameters, 4.2 G FLOPs. Not run by this project. The recipe is
-    that of the
-authors' `cfgs/` and `config.py`, Swin's but for MESA: from a quarter of the training on, averaged
-weights give a second loss of weight 1.
+that of the authors' `cfgs/` and `config.py`, Swin's but for MESA: from a quarter of the training
+on, averaged weights give a second loss of weight 1.
 """
 
 _base_ = [

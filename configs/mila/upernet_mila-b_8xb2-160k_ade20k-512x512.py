@@ -1,8 +1,8 @@
 """UperNet with MILA-B on ADE20K, 160 000 iterations.
 
 MILA, README: 51.9 mIoU, 52.5 with --tta, 128 M parameters, 1183 G FLOPs at 2048 x 512. Not run by
-    this project.
-Inferred: it trains like Agent-Swin, of the same lab, with the drop path of the classifier.
+this project. Inferred: it trains like Agent-Swin, of the same lab, with the drop path of the
+classifier.
 """
 
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']

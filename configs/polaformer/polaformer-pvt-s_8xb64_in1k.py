@@ -1,8 +1,7 @@
 """PolaFormer-PVT-S on ImageNet-1k.
 
 PolaFormer, README: 81.9 % top-1. Not run by this project. Inferred: it trains like FLatten-PVT-S,
-    on whose code it
-builds.
+on whose code it builds.
 """
 
 _base_ = ['./polaformer-pvt-t_8xb128_in1k.py']

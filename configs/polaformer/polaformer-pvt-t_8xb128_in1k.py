@@ -1,8 +1,7 @@
 """PolaFormer-PVT-T on ImageNet-1k.
 
 PolaFormer, README: 78.8 % top-1. Not run by this project. Inferred: it trains like FLatten-PVT-T,
-    on whose code it
-builds.
+on whose code it builds.
 """
 
 _base_ = [

@@ -1,8 +1,7 @@
 """PolaFormer-Swin-B on ImageNet-1k.
 
 PolaFormer, README: 83.8 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-B,
-    on whose code it
-builds; the drop path is the authors'.
+on whose code it builds; the drop path is the authors'.
 """
 
 _base_ = ['./polaformer-swin-t_8xb128_in1k.py']

@@ -1,8 +1,7 @@
 """PolaFormer-Swin-T on ImageNet-1k.
 
 PolaFormer, README: 82.6 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-T,
-    on whose code it
-builds; the drop path is the authors'.
+on whose code it builds; the drop path is the authors'.
 """
 
 _base_ = [

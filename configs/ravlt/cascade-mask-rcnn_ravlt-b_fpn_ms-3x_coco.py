@@ -1,8 +1,7 @@
 """Cascade Mask R-CNN with RAVLT-B on COCO, 36 epochs.
 
 RALA, README: 55.3 box AP, 47.7 mask AP. Not run by this project. Inferred: it trains like Swin,
-    with the drop path of
-the classifier.
+with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']

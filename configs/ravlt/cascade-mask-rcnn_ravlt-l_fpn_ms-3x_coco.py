@@ -1,8 +1,7 @@
 """Cascade Mask R-CNN with RAVLT-L on COCO, 36 epochs.
 
 RALA, README: 55.6 box AP, 48.0 mask AP. Not run by this project. Inferred: it trains like Swin,
-    with the drop path of
-the classifier.
+with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']

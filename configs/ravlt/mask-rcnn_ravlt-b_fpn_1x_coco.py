@@ -1,8 +1,7 @@
 """Mask R-CNN with RAVLT-B on COCO, 12 epochs.
 
 RALA, README: 51.2 box AP, 45.7 mask AP, 372 G FLOPs at 800 x 1280. Not run by this project.
-    Inferred: it trains like
-FLatten-Swin at a single scale, with the drop path of the classifier.
+Inferred: it trains like FLatten-Swin at a single scale, with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']

@@ -1,8 +1,7 @@
 """Mask R-CNN with RAVLT-S on COCO, 36 epochs.
 
 RALA, README: 51.4 box AP, 45.5 mask AP. Not run by this project. Inferred: it trains like Swin,
-    with the drop path of
-the classifier.
+with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']

@@ -1,9 +1,8 @@
 """NaLaFormer-B on ImageNet-1k.
 
 NaLaFormer, README: 85.2 % top-1, 52 M parameters, 12 G FLOPs. Not run by this project. The paper's
-    ratio of the
-feed-forward network is 4 for this size. Inferred: the end, layer scale and drop path are those of
-RAVLT, and it trains like Swin.
+ratio of the feed-forward network is 4 for this size. Inferred: the end, layer scale and drop path
+are those of RAVLT, and it trains like Swin.
 """
 
 _base_ = [

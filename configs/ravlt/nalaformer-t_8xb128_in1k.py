@@ -1,9 +1,8 @@
 """NaLaFormer-T on ImageNet-1k.
 
 NaLaFormer, README: 82.6 % top-1, 15 M parameters, 2.7 G FLOPs. Not run by this project. The paper's
-    ratio of the
-feed-forward network is 4 for this size. Inferred: the end, layer scale and drop path are those of
-RAVLT, and it trains like Swin.
+ratio of the feed-forward network is 4 for this size. Inferred: the end, layer scale and drop path
+are those of RAVLT, and it trains like Swin.
 """
 
 _base_ = [

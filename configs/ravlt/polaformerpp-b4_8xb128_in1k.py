@@ -1,9 +1,8 @@
 """PolaFormer++-B4 on ImageNet-1k.
 
 PolaFormer++, README: 85.4 % top-1. Not run by this project. It is RAVLT-B with another attention
-and a wider end.
-Inferred: width and end of this size. Inferred: layer scale and drop path are those of RAVLT, and it
-    trains like Swin.
+and a wider end. Inferred: width and end of this size. Inferred: layer scale and drop path are those
+of RAVLT, and it trains like Swin.
 """
 
 _base_ = [

@@ -1,7 +1,7 @@
 """RAVLT-L (RALA) on ImageNet-1k.
 
 RALA, README: 85.8 % top-1. Not run by this project. Inferred: it trains like Swin; the drop path is
-    the authors'.
+the authors'.
 """
 
 _base_ = [

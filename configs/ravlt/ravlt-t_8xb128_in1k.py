@@ -1,7 +1,7 @@
 """RAVLT-T (RALA) on ImageNet-1k.
 
 RALA, README: 82.8 % top-1. Not run by this project. Inferred: it trains like Swin; the drop path is
-    the authors'.
+the authors'.
 """
 
 _base_ = [

@@ -1,8 +1,7 @@
 """RetinaNet with RAVLT-L on COCO, 12 epochs.
 
 RALA, README: 50.9 box AP. Not run by this project. Inferred: it trains like FLatten-Swin at a
-    single scale, with the
-drop path of the classifier.
+single scale, with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']

@@ -1,8 +1,7 @@
 """Semantic FPN with RAVLT-B on ADE20K, 40 000 iterations.
 
 RALA, README: 51.9 mIoU. Not run by this project. Inferred: it trains like PVT, for as many
-    iterations, with the drop
-path of the classifier.
+iterations, with the drop path of the classifier.
 """
 
 _base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']

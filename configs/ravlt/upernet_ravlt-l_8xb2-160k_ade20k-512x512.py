@@ -1,7 +1,7 @@
 """UperNet with RAVLT-L on ADE20K, 160 000 iterations.
 
 RALA, README: 53.2 mIoU. Not run by this project. Inferred: it trains like Swin, with the drop path
-    of the classifier.
+of the classifier.
 """
 
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']

@@ -1,9 +1,8 @@
 """Mask R-CNN with ResNet-50 on COCO, 36 epochs.
 
 Focal Transformer, Table 4: 41.0 box AP, 37.1 mask AP, 44.2 M parameters, 260 G FLOPs. Not run by
-this project.
-Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say where its figures
-    are from.
+this project. Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say
+where its figures are from.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x-sgd_coco.py']

@@ -1,9 +1,8 @@
 """Mask R-CNN with ResNeXt-101 32x4d on COCO, 36 epochs.
 
 Focal Transformer, Table 4: 44.0 box AP, 39.2 mask AP, 62.8 M parameters, 340 G FLOPs. Not run by
-this project.
-Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say where its figures
-    are from.
+this project. Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say
+where its figures are from.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x-sgd_coco.py']

@@ -2,7 +2,7 @@
 
 Focal Transformer, Table 4: 40.9 box AP, 56.7 M parameters, 315 G FLOPs. Not run by this project.
 Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say where its figures
-    are from.
+are from.
 """
 
 _base_ = ['../_base_/recipes/retinanet_ms-3x-sgd_coco.py']

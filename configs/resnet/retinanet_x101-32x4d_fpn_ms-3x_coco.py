@@ -2,7 +2,7 @@
 
 Focal Transformer, Table 4: 41.4 box AP, 56.4 M parameters, 319 G FLOPs. Not run by this project.
 Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say where its figures
-    are from.
+are from.
 """
 
 _base_ = ['../_base_/recipes/retinanet_ms-3x-sgd_coco.py']

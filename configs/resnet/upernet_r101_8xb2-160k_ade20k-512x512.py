@@ -1,9 +1,8 @@
 """UperNet with ResNet-101 on ADE20K, 160 000 iterations.
 
 Focal Transformer, Table 12: 44.9 mIoU, 86 M parameters, 1029 G FLOPs at 2048 x 512. Not run by this
-project.
-Recipe: mmseg's, with its stem of three convolutions; the paper does not say where its figures are
-    from.
+project. Recipe: mmseg's, with its stem of three convolutions; the paper does not say where its
+figures are from.
 """
 
 _base_ = ['../_base_/recipes/upernet_160k-sgd_ade20k-512x512.py']

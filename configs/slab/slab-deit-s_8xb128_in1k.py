@@ -1,8 +1,8 @@
 """SLAB-DeiT-S on ImageNet-1k.
 
 SLAB, README: 80.0 % top-1. Not run by this project. No class token; the head receives the mean of
-    the normed tokens.
-Drop path and the training of Swin, not DeiT, are those of the released configuration.
+the normed tokens. Drop path and the training of Swin, not DeiT, are those of the released
+configuration.
 """
 
 _base_ = [

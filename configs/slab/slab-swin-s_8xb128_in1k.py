@@ -1,7 +1,7 @@
 """SLAB-Swin-S on ImageNet-1k.
 
 SLAB, README: 83.6 % top-1. Not run by this project. Inferred: it trains like FLatten-Swin-S, on
-    whose code it builds.
+whose code it builds.
 """
 
 _base_ = ['./slab-swin-t_8xb128_in1k.py']

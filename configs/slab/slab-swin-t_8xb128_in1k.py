@@ -1,7 +1,7 @@
 """SLAB-Swin-T on ImageNet-1k.
 
 SLAB, README: 81.8 % top-1. Not run by this project. Trains like FLatten-Swin-T, on whose code it
-    builds.
+builds.
 """
 
 _base_ = [

@@ -3,7 +3,7 @@ read.
 
 PyTorch's reader calls these classes where the file names others. They compute nothing and share no
 memory: a record keeps its arguments and its state, and becomes a value once, after the whole file
-    has been read.
+has been read.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 data/imagenet22k/{train,val}/<class>/*.JPEG. ImageNet-22k has no validation set of its own: move
 some images of every class to val/, or train with `--no-validate`. Labels are the classes in
 alphabetical order, so both folders need all of them, empty ones too. Listing 14 million files takes
-long: where data/imagenet22k/meta/train.txt exists, with lines such as
-    `n00004475/n00004475_1.JPEG 0`, the training images are read from it.
+long: where data/imagenet22k/meta/train.txt exists, with lines such as `n00004475/n00004475_1.JPEG
+0`, the training images are read from it.
 """
 
 _base_ = ['./imagenet_bs128_224.py']

@@ -2,8 +2,7 @@
 ViT-B).
 
 Source: detectron2, `projects/ViTDet/configs/COCO/mask_rcnn_vitdet_b_100ep.py`. The rate falls
-    tenfold after 88.9 and
-96.3 % of the steps.
+tenfold after 88.9 and 96.3 % of the steps.
 """
 
 optim_wrapper = dict(

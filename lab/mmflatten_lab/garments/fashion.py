@@ -1,8 +1,7 @@
 """Fashion-MNIST: 70,000 photographs of garments, 28 x 28 grey pixels, 10 classes.
 
 Source: Xiao, Rasul and Vollgraf, *Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine
-    Learning Algorithms*,
-arXiv:1708.07747; MIT licence, Zalando SE, 2017.
+Learning Algorithms*, arXiv:1708.07747; MIT licence, Zalando SE, 2017.
 """
 
 import gzip

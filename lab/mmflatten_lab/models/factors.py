@@ -32,7 +32,7 @@ class LengthScaledSoftmax(SoftmaxAttention):
     """Softmax attention with logits times `log M / log M0` for M keys, M0 in the map `grid_size`.
 
     Source: Chiang and Cholak, *Overcoming a Theoretical Limitation of Self-Attention* (2022),
-        relative to the training.
+    relative to the training.
     """
 
     def __init__(

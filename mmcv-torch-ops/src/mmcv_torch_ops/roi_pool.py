@@ -24,11 +24,10 @@ def roi_pool_forward(
     `argmax`, or -1.
 
     Source: Fast R-CNN (Girshick, ICCV 2015, arXiv:1504.08083). As in mmcv, a region includes its
-        last pixel and its
-    corners are not rounded; torchvision's `roi_pool` rounds them. Empty bins and regions without
-    area give 0. Of equal values the first is taken, row by row. mmcv's kernel adds the gradient of
-    a region without area to the first pixel of the map; here it is dropped. A region that cannot be
-    pooled (see `finite_regions`) gives NaN, and no gradient.
+    last pixel and its corners are not rounded; torchvision's `roi_pool` rounds them. Empty bins and
+    regions without area give 0. Of equal values the first is taken, row by row. mmcv's kernel adds
+    the gradient of a region without area to the first pixel of the map; here it is dropped. A
+    region that cannot be pooled (see `finite_regions`) gives NaN, and no gradient.
 
     A rectangle is covered by four overlapping windows, whose sides are the largest powers of two
     that fit into it.
