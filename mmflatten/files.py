@@ -110,21 +110,20 @@ def is_image(content: bytes) -> bool:
 
 
 def _has_few_scans(content: bytes) -> bool:
+    is_jpeg = content.startswith(b'\xff\xd8')
     # Nearly all files end here. Other data of a file, such as a video behind the image, may have
     # these bytes, too.
-    if (
-        not content.startswith(b'\xff\xd8')
-        or content.count(b'\xff' + _START_OF_SCAN) <= MAX_JPEG_SCANS
-    ):
+    if not is_jpeg or content.count(b'\xff' + _START_OF_SCAN) <= MAX_JPEG_SCANS:
         return True
-    position, scans = 2, 0
-    while (marker := _JPEG_MARKER.search(content, position)) is not None and marker[
-        1
-    ] != _END_OF_IMAGE:
-        scans += marker[1] == _START_OF_SCAN
+    scans = 0
+    marker = _JPEG_MARKER.search(content, 2)
+    while marker is not None and marker[1] != _END_OF_IMAGE:
+        if marker[1] == _START_OF_SCAN:
+            scans += 1
         if scans > MAX_JPEG_SCANS:
             return False
-        position = marker.end() + int.from_bytes(content[marker.end() : marker.end() + 2])
+        segment = int.from_bytes(content[marker.end() : marker.end() + 2])
+        marker = _JPEG_MARKER.search(content, marker.end() + segment)
     return True
 
 

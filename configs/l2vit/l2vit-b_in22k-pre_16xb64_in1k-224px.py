@@ -13,7 +13,7 @@ _base_ = [
 # A checkpoint of l2vit-b_8xb128_in22k.py, or the official one after tools/convert_checkpoint.py.
 # The authors keep the rows of its head that belong to the 1000 classes; with the official head
 # mapped: see docs/checkpoints.md. A head of 21 841 classes does not fit, MMEngine says so
-#     (head.fc), and the one of 1000 classes starts anew.
+# (head.fc), and the one of 1000 classes starts anew.
 load_from = 'checkpoints/l2vit-b_in22k.pth'
 
 model = dict(

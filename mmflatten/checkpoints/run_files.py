@@ -19,10 +19,9 @@ from mmengine.logging import print_log
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
 from mmflatten.console import OUT_OF_SPACE, space_hint
 from mmflatten.files import open_regular, problem_of, read_bytes
-from mmflatten.untrusted.torch_file import MAX_BYTES, ZIP, whole_archive
+from mmflatten.untrusted.torch_file import MAX_BYTES, ZIP, require_whole_archive
 
-_PARTIAL = '.part'
-_PARTIAL_FOLDER = '.part'
+_PARTIAL = '.part'  # name of a folder of partial files, or the end of its name
 _PICKLE = b'\x80'  # first byte of a pickle, PyTorch's format before 1.6
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.pth')
 
@@ -130,7 +129,7 @@ def partial_file(path: Path) -> Path:
     damage the last ones. `remove_partial_files` deletes the folder, with what a killed process left
     in it.
     """
-    folder = path.parent / _PARTIAL_FOLDER
+    folder = path.parent / _PARTIAL
     folder.mkdir(exist_ok=True)
     return folder / path.name
 
@@ -155,7 +154,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 def remove_partial_files(folder: Path) -> None:
     """Delete the folder of `partial_file` in a folder."""
-    shutil.rmtree(folder / _PARTIAL_FOLDER, ignore_errors=True)
+    shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -219,8 +218,8 @@ def what_is_wrong(path: str | Path) -> str | None:
         with open_regular(path, MAX_BYTES) as file:
             start = file.read(len(ZIP))
             if start == ZIP:
-                with whole_archive(file):
-                    return None
+                require_whole_archive(file)
+                return None
     except Exception as error:  # wrong headers can fail anywhere in the readers
         return f'it is damaged: {str(error)[:200]}'
     if not start:

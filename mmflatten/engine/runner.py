@@ -25,7 +25,6 @@ from mmflatten.engine.class_checks import compare_classes
 from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.models import bare_model, require_matching_channels
 from mmflatten.engine.optim import frozen_summary
-from mmflatten.engine.pictures import disable_ghostscript
 from mmflatten.engine.resume import SETTINGS, Configured, resume_as_configured, settings_of
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
@@ -96,7 +95,6 @@ class Runner(mmengine.runner.Runner):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         loading.register_reader()
-        disable_ghostscript()
         super().__init__(*args, **kwargs)
         require_matching_channels(self.model)
 

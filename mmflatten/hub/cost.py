@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.meta_memory import planned_memory
+from mmflatten.ops.sizes import ceil_div
 from mmflatten.registry import SCOPE, TRANSFORMS
 from mmflatten.tasks import Task, find_task
 from mmflatten.untrusted.published import HubError, Input, Resize, ResizeEdge, arguments, checked
@@ -268,4 +269,4 @@ def _sum(shares: list[Share]) -> int:
 
 
 def _multiple(length: int, divisor: int) -> int:
-    return -(-length // divisor) * divisor
+    return ceil_div(length, divisor) * divisor

@@ -123,9 +123,7 @@ class Preprocessor(_Part):
 
 
 class Input(_Part):
-    """How an image becomes the input of the model: transforms in this order, and the data
-    preprocessor.
-    """
+    """Preparation of an image: transforms in this order, and the data preprocessor."""
 
     resize: Resize | None = None
     resize_edge: ResizeEdge | None = None

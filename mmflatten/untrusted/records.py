@@ -1,5 +1,4 @@
-"""What a file of PyTorch says of objects of other libraries, kept as inert data while the file is
-read.
+"""Inert records of the objects of other libraries that a file of PyTorch names.
 
 PyTorch's reader calls these classes where the file names others. They compute nothing and share no
 memory: a record keeps its arguments and its state, and becomes a value once, after the whole file

@@ -28,11 +28,8 @@ from typing import Any, BinaryIO
 
 import torch
 
-# no public function lists what PyTorch allows by itself
-from torch._weights_only_unpickler import (
-    _get_allowed_globals,
-    get_globals_in_pkl,
-)
+# No public function lists what PyTorch allows by itself.
+from torch._weights_only_unpickler import _get_allowed_globals, get_globals_in_pkl
 from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 
 from mmflatten.files import problem_of
@@ -44,11 +41,10 @@ MAX_BYTES = 2**42
 MAX_TUPLE = 100_000  # items of a tuple, with those of the tuples in it
 MAX_NAMES = 100  # of classes and functions; checkpoints of official code have up to 20
 ZIP = b'PK\x03\x04'  # the format of PyTorch since 1.6
-# the format before: a pickle of PyTorch's magic number
+# The format before begins with a pickle of PyTorch's magic number. Four pickles follow: version,
+# machine, content, and the names of the storages that stand behind them.
 _LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'
-_LEGACY_PICKLES = (
-    5  # that number, version, machine, content, and the names of the storages that follow
-)
+_LEGACY_PICKLES = 5
 _LOCK = threading.RLock()
 
 _DTYPES = (
@@ -136,36 +132,33 @@ def _read(file: BinaryIO, map_location: Any, stand_ins: Mapping[str, Any]) -> tu
     start = file.read(len(_LEGACY))
     file.seek(0)
     if start.startswith(ZIP):
-        with whole_archive(file):
-            pass
+        require_whole_archive(file)
         file.seek(0)
         # By PyTorch's own reader of archives, so that these are the bytes that it will load.
         pickled = torch._C.PyTorchFileReader(file).get_record('data.pkl')
-        names = _names_in(io.BytesIO(pickled))
-        _require_small_tuples(io.BytesIO(pickled))
+        names = _checked_names(io.BytesIO(pickled))
     elif start == _LEGACY:
         names = set()
         for _ in range(_LEGACY_PICKLES):
             begin = file.tell()
-            names |= _names_in(file)
-            end = file.tell()
+            names |= _checked_names(file)
             file.seek(begin)
-            pickled = file.read(end - begin)
-            _require_small_tuples(io.BytesIO(pickled))
-            _require_whole_storages(io.BytesIO(pickled))
+            _require_whole_storages(file)  # and leave the file at the next pickle
     else:
         pickled = file.read()
-        names = _names_in(io.BytesIO(pickled))
-        _require_small_tuples(io.BytesIO(pickled))
+        names = _checked_names(io.BytesIO(pickled))
         file = _zipped(pickled)
     content, replaced = _load(file, names, map_location, stand_ins)
     return restore(content, size), replaced
 
 
-def _names_in(pickled: BinaryIO) -> set[str]:
-    """Return the names of classes and functions in a pickle. Raises ValueError for one that is not
-    allowed.
+def _checked_names(pickled: BinaryIO) -> set[str]:
+    """Check the pickle that begins here, and return the names of its classes and functions.
+
+    Raises:
+        ValueError: a name of PyTorch is not allowed, there are too many, or a tuple is too large.
     """
+    begin = pickled.tell()
     names = get_globals_in_pkl(pickled)
     if len(names) > MAX_NAMES:
         raise ValueError(
@@ -177,6 +170,8 @@ def _names_in(pickled: BinaryIO) -> set[str]:
             f'it names {shorten(refused, 2)}, and a file may hold plain tensors, arrays, numbers'
             ' and text only'
         )
+    pickled.seek(begin)
+    _require_small_tuples(pickled)
     return names
 
 
@@ -241,9 +236,8 @@ def _load(
         placeholders = {name: type(clip(name), (kind,), {}) for name in foreign}
         file.seek(0)
         with _only_allowing({**stand_ins, **placeholders}), warnings.catch_warnings():
-            warnings.simplefilter(
-                'ignore', UserWarning
-            )  # about formats; relevant problems raise an error
+            # About formats; relevant problems raise an error.
+            warnings.simplefilter('ignore', UserWarning)
             try:
                 return torch.load(file, map_location=map_location, weights_only=True), foreign
             except (pickle.UnpicklingError, ValueError) as error:
@@ -287,10 +281,8 @@ def _zipped(pickled: bytes) -> BinaryIO:
     return file
 
 
-@contextlib.contextmanager
-def whole_archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
-    """Open an archive of PyTorch after a check of its checksums, which PyTorch itself does not
-    compare.
+def require_whole_archive(file: BinaryIO) -> None:
+    """Compare the checksums of an archive of PyTorch, which PyTorch itself does not.
 
     Raises:
         ValueError: the archive is truncated or damaged, or has compressed parts, which PyTorch does
@@ -309,4 +301,3 @@ def whole_archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
                 )
         if (damaged := archive.testzip()) is not None:
             raise ValueError(f'its part {clip(damaged)} is damaged')
-        yield archive

@@ -14,7 +14,7 @@ BASES = sorted((ROOT / '_base_').rglob('*.py'))
 PARTS = [path for path in BASES if path.parent.name in ('datasets', 'models', 'schedules')]
 CONFIGS = sorted(set(ROOT.glob('*/*.py')) - set(BASES))
 # 310: PVT and CSwin train 10 more epochs at the lowest rate; 90: residual networks; 10: a linear
-#     layer.
+# layer.
 EPOCHS = {'in1k': (10, 90, 300, 310), '384px': (30,), '1x': (12,), '3x': (36,)}
 FAMILY = re.compile(
     r'(?:^|_)((?:[a-z0-9]+-)??(?:swin|pvtv2|pvt|cswin|deit)|focal|l2vit|psmnet|ravlt|mavit|nalaformer|'

@@ -25,9 +25,8 @@ def cost_of(model: dict, scope: str = 'mmdet') -> ModelCost:
 
 
 # Published: parameters in millions and FLOPs in 1e9. R50: mmdet's baselines; Swin: Liu et al.,
-#     tables 2 and 3, and
-# their repositories; PVT-T: FLatten, table 2a. Focal, tables 4 and 5, counts Swin-T without
-# products.
+# tables 2 and 3, and their repositories; PVT-T: FLatten, table 2a. Focal, tables 4 and 5, counts
+# Swin-T without products.
 @pytest.mark.parametrize(
     'kind, backbone, scope, params, flops, flops_without_products',
     [

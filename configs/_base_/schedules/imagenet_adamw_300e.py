@@ -29,11 +29,10 @@ optim_wrapper = dict(
     clip_grad=dict(max_norm=5.0),
 )
 
-# Both step per iteration. The official cosine runs from epoch 0 under the warm-up, so it is not put
-# behind it: that would raise the learning rate by up to 6 % of its peak. Run together the two
-# differ from the official schedule by
-# 1.1 % of the peak at the end of the warm-up, where the official rate drops onto the cosine, and by
-#     0.01 % after it.
+# Both step per iteration. The official cosine runs from epoch 0 under the warm-up, so it is not
+# put behind it: that would raise the learning rate by up to 6 % of its peak. Run together the two
+# differ from the official schedule by 1.1 % of the peak at the end of the warm-up, where the
+# official rate drops onto the cosine, and by 0.01 % after it.
 param_scheduler = [
     dict(
         type='LinearLR',

@@ -51,9 +51,10 @@ class LocalExecutor(Executor):
         import torch  # slow, and a job of a cluster needs only `execute`
 
         cores, gpus = sorted(os.sched_getaffinity(0)), torch.cuda.device_count()
-        names = os.environ.get(VISIBLE_GPUS, ','.join(map(str, range(gpus)))).split(',')[:gpus] or [
-            None
-        ]
+        all_gpus = ','.join(map(str, range(gpus)))
+        names: list[str | None] = os.environ.get(VISIBLE_GPUS, all_gpus).split(',')[:gpus]
+        if not names:
+            names = [None]
         self.slots = workers or gpus or len(cores)
         self.free = [
             (
