@@ -66,6 +66,7 @@ def main(args: Namespace) -> int:
 
 def _facts(training: Any) -> str:
     """Format data, batch, length and checkpoints of a training."""
+    from mmflatten.engine.optim import count_frozen
     from mmflatten.engine.recipe.settings import base_batch, grad_accum_steps
 
     per_gpu = training.cfg.train_dataloader.batch_size
@@ -73,12 +74,10 @@ def _facts(training: Any) -> str:
     seen = training.iterations * training.gpus * per_gpu
     base = base_batch(training.cfg) or 'an unknown batch'
     files = training.checkpoints
-    weights = training.model.parameters()
-    frozen = sum(weight.numel() for weight in weights if not weight.requires_grad)
     return f"""\
 data         {training.data.name}, {training.data.images:,} images, {seen:,} seen
 batch        {training.batch} = {training.gpus} GPUs x {per_gpu} x {accumulated} accumulated; \
 the rate is for {base}, scaled by {training.lr_factor:g}
 length       {training.describe_length()}
 checkpoints  {files.size / 1e6:.0f} MB each, at most {files.most / 1e9:.1f} GB on the disk
-frozen       {frozen:,} parameters"""
+frozen       {count_frozen(training.model):,} parameters"""

@@ -75,12 +75,12 @@ class OptimWrapperConstructor(DefaultOptimWrapperConstructor):
     def add_params(
         self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any
     ) -> None:
-        if all_frozen(module):
+        if _all_frozen(module):
             return
         super().add_params(params, _without_frozen(module), prefix, **kwargs)
 
 
-def all_frozen(module: nn.Module) -> bool:
+def _all_frozen(module: nn.Module) -> bool:
     """Return True if a module has parameters and trains none of them."""
     trained = [parameter.requires_grad for parameter in module.parameters()]
     return bool(trained) and not any(trained)
@@ -90,12 +90,13 @@ def frozen_summary(model: nn.Module) -> str | None:
     """Describe the frozen parameters of a model by its parts, in one line. None if all parameters
     train.
     """
-    total, trained = _count(model), _count(model, trained=True)
-    if trained == total:
+    if not count_frozen(model):
         return None
+    total = _count(model)
+    trained = total - count_frozen(model)
     frozen = []
     for name, part in bare_model(model).named_children():
-        number = _count(part) - _count(part, trained=True)
+        number = count_frozen(part)
         if number:
             frozen.append(f'{name} {number / 1e6:.3g} M of {_count(part) / 1e6:.3g} M')
     return (
@@ -104,12 +105,13 @@ def frozen_summary(model: nn.Module) -> str | None:
     )
 
 
-def _count(module: nn.Module, trained: bool = False) -> int:
-    return sum(
-        parameter.numel()
-        for parameter in module.parameters()
-        if parameter.requires_grad or not trained
-    )
+def count_frozen(module: nn.Module) -> int:
+    """Number of parameters that do not train."""
+    return sum(weight.numel() for weight in module.parameters() if not weight.requires_grad)
+
+
+def _count(module: nn.Module) -> int:
+    return sum(weight.numel() for weight in module.parameters())
 
 
 def _without_frozen(module: nn.Module) -> nn.Module:
