@@ -87,20 +87,12 @@ def pvt_blocks(linear: Keys, more: Keys = ()) -> Part:
         linear: keys of linear attention, with its norm and projections.
         more: keys of each block besides attention and feed-forward network.
     """
-    return Part(
-        'block{i+1}.{j}',
-        'backbone.stages.{i}.blocks.{j}',
-        {
-            f'{kind} block{" with spatial reduction" if reduction else ""}': (
-                *keys,
-                *FFN,
-                *more,
-                *reduction,
-            )
-            for kind, keys in (('softmax', PVT_ATTENTION), ('linear', linear))
-            for reduction in ((), PVT_REDUCTION)
-        },
-    )
+    kinds: dict[str, Keys] = {}
+    for kind, attention_keys in (('softmax', PVT_ATTENTION), ('linear', linear)):
+        keys = (*attention_keys, *FFN, *more)
+        kinds[f'{kind} block'] = keys
+        kinds[f'{kind} block with spatial reduction'] = (*keys, *PVT_REDUCTION)
+    return Part('block{i+1}.{j}', 'backbone.stages.{i}.blocks.{j}', kinds)
 
 
 def pvt(name: str, linear: Keys, base: str = '') -> Family:
@@ -174,13 +166,15 @@ def cswin(
         *FFN,
     )
 
-    def branch(k: int, is_linear: bool) -> Keys:
-        official, ours = f'attns.{k}', f'attn.fn.branches.{k}.mixer'
-        return (
-            *affine({f'{official}.get_v': f'{ours}.lepe.conv'}),
-            *(linear(official, ours) if is_linear else ()),
-        )
-
+    kinds: dict[str, Keys] = {}
+    for kind in ('linear', 'softmax'):
+        keys = block
+        for branch in range(2):
+            official, ours = f'attns.{branch}', f'attn.fn.branches.{branch}.mixer'
+            keys += affine({f'{official}.get_v': f'{ours}.lepe.conv'})
+            if kind == 'linear':
+                keys += linear(official, ours)
+            kinds[f'{kind} block of {branch + 1} branches'] = keys
     return Family(
         name,
         (
@@ -198,14 +192,7 @@ def cswin(
             Part(
                 'stage{i+1}.{j}',
                 'backbone.stages.{i}.blocks.{j}',
-                {
-                    f'{"linear" if is_linear else "softmax"} block of {number} branches': (
-                        *block,
-                        *(key for k in range(number) for key in branch(k, is_linear)),
-                    )
-                    for is_linear in (True, False)
-                    for number in (1, 2)
-                },
+                kinds,
                 dropped=dropped or {},
             ),
             LAST_NORM,

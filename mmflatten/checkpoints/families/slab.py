@@ -1,6 +1,7 @@
 """SLAB (xinghaochen/SLAB): focused linear attention without its function, and progressive norms."""
 
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -79,19 +80,13 @@ def _progressive(family: Family, name: str) -> Family:
             ),
         )
 
-    def changed(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        return tuple(
-            part
-            if part.ours is None
-            else replace(
-                part,
-                kinds={
-                    kind: tuple(new for key in keys for new in norms(part, key))
-                    for kind, keys in part.kinds.items()
-                },
-            )
-            for part in parts
-        )
+    def changed(part: Part) -> Part:
+        if part.ours is None:
+            return part
+        kinds = {}
+        for kind, keys in part.kinds.items():
+            kinds[kind] = tuple(chain.from_iterable(norms(part, key) for key in keys))
+        return replace(part, kinds=kinds)
 
     widths = tuple(
         width.replace('norm.weight', 'norm.layer_norm.weight').replace(
@@ -100,7 +95,11 @@ def _progressive(family: Family, name: str) -> Family:
         for width in family.widths
     )
     return replace(
-        family, name=name, parts=changed(family.parts), dense=changed(family.dense), widths=widths
+        family,
+        name=name,
+        parts=tuple(map(changed, family.parts)),
+        dense=tuple(map(changed, family.dense)),
+        widths=widths,
     )
 
 
