@@ -21,8 +21,8 @@ from mmengine.config import Config, DictAction
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from mmflatten.local_files import register_regular_files
 from mmflatten.text import shorten
+from mmflatten.untrusted.local_backend import register_regular_files
 
 INDEX = 'model-index.yml'
 

@@ -19,8 +19,8 @@ from mmflatten.checkpoints.convert import (
 )
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.key_bounds import MAX_KEYS, require_short_keys
-from mmflatten.files import open_regular, problem_of, read_text
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import open_regular, problem_of, read_text
 from mmflatten.untrusted.torch_file import MAX_BYTES, read_torch
 from mmflatten.version import __version__
 

@@ -18,7 +18,7 @@ from mmengine.logging import print_log
 
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
 from mmflatten.console import OUT_OF_SPACE, space_hint
-from mmflatten.files import open_regular, problem_of, read_bytes
+from mmflatten.untrusted.files import open_regular, problem_of, read_bytes
 from mmflatten.untrusted.torch_file import MAX_BYTES, ZIP, require_whole_archive
 
 _PARTIAL = '.part'  # name of a folder of partial files, or the end of its name

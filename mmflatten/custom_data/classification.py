@@ -18,8 +18,8 @@ from mmflatten.custom_data.reading import (
     problems_of,
 )
 from mmflatten.data_folders import IMAGE_SUFFIXES
-from mmflatten.files import read_text
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import read_text
 
 # images of each class in training or validation
 Classes = dict[str, list[Path]]

@@ -10,8 +10,9 @@ from typing import Any
 
 from mmflatten.custom_data.images import file_names, find_images, plain_name
 from mmflatten.custom_data.reading import MAX_CLASSES, DataError
-from mmflatten.files import parse_json, read_bytes, read_text
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import read_bytes, read_text
+from mmflatten.untrusted.json_files import parse_json
 
 # Types that a field may have, and their name for a message.
 TEXT = (str, 'text')

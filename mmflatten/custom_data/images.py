@@ -24,8 +24,9 @@ from PIL import Image
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.custom_data.reading import DataError, Problem
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
-from mmflatten.files import IMAGE_FORMATS, UnusableFile, images_in, is_image, read_bytes
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import UnusableFile, images_in, read_bytes
+from mmflatten.untrusted.images import IMAGE_FORMATS, is_image
 
 # names of the folders of training, validation and test data, in any case
 SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'test', 'testing'})

@@ -8,7 +8,7 @@ from mmflatten.custom_data.coco import CocoFile, read_coco
 from mmflatten.custom_data.images import read_pictures
 from mmflatten.custom_data.labels import Labels
 from mmflatten.custom_data.reading import DataError, Request
-from mmflatten.files import images_in
+from mmflatten.untrusted.files import images_in
 
 # reader of a folder by the suffix of its label files
 READERS = {'.yaml': yolo.read, '.xml': voc.read, '.json': labelme.read, '.txt': yolo.read}

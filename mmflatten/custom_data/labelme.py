@@ -10,7 +10,8 @@ from mmflatten.custom_data.coco import are_numbers
 from mmflatten.custom_data.labels import Labelled, Labels, read_files
 from mmflatten.custom_data.reading import Request
 from mmflatten.datasets.masks import box_of_mask
-from mmflatten.files import parse_json, read_text
+from mmflatten.untrusted.files import read_text
+from mmflatten.untrusted.json_files import parse_json
 
 RESERVED = ('__ignore__', '_background_')  # labels of regions without a class
 AS_CORNERS = {'mask': 'rectangle', 'rotation': 'polygon'}  # of its box, or of a rotated one

@@ -13,7 +13,7 @@ import numpy as np
 
 from mmflatten.custom_data.coco import CocoFile, are_numbers
 from mmflatten.custom_data.images import Picture, find_images, names_and_stems, plain_name
-from mmflatten.files import UnusableFile, images_in
+from mmflatten.untrusted.files import UnusableFile, images_in
 
 LABEL_PROBLEMS = {  # name: (is an error, fix)
     'unreadable label file': (True, 'replace or remove it'),

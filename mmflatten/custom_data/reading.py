@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmflatten.files import read_text
 from mmflatten.tasks import Task, tasks
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import read_text
 
 MAX_CLASSES = 100_000
 MAX_NAME = 1000  # characters of a class name

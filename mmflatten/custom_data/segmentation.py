@@ -19,8 +19,8 @@ from mmflatten.custom_data.reading import (
     problems_of,
 )
 from mmflatten.datasets.used import CUT, IGNORED_LABEL, UNKNOWN, UNLABELLED, used_by_mmseg
-from mmflatten.files import read_bytes
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import read_bytes
 
 MAP_SUFFIX = '.png'
 # name: (is an error, fix)

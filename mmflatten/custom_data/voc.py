@@ -4,19 +4,14 @@ Coordinates count pixels from 1, and the maxima are inside of the box. Difficult
 crowds, which are neither learned nor counted as missed.
 """
 
-import re
 from pathlib import Path
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.etree.ElementTree import Element
 
 from mmflatten.custom_data.coco import are_numbers
 from mmflatten.custom_data.labels import Labelled, Labels, read_files
 from mmflatten.custom_data.reading import Request
-from mmflatten.files import read_bytes, read_text
-
-_ENCODINGS = re.compile(
-    r'utf-?(8|16)|(us-)?ascii|latin-?1|iso-8859-\d+|windows-125\d|koi8-[ru]', re.IGNORECASE
-)
+from mmflatten.untrusted.files import read_text
+from mmflatten.untrusted.xml_files import read_xml
 
 
 def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
@@ -49,7 +44,7 @@ def _select(whole: Labels, stems: set[str], faults: dict[str, list[str]]) -> Lab
 
 
 def _parse_labels(file: Path, faults: dict[str, list[str]]) -> tuple:
-    root = parse(file)
+    root = read_xml(file)
     objects = []
     for item in root.iter('object'):
         place = f'{file}:{item.get("line")}'
@@ -85,30 +80,3 @@ def _parse_size(element: Element | None, file: Path) -> tuple[int, int, str] | N
     except (AttributeError, TypeError, ValueError):
         return None
     return width, height, f'{file}:{element.get("line")}'
-
-
-def parse(file: Path) -> Element:
-    """Parse an XML file; the attribute `line` of each element has its line.
-
-    Raises expat.ExpatError, or ValueError for a file that declares entities or an encoding that is
-    not for text.
-    """
-    builder, parser = TreeBuilder(), expat.ParserCreate()
-
-    def start(name: str, attributes: dict) -> None:
-        builder.start(name, {**attributes, 'line': str(parser.CurrentLineNumber)})
-
-    def refuse_entity(name: str, *_) -> None:
-        raise ValueError(f'declares the entity {name}')
-
-    def check_encoding(version: str, encoding: str | None, standalone: int) -> None:
-        if not _ENCODINGS.fullmatch(encoding or 'utf-8'):
-            raise ValueError(f'declares the encoding {encoding:.40}')
-
-    parser.StartElementHandler = start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.data
-    parser.EntityDeclHandler = refuse_entity
-    parser.XmlDeclHandler = check_encoding
-    parser.Parse(read_bytes(file), True)
-    return builder.close()

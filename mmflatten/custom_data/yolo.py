@@ -13,7 +13,8 @@ from mmflatten.custom_data.images import find_images, read_pictures
 from mmflatten.custom_data.labels import Labelled, Labels
 from mmflatten.custom_data.reading import NAMES_FILE, DataError, Request, listed_names
 from mmflatten.datasets.masks import box_of_mask
-from mmflatten.files import UnusableFile, read_text, read_yaml
+from mmflatten.untrusted.files import UnusableFile, read_text
+from mmflatten.untrusted.yaml_files import read_yaml
 
 LARGEST_FRACTION = 2  # a box may lie over the border of its image, but not this far
 

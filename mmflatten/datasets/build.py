@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.checkpoints.run_files import atomic_write
-from mmflatten.files import DamagedFile, read_bytes, read_json
+from mmflatten.untrusted.files import DamagedFile, read_bytes
+from mmflatten.untrusted.json_files import read_json
 
 SPLITS = ('train', 'val')
 MANIFEST = 'dataset.json'

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from mmflatten.files import open_regular, read_json
+from mmflatten.untrusted.files import open_regular
+from mmflatten.untrusted.json_files import read_json
 
 FORMAT = 2
 # End of the name in `names.bin` and label; for members of shards also the shard and the byte range

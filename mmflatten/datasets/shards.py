@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.datasets.image_index import Entry, is_below, write_index
-from mmflatten.files import open_regular, problem_of, walk_links
+from mmflatten.untrusted.files import open_regular, problem_of, walk_links
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'

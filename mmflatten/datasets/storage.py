@@ -13,7 +13,8 @@ import mmcv
 import numpy as np
 from mmengine.fileio import BaseStorageBackend, register_backend
 
-from mmflatten.files import UnusableFile, is_image, open_regular, problem_of, read_bytes
+from mmflatten.untrusted.files import UnusableFile, open_regular, problem_of, read_bytes
+from mmflatten.untrusted.images import is_image
 
 _PREFIX = 'shard://'
 _MEMBER = re.compile(_PREFIX + r'(.*?)\?offset=(\d+)&size=(\d+)#(.*)', re.DOTALL)

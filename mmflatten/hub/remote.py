@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from mmflatten.console import error_text
-from mmflatten.files import read_json
 from mmflatten.hub.folder import facts_of, read_facts, read_published, shipped
 from mmflatten.predict.predictor import Predictor
+from mmflatten.untrusted.json_files import read_json
 from mmflatten.untrusted.published import CONFIG, FACTS, LIMITS, WEIGHTS, FileFacts, HubError
 
 SCHEME = 'hf://'

@@ -6,7 +6,7 @@ import numpy as np
 
 from mmflatten.predict import results
 from mmflatten.predict.inputs import Input
-from mmflatten.tables import csv_line
+from mmflatten.untrusted.csv_files import csv_line
 
 TOP = 5  # classes listed for each image
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
-from mmflatten.files import absolute_name, images_in, problem_of
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import absolute_name, images_in, problem_of
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
 SUFFIXES = (*IMAGE_SUFFIXES, *VIDEOS)

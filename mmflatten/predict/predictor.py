@@ -20,8 +20,9 @@ from mmflatten.engine.class_checks import require_same, trained_classes
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.pictures import disable_ghostscript
 from mmflatten.engine.setup import load_config
-from mmflatten.files import absolute_name, problem_of_image
 from mmflatten.tasks import task_of
+from mmflatten.untrusted.files import absolute_name
+from mmflatten.untrusted.images import problem_of_image
 
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
 Image = str | Path | np.ndarray | Sequence

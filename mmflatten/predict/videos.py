@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 
 from mmflatten.checkpoints.run_files import partial_file
-from mmflatten.files import absolute_name
+from mmflatten.untrusted.files import absolute_name
 
 
 class DrawnVideo:

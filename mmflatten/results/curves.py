@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mmflatten.files import UnusableFile, problem_of, read_bytes
 from mmflatten.results.figures import Lines
+from mmflatten.untrusted.files import UnusableFile, problem_of, read_bytes
 
 LOGS = '*/vis_data/scalars.json'  # in a work dir, one for each run
 NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}

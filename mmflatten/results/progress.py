@@ -9,8 +9,8 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from mmflatten.files import problem_of
 from mmflatten.results.curves import LOGS, is_training, iteration_of
+from mmflatten.untrusted.files import problem_of
 
 # Lines of MMEngine's text log. In a training by epochs:
 #   2026/01/31 23:59:59 - mmengine - INFO - Epoch(train)  [2][ 50/69]  ...

@@ -13,10 +13,11 @@ from mmflatten.config import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import origin_of
-from mmflatten.files import DamagedFile, read_json
 from mmflatten.results.checking import ResultsError, check_entries
 from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import DamagedFile
+from mmflatten.untrusted.json_files import read_json
 from mmflatten.untrusted.torch_file import read_torch
 
 MAX_CLASSES = 50_000

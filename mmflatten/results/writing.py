@@ -12,8 +12,8 @@ from mmflatten.engine.predictions import draw_sample
 from mmflatten.results.analysis import Analysis, json_number
 from mmflatten.results.drawing import save_png
 from mmflatten.results.reading import Results, ResultsError
-from mmflatten.tables import write_csv
 from mmflatten.text import shorten
+from mmflatten.untrusted.csv_files import write_csv
 
 FORMAT = 1  # of analysis.json, see docs/analysis_tools.md
 

@@ -32,9 +32,9 @@ import torch
 from torch._weights_only_unpickler import _get_allowed_globals, get_globals_in_pkl
 from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 
-from mmflatten.files import problem_of
 from mmflatten.text import clip, shorten
 from mmflatten.untrusted.content import restore
+from mmflatten.untrusted.files import problem_of
 from mmflatten.untrusted.records import NUMPY, DictPlaceholder, Placeholder, as_list
 
 MAX_BYTES = 2**42

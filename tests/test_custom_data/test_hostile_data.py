@@ -24,16 +24,10 @@ from mmflatten.datasets.shards import list_folder, list_shards
 from mmflatten.datasets.stereo.files import write_pfm
 from mmflatten.datasets.storage import ShardBackend, read_rgb
 from mmflatten.datasets.used import used_by_mmdet
-from mmflatten.files import (
-    MAX_JPEG_SCANS,
-    UnusableFile,
-    parse_json,
-    problem_of_image,
-    read_bytes,
-    read_text,
-    read_yaml,
-    walk_links,
-)
+from mmflatten.untrusted.files import UnusableFile, read_bytes, read_text, walk_links
+from mmflatten.untrusted.images import MAX_JPEG_SCANS, problem_of_image
+from mmflatten.untrusted.json_files import parse_json
+from mmflatten.untrusted.yaml_files import read_yaml
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'
 DETECTOR = CONFIGS / 'retinanet_flatten-swin-nano_fpn_digits.py'

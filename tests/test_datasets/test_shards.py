@@ -20,8 +20,8 @@ from mmflatten.datasets.image_index import ImageIndexError
 from mmflatten.datasets.indexed_images import IndexedImageNet, IndexedImages
 from mmflatten.datasets.shards import list_shards
 from mmflatten.datasets.storage import ShardError, read_rgb
-from mmflatten.files import read_bytes
 from mmflatten.registry import DATASETS
+from mmflatten.untrusted.files import read_bytes
 
 CLASSES = ('n01', 'n02', 'n03')
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.files import UnusableFile
-from mmflatten.tables import csv_line, read_csv, write_csv
+from mmflatten.untrusted.csv_files import csv_line, read_csv, write_csv
+from mmflatten.untrusted.files import UnusableFile
 
 ROOT = Path(__file__).parents[2]
 FORMULAS = [
@@ -86,6 +86,15 @@ def test_file_that_is_no_table_is_named(content, tmp_path):
         read_csv(tmp_path / 'a.csv')
 
 
+@pytest.mark.parametrize('text', ['a;=1', 'a\t=1', 'a;b', 'a\r=1'])
+def test_separators_of_other_languages_do_not_begin_a_cell(text):
+    assert csv_line(['x', text]) == f'"x","{text}"\n'
+
+
+def test_paths_are_guarded_as_text():
+    assert csv_line([Path('=1.png'), Path('@a')]) == "'=1.png,'@a\n"
+
+
 def test_no_other_module_writes_csv():
     found = []
     for folder in ('mmflatten', 'lab/mmflatten_lab'):
@@ -103,4 +112,4 @@ def test_no_other_module_writes_csv():
             }
             if {'writer', 'DictWriter', 'to_csv'} & names or {'writer', 'DictWriter'} & imported:
                 found.append(path.relative_to(ROOT).as_posix())
-    assert found == ['mmflatten/tables.py']
+    assert found == ['mmflatten/untrusted/csv_files.py']

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from mmflatten.explain.drawings import draw_attention
-from mmflatten.files import IMAGE_FORMATS, problem_of_image
+from mmflatten.untrusted.images import IMAGE_FORMATS, problem_of_image
 
 DPI = 100
 MIN_SIDE = 8

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmflatten.files import read_bytes
+from mmflatten.untrusted.files import read_bytes
 
 GARMENT_CLASSES = (
     'T-shirt',

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.engine.runner import Runner
-from mmflatten.files import read_json
 from mmflatten.measure.speed.timing import Subject, measure
-from mmflatten.tables import read_csv, write_csv
+from mmflatten.untrusted.csv_files import read_csv, write_csv
+from mmflatten.untrusted.json_files import read_json
 from mmflatten_lab.linearize.models import calls, is_classifier, relative_error
 from mmflatten_lab.linearize.swap import blocks_of
 

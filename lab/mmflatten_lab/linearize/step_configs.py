@@ -16,7 +16,7 @@ from mmflatten.config import config_text, model_config
 from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.engine.datasets import build_dataset, first_config
 from mmflatten.engine.setup import set_amp
-from mmflatten.files import images_in
+from mmflatten.untrusted.files import images_in
 
 ALIGN, DISTIL = 'align', 'distil'
 KINDS = {ALIGN: 'mmflatten.BlockAlignment', DISTIL: 'mmflatten.Distillation'}

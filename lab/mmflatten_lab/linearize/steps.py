@@ -20,7 +20,8 @@ from mmflatten.checkpoints.loading import load_weights, read_checkpoint
 from mmflatten.checkpoints.run_files import atomic_write, newest_checkpoint
 from mmflatten.config import build_model, require_parts
 from mmflatten.engine.setup import set_resume, train
-from mmflatten.files import read_bytes, read_json
+from mmflatten.untrusted.files import read_bytes
+from mmflatten.untrusted.json_files import read_json
 from mmflatten_lab.linearize.choice import choose, measure_times, read_choice
 from mmflatten_lab.linearize.step_configs import (
     ALIGN,

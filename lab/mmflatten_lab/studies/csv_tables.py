@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from mmflatten import tables
-from mmflatten.files import UnusableFile
+from mmflatten.untrusted import csv_files
+from mmflatten.untrusted.files import UnusableFile
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.study_fields import StudyError
 
@@ -23,7 +23,7 @@ def write_csv(runs: Sequence[StudyRun], path: Path) -> None:
     cells = []
     for row in rows:
         cells.append([row.get(column) for column in header])
-    tables.write_csv(path, header, cells)
+    csv_files.write_csv(path, header, cells)
 
 
 def _row(run: StudyRun) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def read_csv(path: Path) -> dict[str, dict[str, Any]]:
             ' folder.'
         )
     try:
-        rows = tables.read_csv(path)
+        rows = csv_files.read_csv(path)
     except UnusableFile as error:
         raise StudyError(f'--from: {error} Take the published file.') from error
     if not rows or not rows[0].get('name'):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mmflatten.files import read_bytes
+from mmflatten.untrusted.files import read_bytes
 from mmflatten_lab.studies.claims import added_runs
 from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.costs import check_runs

@@ -14,9 +14,9 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmflatten.checkpoints.run_files import newest_checkpoint
 from mmflatten.engine.setup import NEWEST, build_runner, load_config, set_resume
 from mmflatten.engine.test import test
-from mmflatten.files import read_json
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.requirements import LIBRARIES, inspect
+from mmflatten.untrusted.json_files import read_json
 from mmflatten_lab.studies.folder import (
     CONFIG,
     PROGRESS,

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from mmflatten.files import read_text
+from mmflatten.untrusted.files import read_text
 from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.worker import VISIBLE_GPUS, execute, start_process
 

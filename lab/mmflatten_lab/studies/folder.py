@@ -17,8 +17,9 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 
 from mmflatten.checkpoints.run_files import atomic_write
-from mmflatten.files import DamagedFile, read_json
 from mmflatten.text import align
+from mmflatten.untrusted.files import DamagedFile
+from mmflatten.untrusted.json_files import read_json
 from mmflatten_lab.studies.claims import added_runs
 from mmflatten_lab.studies.runs import RUNNING, StudyRun, expand
 from mmflatten_lab.studies.study import Study

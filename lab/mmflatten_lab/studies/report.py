@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.files import read_text
 from mmflatten.text import align
+from mmflatten.untrusted.files import read_text
 from mmflatten_lab.studies.claims import claim_rows
 from mmflatten_lab.studies.comparison_tables import comparison_tables, draw_costs
 from mmflatten_lab.studies.csv_tables import read_csv, write_csv

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from mmflatten.files import UnusableFile, read_yaml
+from mmflatten.untrusted.files import UnusableFile
+from mmflatten.untrusted.yaml_files import read_yaml
 from mmflatten_lab.studies.options import BASE
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import StudyError, check_name, excerpt, text_keys

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from mmflatten.files import DamagedFile, read_json
+from mmflatten.untrusted.files import DamagedFile
+from mmflatten.untrusted.json_files import read_json
 from mmflatten_lab.studies.folder import (
     PROGRESS,
     RESULT,

@@ -6,7 +6,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from mmflatten.files import is_image, read_bytes
+from mmflatten.untrusted.files import read_bytes
+from mmflatten.untrusted.images import is_image
 
 KITTI_SCALE = 256  # a KITTI PNG stores disparity in 1/256 pixels; 0 means not measured
 _PFM_HEADER = re.compile(

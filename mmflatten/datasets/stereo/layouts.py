@@ -6,8 +6,8 @@ from typing import Any
 
 from mmflatten.data_folders import IMAGE_SUFFIXES
 from mmflatten.datasets.stereo.base import StereoDataset, require_folder
-from mmflatten.files import images_in, read_text, walk_links
 from mmflatten.registry import DATASETS
+from mmflatten.untrusted.files import images_in, read_text, walk_links
 
 FRAMES = {'clean': 'frames_cleanpass', 'final': 'frames_finalpass'}
 KITTI_FOLDERS = {  # left, right, disparity, and disparity of points that both cameras see

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from mmflatten import tables
 from mmflatten.measure.speed.launches import Work
 from mmflatten.measure.speed.models import RunSettings
 from mmflatten.measure.speed.operators import SOFTMAX, map_of
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.text import align
+from mmflatten.untrusted import csv_files
 
 Row = dict[str, Any]  # one model, or one attention at one number of tokens, as in the CSV
 
@@ -152,7 +152,7 @@ def _gpu_cells(row: Row) -> tuple[str, ...]:
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows with a header, without the times of single rounds."""
     header = [name for name in rows[0] if name != 'seconds']
-    tables.write_csv(path, header, [[row.get(name) for name in header] for row in rows])
+    csv_files.write_csv(path, header, [[row.get(name) for name in header] for row in rows])
 
 
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:

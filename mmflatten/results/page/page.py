@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.console import prints_to_stderr, quiet_libraries
-from mmflatten.files import read_text
 from mmflatten.results.analysis import cell
 from mmflatten.results.drawing import svg
 from mmflatten.results.figures import Plot
@@ -21,6 +20,7 @@ from mmflatten.results.page import comparison
 from mmflatten.results.page.samples import read_gallery
 from mmflatten.results.work_dir import read_work_dirs
 from mmflatten.text import printable
+from mmflatten.untrusted.files import read_text
 from mmflatten.version import __version__
 
 # Name of a section -> its title, and the parts of a run that it needs.

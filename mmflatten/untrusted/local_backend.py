@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mmengine.fileio import LocalBackend, register_backend
 
-from mmflatten.files import UnusableFile, problem_of, read_bytes
+from mmflatten.untrusted.files import UnusableFile, problem_of, read_bytes
 
 
 def register_regular_files() -> None:
