@@ -5,33 +5,35 @@ are checked.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from types import NoneType
 from typing import Any
 
-from torch import Tensor, nn, strided
+import torch
+from torch import Tensor, nn
 
 from mmflatten.untrusted.records import Placeholder, Record
 
 MAX_DEPTH = 100  # containers in each other
+VALUES = (
+    *(NoneType, bool, int, float, complex, str, bytes, bytearray),
+    *(torch.Size, torch.device, torch.dtype, torch.layout),
+)
 
 
-def restore(content: Any, size: int) -> Any:
-    """Return a copy of nested containers in which each record is the value that it describes.
+def restore(content: Any) -> tuple[Any, list[Tensor]]:
+    """Return a copy of nested containers in which each record is the value that it describes, and
+    the tensors in them.
 
     Only the items of containers are copied, so that attributes which the file gave them are gone,
     except for `_metadata`, with which PyTorch's state dicts carry versions.
 
-    Args:
-        size: bytes of the file. Tensors that need more are refused: their memory would not come
-            from the file.
-
     Raises:
-        ValueError: a record does not describe a value, a tensor has attributes or hooks, or
-            containers are too deep.
+        ValueError: a record does not describe a value, a value is not of `VALUES`, a tensor has
+            attributes or hooks, or containers are too deep.
     """
     copier = _Copier()
     copied = copier.copy(content, depth=0)
-    _require_own_memory(copier.tensors, size)
-    return copied
+    return copied, copier.tensors
 
 
 class _Copier:
@@ -62,7 +64,12 @@ class _Copier:
         if isinstance(value, Tensor):
             _require_plain(value)
             self.tensors.append(value)
-        return value
+            return value
+        if kind in VALUES or isinstance(value, Placeholder):
+            return value
+        if callable(value):  # a class or function, which the file names without a call
+            return Placeholder()
+        raise ValueError(f'expected tensors, numbers and text, got a {kind.__name__}')
 
     def _keep(self, original: Any, copied: Any) -> Any:
         self._copies[id(original)] = copied
@@ -91,23 +98,8 @@ def _require_plain(tensor: Tensor) -> None:
         raise ValueError(f'expected plain tensors, got a {type(tensor).__name__}')
     if tensor.__dict__ or tensor._backward_hooks:
         raise ValueError('a tensor has attributes or hooks')
-
-
-def _require_own_memory(tensors: list[Tensor], size: int) -> None:
-    """Raise ValueError if tensors have more bytes than the file: memory of this process, or one
-    value repeated.
-    """
-    storages = {}
-    for tensor in tensors:
-        if tensor.device.type == 'meta' or tensor.layout != strided:
-            continue
-        storage = tensor.untyped_storage()
-        storages[storage.data_ptr()] = storage.nbytes()
-        if tensor.nbytes > storage.nbytes():
-            raise ValueError(f'a tensor of {tuple(tensor.shape)} is larger than its storage')
-    total = sum(storages.values())
-    if total > size:
-        raise ValueError(f'its tensors have {total} bytes, and the file has {size}')
+    if tensor.layout != torch.strided or tensor.is_neg():
+        raise ValueError('a tensor is not stored as plain values')
 
 
 def holds_placeholder(content: Any) -> bool:

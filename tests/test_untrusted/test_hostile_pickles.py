@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 
+from mmflatten.untrusted.pickle_check import ALLOWED
 from mmflatten.untrusted.records import Placeholder
-from mmflatten.untrusted.torch_file import ALLOWED, read_torch
+from mmflatten.untrusted.torch_file import read_torch
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,6 +78,28 @@ def numpy_type(code: str) -> bytes:
 
 def latin1(content: str) -> bytes:
     return call(ENCODE, text(content), text('latin1'))
+
+
+def storage(name: str, size: int, key: str = '0', last: bytes = b'') -> bytes:
+    return (
+        pack(
+            text('storage'),
+            named('torch', f'{name}Storage'),
+            text(key),
+            text('cpu'),
+            number(size),
+            last,
+        )
+        + b'Q'
+    )
+
+
+def tensor(made: bytes, shape: int, offset: int = 0, stride: int = 1) -> bytes:
+    function = named('torch._utils', '_rebuild_tensor_v2')
+    hooks = named('collections', 'OrderedDict') + b')R'
+    return call(
+        function, made, number(offset), pack(number(shape)), pack(number(stride)), b'\x89', hooks
+    )
 
 
 def new_array() -> bytes:
@@ -209,8 +232,12 @@ REFUSED = {
     'sparse tensor': named('torch._utils', '_rebuild_sparse_tensor'),
     'tensor without memory': named('torch._utils', '_rebuild_meta_tensor_no_storage'),
     'subclass': named('torch._utils', '_rebuild_wrapper_subclass'),
-    'bytearray': call(named('builtins', 'bytearray'), number(10)),
-    'bytearray of python 2': call(named('__builtin__', 'bytearray'), number(10)),
+    'class of storages called': named('torch.storage', 'UntypedStorage') + b'K\x09\x85\x81',
+    'bare storage as a value': storage('Float', 2),
+    'another codec': call(ENCODE, text('a'), text('punycode')),
+    'another codec in a list': ENCODE + b'](' + text('a') + text('punycode') + b'eR',
+    'codec after another one': call(ENCODE, text('latin1'), text('idna')),
+    'frame of protocol 4': b'\x95' + b'\0' * 8,
     'module of the system': named('os', 'system'),
     'many names': b'}' + b''.join(text(str(k)) + named('m', f'C{k}') + b's' for k in range(30_000)),
     'class with attributes': named('torch', 'FloatStorage') + b'N}' + text('x') + b'Ks\x86b',
@@ -286,34 +313,22 @@ def test_attributes_of_containers_are_left_out(tmp_path):
     assert not vars(content)
 
 
+@KINDS
+@pytest.mark.parametrize(
+    'name', ['_codecs.encode', 'torch._utils._rebuild_tensor_v2', 'torch.Size']
+)
+def test_functions_and_classes_are_no_values(tmp_path, name, kind):
+    pickled = b'](' + named(*name.rsplit('.', 1)) + b'e'
+    content, _ = read_torch(written(tmp_path, pickled, kind))
+    assert isinstance(content[0], Placeholder)
+
+
 def test_state_of_a_numpy_type_makes_no_pointers(tmp_path):
     dtype = call(named('numpy', 'dtype'), text('V8'), b'\x89', b'\x88')
     fields = b'}' + text('a') + pack(named('numpy', 'dtype'), b'K\x00') + b's'
     state = pack(b'K\x03', text('|'), b'N', pack(text('a')), fields, b'K\x08', b'K\x01', b'K\x00')
     content, _ = read_torch(written(tmp_path, dtype + state + b'b', 'zip'))
     assert isinstance(content, Placeholder)
-
-
-def storage(name: str, size: int, key: str = '0', last: bytes = b'') -> bytes:
-    return (
-        pack(
-            text('storage'),
-            named('torch', f'{name}Storage'),
-            text(key),
-            text('cpu'),
-            number(size),
-            last,
-        )
-        + b'Q'
-    )
-
-
-def tensor(made: bytes, shape: int, offset: int = 0, stride: int = 1) -> bytes:
-    function = named('torch._utils', '_rebuild_tensor_v2')
-    hooks = named('collections', 'OrderedDict') + b')R'
-    return call(
-        function, made, number(offset), pack(number(shape)), pack(number(stride)), b'\x89', hooks
-    )
 
 
 @pytest.mark.parametrize(
@@ -369,6 +384,79 @@ def test_part_of_a_storage_is_refused_in_the_older_format(tmp_path):
     content = tensor(whole_one, 1024)
     found, _ = read_torch(legacy(tmp_path / 'good.pth', b'\x80\x02' + content + b'.', keys, values))
     assert found.shape == (1024,) and not found.any()
+
+
+def without_values(path: Path, num_values: int) -> Path:
+    """Write a file of the older format that states a storage and no values of it. Its size would
+    allow them.
+    """
+    content = tensor(storage('Float', num_values, last=b'N'), num_values)
+    return legacy(path, b'\x80\x02' + content + b'.', values=b'\0' * (4 * num_values + 8))
+
+
+def test_storage_without_values_is_refused_in_the_older_format(tmp_path):
+    """PyTorch would leave the memory of this process in it."""
+    path = without_values(tmp_path / 'empty.pth', 1000)
+    with pytest.raises(ValueError, match=r'empty\.pth.*1 storages, and values of 0'):
+        read_torch(path)
+    assert torch.load(path, weights_only=True).shape == (1000,)
+    inner = latin1(path.read_bytes().decode('latin1'))
+    pickled = named('torch.storage', '_load_from_bytes')
+    outer = tmp_path / 'outer.pkl'
+    outer.write_bytes(b'\x80\x02' + tensor(call(pickled, inner), 1000) + b'.')
+    with pytest.raises(ValueError, match=r'outer\.pkl'):
+        read_torch(outer)
+
+
+@pytest.mark.parametrize('keys', [b'K\x01', b'](' + text('0') + b'K\x01e', b'}'])
+def test_list_of_storages_holds_names(tmp_path, keys):
+    path = legacy(tmp_path / 'keys.pth', b'\x80\x02}.', b'\x80\x02' + keys + b'.')
+    with pytest.raises(ValueError, match=r'keys\.pth'):
+        read_torch(path)
+
+
+def test_tensor_does_not_make_its_storage_larger(tmp_path):
+    """The new part would be memory of this process."""
+    records = {'data/0': b'\0' * 8, 'data/1': b'\0' * 4000}
+    pickled = (
+        b'(' + tensor(storage('Float', 2), 500) + tensor(storage('Float', 1000, '1'), 5) + b't'
+    )
+    path = zipped(tmp_path / 'larger.pth', b'\x80\x02' + pickled + b'.', records)
+    with pytest.raises(ValueError, match=r'larger\.pth'):
+        read_torch(path)
+
+
+@pytest.mark.parametrize(
+    'attributes',
+    [
+        pack(text('_untyped_storage'), storage('Float', 2), text('dtype'), named('torch', 'int8')),
+        pack(text('_untyped_storage'), tensor(storage('Float', 2), 2)),
+    ],
+    ids=['another storage', 'tensor'],
+)
+def test_dictionary_is_no_storage(tmp_path, attributes):
+    state = b'}' + attributes.removesuffix(b't') + b'u'
+    fake = named('collections', 'OrderedDict') + b')R' + state + b'b'
+    pickled = b'\x80\x02' + tensor(fake, 2) + b'.'
+    path = zipped(tmp_path / 'fake.pth', pickled, {'data/0': b'\0' * 8})
+    with pytest.raises(ValueError, match=r'fake\.pth'):
+        read_torch(path)
+
+
+def test_storage_takes_no_state(tmp_path):
+    state = b'}' + text('_untyped_storage') + b'Ns'
+    pickled = b'\x80\x02' + tensor(storage('Float', 2) + state + b'b', 2) + b'.'
+    path = zipped(tmp_path / 'state.pth', pickled, {'data/0': b'\0' * 8})
+    with pytest.raises(ValueError, match=r'state\.pth.*storage a state'):
+        read_torch(path)
+
+
+@pytest.mark.parametrize('protocol', [4, 5])
+def test_pickle_of_a_later_protocol_is_named(tmp_path, protocol):
+    path = tmp_path / 'later.pkl'
+    path.write_bytes(pickle.dumps({'a': 1}, protocol=protocol))
+    with pytest.raises(ValueError, match=rf'later\.pkl.*protocol {protocol}'):
+        read_torch(path)
 
 
 def test_names_of_storages_in_the_older_format_are_checked(tmp_path):

@@ -127,6 +127,43 @@ def test_read_torch_protects_pytorch_functions(tmp_path):
     assert torch._utils._rebuild_tensor_v2.__defaults__ == before
 
 
+# PyTorch itself does not read types without a class of storages in the older format.
+NEW_TYPES = ['uint16', 'uint32', 'uint64', 'float8_e4m3fn']
+
+
+@pytest.mark.parametrize(
+    ('dtype', 'zipped'),
+    [*((name, True) for name in NEW_TYPES), ('bfloat16', False), ('complex64', False)],
+)
+def test_tensors_of_each_type_are_read(tmp_path, dtype, zipped):
+    tensor = torch.arange(6).view(2, 3).to(getattr(torch, dtype))
+    path = tmp_path / 'a.pth'
+    torch.save({'a': tensor, 'b': tensor}, path, _use_new_zipfile_serialization=zipped)
+    content, _ = read_torch(path)
+    assert content['a'].dtype == tensor.dtype and content['a'].shape == (2, 3)
+    assert torch.equal(content['a'].view(torch.uint8), tensor.view(torch.uint8))
+    assert content['a'].data_ptr() == content['b'].data_ptr()
+
+
+@FORMATS
+def test_other_plain_values_are_read(tmp_path, zipped):
+    values = {
+        'expanded': torch.ones(1).expand(50),
+        'bytes': bytearray(b'ab'),
+        'layout': torch.strided,
+        'conjugated': torch.tensor([1 + 2j]).conj(),
+        'class': argparse.Namespace,
+        'array type': np.ndarray,
+    }
+    torch.save(values, tmp_path / 'a.pth', _use_new_zipfile_serialization=zipped)
+    content, _ = read_torch(tmp_path / 'a.pth')
+    assert content['expanded'].tolist() == [1] * 50
+    assert content['bytes'] == b'ab' and content['layout'] is torch.strided
+    assert content['conjugated'].tolist() == [1 - 2j]
+    assert isinstance(content['class'], Placeholder)
+    assert isinstance(content['array type'], Placeholder)
+
+
 @pytest.mark.parametrize(
     'content', [b'', b'<html>not found</html>', b'\x80\x02', b'PK\x03\x04broken']
 )

@@ -194,38 +194,33 @@ class Backbone(BaseModule):
         self, checkpoint: str, prefix: str = '', map_location: str = 'cpu'
     ) -> None:
         # needs OpenCV, which MMEngine does not install
-        from mmengine.runner import CheckpointLoader
-
         from mmflatten.checkpoints.convert import unwrapped
+        from mmflatten.checkpoints.loading import read_checkpoint
 
-        state = CheckpointLoader.load_checkpoint(
-            checkpoint, map_location=map_location, logger='current'
-        )
-        prefix = prefix if not prefix or prefix.endswith('.') else prefix + '.'
-        state, _ = unwrapped(state.get('state_dict', state), prefix)
-        weights = {
-            key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)
-        }
+        content = read_checkpoint(checkpoint, map_location)
+        if prefix and not prefix.endswith('.'):
+            prefix += '.'
+        state, _ = unwrapped(content.get('state_dict', content), prefix)
+        weights = {}
+        for key, value in state.items():
+            if key.startswith(prefix):
+                weights[key.removeprefix(prefix)] = value
+        origin = f'checkpoint {checkpoint} (prefix {prefix!r})'
         try:
             missing, unexpected = self.load_state_dict(weights, strict=False)
         except RuntimeError as error:  # PyTorch lists mismatched shapes, one per line
-            shapes = ' '.join(line.strip() for line in str(error).splitlines()[1:3])
-            raise ValueError(
-                f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
-                f'{shapes}'
-            ) from error
-        self.require_fit(missing, unexpected, f'checkpoint {checkpoint} (prefix {prefix!r})')
+            lines = str(error).splitlines()[1:3]
+            shapes = ' '.join(line.strip() for line in lines)
+            raise ValueError(f'{origin} does not fit {type(self).__name__}: {shapes}') from error
+        self.require_fit(missing, unexpected, origin)
+        self._log(f'weights of {origin}')
         if missing:
-            print_log(
-                f'{type(self).__name__}: not in {checkpoint}, initial values kept:'
-                f' {", ".join(missing)}',
-                logger='current',
-            )
+            self._log(f'not in {checkpoint}, initial values kept: {", ".join(missing)}')
         if unexpected:
-            print_log(
-                f'{type(self).__name__}: unused weights of {checkpoint}: {", ".join(unexpected)}',
-                logger='current',
-            )
+            self._log(f'unused weights of {checkpoint}: {", ".join(unexpected)}')
+
+    def _log(self, message: str) -> None:
+        print_log(f'{type(self).__name__}: {message}', logger='current')
 
     def require_fit(self, missing: Iterable[str], unexpected: Iterable[str], origin: str) -> None:
         """Check that the names of loaded weights match the backbone's.
@@ -236,12 +231,14 @@ class Backbone(BaseModule):
         Raises:
             ValueError: missing or unexpected weights; the message lists the first of them.
         """
-        mismatches = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
-        mismatches += [
-            f'unexpected {key}'
-            for key in unexpected
-            if not _matches(key, self.droppable_weights) and not self._is_after_last_output(key)
-        ]
+        mismatches = []
+        for key in missing:
+            if not _matches(key, self.new_weights):
+                mismatches.append(f'missing {key}')
+        for key in unexpected:
+            is_known = _matches(key, self.droppable_weights) or self._is_after_last_output(key)
+            if not is_known:
+                mismatches.append(f'unexpected {key}')
         if mismatches:
             raise ValueError(
                 f'{origin} does not fit {type(self).__name__}: {len(mismatches)} keys differ, such'
