@@ -4,6 +4,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from mmengine.config import Config
@@ -26,14 +27,12 @@ def check_runs(study: Study, runs: Sequence[StudyRun]) -> None:
     Raises:
         StudyError: a combination cannot be built. The message lists all of them.
     """
-    # Mappings, whose keys are distinct and keep their order.
-    faults: dict[str, None] = {}
-    costs: dict[str, dict[str, Any]] = {}
-    names: dict[str, list[str] | None] = {}
+    faults: dict[str, None] = {}  # distinct messages in the order of the runs
+    shared = _Shared()
     with quiet_libraries(logging.ERROR):
         for run in runs:
             try:
-                _check_run(study, run, costs, names)
+                _check_run(study, run, shared)
             except Exception as error:  # constructors raise anything
                 levels = ', '.join(run.levels.values())
                 faults[f'{levels}: {type(error).__name__}: {error}'] = None
@@ -44,32 +43,42 @@ def check_runs(study: Study, runs: Sequence[StudyRun]) -> None:
         )
 
 
-def _check_run(
-    study: Study,
-    run: StudyRun,
-    known_costs: dict[str, dict[str, Any]],
-    known_names: dict[str, list[str] | None],
-) -> None:
-    """Build a run and set its costs. Runs with the same parts share their costs and metrics."""
+@dataclass
+class _Shared:
+    """Results that several runs share, by the digest of the parts of a config that they depend on.
+
+    Attributes:
+        costs: costs of a run.
+        peaks: highest learning rate of a schedule, and fraction of the steps before it.
+        names: names of the metrics of the test, None if unknown.
+    """
+
+    costs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    peaks: dict[str, tuple[float, float]] = field(default_factory=dict)
+    names: dict[str, list[str] | None] = field(default_factory=dict)
+
+
+def _check_run(study: Study, run: StudyRun, shared: _Shared) -> None:
+    """Build a run and set its costs."""
     cfg = config_of(run, study.budget)
     check_parts(cfg)
     trained = digest(
         [cfg.model, cfg.optim_wrapper, cfg.train_cfg, cfg.train_dataloader, cfg.default_scope]
     )
-    if trained not in known_costs:
-        known_costs[trained] = _costs(cfg)
+    if trained not in shared.costs:
+        shared.costs[trained] = _costs(cfg, shared)
     tested = digest([cfg.test_evaluator, cfg.test_dataloader])
-    if tested not in known_names:
-        known_names[tested] = metric_names(cfg)
-    names = known_names[tested]
+    if tested not in shared.names:
+        shared.names[tested] = metric_names(cfg)
+    names = shared.names[tested]
     if names and not set(names) & set(study.metrics):
         raise StudyError(
             f'metrics: expected one of {", ".join(names)}, got {", ".join(study.metrics)}'
         )
-    vars(run).update(config_hash=digest(cfg.to_dict())[:12], **known_costs[trained])
+    vars(run).update(config_hash=digest(cfg.to_dict())[:12], **shared.costs[trained])
 
 
-def _costs(cfg: Config) -> dict[str, Any]:
+def _costs(cfg: Config, shared: _Shared) -> dict[str, Any]:
     indices = cfg.train_dataloader.dataset.get('indices')
     images = indices if isinstance(indices, int) else None
     shape = image_shape(cfg)
@@ -80,8 +89,7 @@ def _costs(cfg: Config) -> dict[str, Any]:
         # The data set is not on this machine, so the length of an epoch is unknown.
         training = Training(cfg, gpus=1, images=1)
         known = not cfg.train_cfg.get('max_epochs')
-    rates = training.rates if known else [math.nan]
-    peak = max(rates)
+    peak, warmup = _peak(training, shared) if known else (math.nan, math.nan)
     return dict(
         params=count_parameters(training.model),
         flops=count_model(training.model, shape).counts.macs,
@@ -90,8 +98,31 @@ def _costs(cfg: Config) -> dict[str, Any]:
         iterations=training.iterations if known else None,
         batch_size=cfg.train_dataloader.batch_size,
         peak_rate=peak,
-        warmup=rates.index(peak) / len(rates) if known else math.nan,
+        warmup=warmup,
     )
+
+
+def _peak(training: Training, shared: _Shared) -> tuple[float, float]:
+    """Highest learning rate of a training, and the fraction of the steps before it.
+
+    Computing a schedule takes longer than building a model, and most models share one.
+    """
+    highest = max(group['lr'] for group in training.optimizer.param_groups)
+    schedule = digest(
+        [
+            training.cfg.get('param_scheduler'),
+            training.scope,
+            training.by_epoch,
+            training.length,
+            training.iterations,
+            highest * training.lr_factor,
+        ]
+    )
+    if schedule not in shared.peaks:
+        rates = training.rates
+        peak = max(rates)
+        shared.peaks[schedule] = (peak, rates.index(peak) / len(rates))
+    return shared.peaks[schedule]
 
 
 def cost_table(study: Study, runs: Sequence[StudyRun]) -> str:
