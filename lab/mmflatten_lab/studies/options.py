@@ -9,7 +9,6 @@ from typing import Any
 import mmengine.registry
 from mmengine.registry import Registry
 
-from mmflatten.engine.setup import require_scope
 from mmflatten.registry import SCOPE
 from mmflatten.tasks import tasks
 from mmflatten.text import clip
@@ -194,6 +193,8 @@ def find_class(kind: Any, scope: str) -> Any:
     """
     if not isinstance(kind, str):
         return kind
+    from mmflatten.engine.setup import require_scope  # imports MMEngine's runner, which is slow
+
     prefix, _, name = kind.rpartition('.')
     if (prefix or scope) not in scopes():
         return None
