@@ -54,7 +54,8 @@ class Costs:
 
     def time(self, blocks: Sequence[int]) -> float:
         """Predicted time of the backbone with these blocks swapped, relative to the teacher's."""
-        return 1 + sum(self.after[i] - self.before[i] for i in blocks) / self.whole
+        change = sum(self.after[block] - self.before[block] for block in blocks)
+        return 1 + change / self.whole
 
 
 def measure_times(
@@ -69,11 +70,11 @@ def measure_times(
     before, after, whole = block_times(
         teacher.to(get_device()), student.to(get_device()).eval(), (size[0], size[1])
     )
-    best_within_budget(pareto_set(Costs([0.0] * len(before), before, after, whole)), budget)
+    lossless = Costs([0.0] * len(before), before=before, after=after, whole=whole)
+    best_within_budget(pareto_set(lossless), budget)
+    content = json.dumps(dict(before=before, after=after, whole=whole))
     with atomic_write(path) as aside:
-        aside.write_text(
-            json.dumps(dict(before=before, after=after, whole=whole)), encoding='utf-8'
-        )
+        aside.write_text(content, encoding='utf-8')
 
 
 def choose(
@@ -98,10 +99,8 @@ def choose(
     write(points, out / 'pareto.csv')
     best = best_within_budget(points, budget)
     write([best], out / 'chosen.csv')
-    log(
-        f'blocks {",".join(map(str, best.blocks)) or "none"}: {best.time:.2f} of the time, loss'
-        f' {best.loss:.3g}'
-    )
+    blocks = ','.join(map(str, best.blocks)) or 'none'
+    log(f'blocks {blocks}: {best.time:.2f} of the time, loss {best.loss:.3g}')
 
 
 def read_choice(out: Path) -> list[int]:
@@ -116,15 +115,14 @@ def pareto_set(costs: Costs) -> list[ParetoPoint]:
     points = [ParetoPoint((), 0.0, 1.0)]
     for block in range(len(costs.losses)):
         change = costs.time([block]) - 1
-        more = [
-            ParetoPoint(
-                (*point.blocks, block), point.loss + costs.losses[block], point.time + change
-            )
-            for point in points
-        ]
-        ordered = sorted([*points, *more], key=lambda point: (point.loss, point.time))
+        candidates = list(points)
+        for point in points:
+            blocks = (*point.blocks, block)
+            loss = point.loss + costs.losses[block]
+            candidates.append(ParetoPoint(blocks, loss, point.time + change))
+        candidates.sort(key=lambda point: (point.loss, point.time))
         points = []
-        for point in ordered:
+        for point in candidates:
             if not points or point.time < points[-1].time:
                 points.append(point)
     return points
@@ -160,7 +158,8 @@ def sensitivities(
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
         loader = Runner.build_dataloader(loader_cfg, seed=0)
     names = list(blocks_of(teacher))
-    totals, seen = [0.0] * len(names), 0
+    totals = [0.0] * len(names)
+    seen = 0
     for batch in loader:
         inputs = teacher.data_preprocessor(batch)['inputs']
         expected = outputs(teacher, inputs)
@@ -182,12 +181,12 @@ def outputs(model: nn.Module, inputs: Tensor) -> tuple[Tensor, ...]:
 
 def error(model: nn.Module, ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
     if is_classifier(model):
-        return float(
-            nn.functional.kl_div(ours[0], theirs[0], reduction='batchmean', log_target=True)
+        divergence = nn.functional.kl_div(
+            ours[0], theirs[0], reduction='batchmean', log_target=True
         )
-    return float(
-        sum(relative_error(one, other, other) for one, other in zip(ours, theirs)) / len(theirs)
-    )
+        return float(divergence)
+    errors = [relative_error(one, other, other) for one, other in zip(ours, theirs)]
+    return float(sum(errors) / len(theirs))
 
 
 @contextmanager
@@ -227,16 +226,13 @@ def block_times(
         with torch.inference_mode():
             return teacher.backbone(image)
 
-    subjects = [
-        subject(blocks_of(model)[name], name) for model in (teacher, student) for name in names
-    ]
-    times = [
-        min(seconds)
-        for seconds in measure(
-            [Subject('backbone', whole), *subjects], seconds=SECONDS, device=device
-        )
-    ]
-    return times[1 : len(names) + 1], times[len(names) + 1 :], times[0]
+    subjects = [Subject('backbone', whole)]
+    for model in (teacher, student):
+        blocks = blocks_of(model)
+        subjects += [subject(blocks[name], name) for name in names]
+    times = list(map(min, measure(subjects, seconds=SECONDS, device=device)))
+    first_new = 1 + len(names)
+    return times[1:first_new], times[first_new:], times[0]
 
 
 def write(points: Sequence[ParetoPoint], path: Path) -> None:

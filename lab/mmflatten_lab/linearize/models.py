@@ -95,8 +95,8 @@ class Distillation(DistillationStep):
 
     The losses of a classifier are the Kullback-Leibler divergence from the teacher's probabilities
     and, for images with labels, the loss of the head, with equal weights. In other models only the
-    backbone is trained, on the teacher's
-    maps: the loss of a map is its squared error relative to the map.
+    backbone is trained, on the teacher's maps: the loss of a map is its squared error relative to
+    the map.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -109,10 +109,10 @@ class Distillation(DistillationStep):
         if not is_classifier(self.student):
             with torch.no_grad():
                 targets = self.teacher.backbone(inputs)
-            return {
-                f'loss_map_{level}': relative_error(ours, theirs, theirs)
-                for level, (ours, theirs) in enumerate(zip(self.student.backbone(inputs), targets))
-            }
+            losses = {}
+            for level, (ours, theirs) in enumerate(zip(self.student.backbone(inputs), targets)):
+                losses[f'loss_map_{level}'] = relative_error(ours, theirs, theirs)
+            return losses
         with torch.no_grad():
             target = self.teacher(inputs, mode='tensor').float().log_softmax(-1)
         feats = self.student.extract_feat(inputs)
@@ -124,16 +124,15 @@ class Distillation(DistillationStep):
 
 
 def is_classifier(model: nn.Module) -> bool:
-    return (
-        any(kind.__name__ == 'ImageClassifier' for kind in type(model).__mro__) and model.with_head
-    )
+    # By name, because mmpretrain is installed only for classification.
+    names = [kind.__name__ for kind in type(model).__mro__]
+    return 'ImageClassifier' in names and model.with_head
 
 
 def relative_error(ours: Tensor, theirs: Tensor, scale: Tensor) -> Tensor:
     """Squared error of a batch, relative to the squares of `scale`."""
-    return (ours.float() - theirs.float()).square().sum() / scale.float().square().sum().clamp(
-        min=1e-12
-    )
+    error = (ours.float() - theirs.float()).square().sum()
+    return error / scale.float().square().sum().clamp(min=1e-12)
 
 
 @torch.no_grad()

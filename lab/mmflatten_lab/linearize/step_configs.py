@@ -20,7 +20,8 @@ from mmflatten.untrusted.files import images_in
 
 ALIGN, DISTIL = 'align', 'distil'
 KINDS = {ALIGN: 'mmflatten.BlockAlignment', DISTIL: 'mmflatten.Distillation'}
-OPTIMIZERS: dict[str, dict[str, Any]] = {  # clipping would mix the blocks, which learn apart
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    # Clipping the gradients of all blocks would couple their separate trainings.
     ALIGN: dict(optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.0)),
     DISTIL: dict(
         optimizer=dict(type='AdamW', lr=5e-4, weight_decay=0.05), clip_grad=dict(max_norm=5.0)
@@ -80,14 +81,15 @@ def step_config(
     made.model.backbone.pop('frozen_stages', None)
     # the loader's, before its batches are counted
     made.merge_from_dict(copy.deepcopy(settings.options))
-    teaching = dict(
+    made.model = ConfigDict(
         type=KINDS[step],
         teacher=model_config(cfg),
         student=model_config(made),
         teacher_weights=settings.checkpoint,
         student_weights=str(weights),
     )
-    made.model = ConfigDict(**teaching, **(dict(blocks=list(names)) if step == ALIGN else {}))
+    if step == ALIGN:
+        made.model.blocks = list(names)
     made.pop('data_preprocessor', None)
     max_iters = iterations(made, settings.epochs)
     made.train_cfg = ConfigDict(
@@ -132,18 +134,15 @@ def iterations(cfg: Config, epochs: float) -> int:
 def schedule(max_iters: int) -> list[ConfigDict]:
     """Linear warm-up, then cosine decay."""
     start = round(WARM_UP * max_iters)
-    start = start if start > 1 else 0  # MMEngine's warm-up of one iteration would never end
-    rise = (
-        [ConfigDict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=start)]
-        if start
-        else []
+    if start <= 1:  # MMEngine's warm-up of one iteration would never end
+        start = 0
+    cosine = ConfigDict(
+        type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=start, end=max_iters
     )
-    return [
-        *rise,
-        ConfigDict(
-            type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=start, end=max_iters
-        ),
-    ]
+    if not start:
+        return [cosine]
+    rise = ConfigDict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=start)
+    return [rise, cosine]
 
 
 def use_images(cfg: Config, folder: str) -> None:
@@ -163,9 +162,8 @@ def use_images(cfg: Config, folder: str) -> None:
             '--images: expected a config whose test data have a pipeline, which reads image files,'
             f' got {part.get("type")}.'
         )
-    pipeline = [
-        step for step in copy.deepcopy(part['pipeline']) if 'LoadAnnotations' not in step['type']
-    ]
+    steps = copy.deepcopy(part['pipeline'])
+    pipeline = [step for step in steps if 'LoadAnnotations' not in step['type']]
     loader = cfg.train_dataloader
     for name in ('batch_sampler', 'sampler'):
         loader.pop(name, None)

@@ -55,16 +55,22 @@ class Linearization:
         command: Sequence[str] = (),
     ) -> None:
         require_parts(cfg, 'model', 'train_dataloader')
-        self.cfg, self.settings, self.out, self.log, self.command = cfg, settings, out, log, command
+        self.cfg = cfg
+        self.settings = settings
+        self.out = out
+        self.log = log
+        self.command = command
         self.teacher = build_model(cfg).eval()
         checkpoint = read_checkpoint(settings.checkpoint)
         load_weights(self.teacher, checkpoint, settings.checkpoint)
-        meta = checkpoint['meta'] if isinstance(checkpoint.get('meta'), dict) else {}
-        self.meta = {name: value for name, value in meta.items() if name == 'dataset_meta'}
+        self.meta = {}
+        meta = checkpoint.get('meta')
+        if isinstance(meta, dict) and 'dataset_meta' in meta:
+            self.meta['dataset_meta'] = meta['dataset_meta']
         self.names = list(blocks_of(self.teacher))
-        self.candidates = (
-            list(range(len(self.names))) if isinstance(settings.blocks, str) else settings.blocks
-        )
+        self.candidates = settings.blocks
+        if isinstance(settings.blocks, str):
+            self.candidates = list(range(len(self.names)))
         unknown = [number for number in self.candidates if number >= len(self.names)]
         if unknown or not self.candidates:
             raise ValueError(
@@ -79,9 +85,12 @@ class Linearization:
 
     def _claim(self) -> None:
         """Write the settings, or compare them with those of earlier results."""
-        path, mine = self.out / 'settings.json', json.loads(json.dumps(asdict(self.settings)))
-        teacher, file = hashlib.sha256(text_of(self.cfg).encode()), Path(self.settings.checkpoint)
-        teacher.update(read_bytes(file, sys.maxsize) if file.is_file() else b'')
+        path = self.out / 'settings.json'
+        mine = json.loads(json.dumps(asdict(self.settings)))
+        teacher = hashlib.sha256(text_of(self.cfg).encode())
+        file = Path(self.settings.checkpoint)
+        if file.is_file():
+            teacher.update(read_bytes(file, sys.maxsize))
         mine['sha256 of the teacher'] = teacher.hexdigest()
         if path.exists():
             before = read_json(path)
@@ -104,10 +113,18 @@ class Linearization:
         """
         weights = self.out / 'swap.pth'
         self._save(weights, self.student.state_dict())
-        auto, budget = self.settings.blocks == 'auto', self.settings.budget or 1.0
-        if auto and is_main_process() and not (times := self.out / 'times.json').exists():
+        auto = self.settings.blocks == 'auto'
+        budget = self.settings.budget or 1.0
+        times = self.out / 'times.json'
+        if auto and is_main_process() and not times.exists():
             self.log(f'measuring {len(self.names)} blocks')
-            measure_times(times, self.teacher, self.student, self.settings.size or (), budget)
+            measure_times(
+                times,
+                teacher=self.teacher,
+                student=self.student,
+                size=self.settings.size or (),
+                budget=budget,
+            )
         barrier()
         if ALIGN in self.settings.steps:
             weights = self._learn(ALIGN, self.student_cfg, weights, self.candidates)
@@ -115,7 +132,14 @@ class Linearization:
         if auto:
             if is_main_process() and not (self.out / 'chosen.csv').exists():
                 self.student.load_state_dict(read_checkpoint(str(weights))['state_dict'])
-                choose(self.out, self.student_cfg, self.teacher, self.student, budget, self.log)
+                choose(
+                    self.out,
+                    cfg=self.student_cfg,
+                    teacher=self.teacher,
+                    student=self.student,
+                    budget=budget,
+                    log=self.log,
+                )
             barrier()
             chosen = read_choice(self.out)
             weights = self._assemble(chosen, weights)
@@ -142,18 +166,17 @@ class Linearization:
         path = self.out / 'chosen.pth'
         student = build_swapped(self._config_with(chosen), self.teacher, chosen)
         prefixes = tuple(f'backbone.{self.names[number]}.' for number in chosen)
-        given = read_checkpoint(str(aligned))['state_dict']
-        own = {
-            name: given[name] if name.startswith(prefixes) else value
-            for name, value in student.state_dict().items()
-        }
-        self._save(path, own)
+        aligned_weights = read_checkpoint(str(aligned))['state_dict']
+        weights = dict(student.state_dict())
+        for name in weights:
+            if name.startswith(prefixes):
+                weights[name] = aligned_weights[name]
+        self._save(path, weights)
         return path
 
     def _save(self, path: Path, weights: Mapping[str, Tensor]) -> None:
         if is_main_process() and not path.exists():
             with atomic_write(path) as aside:
-                # a full disk has a cause
                 save_checkpoint(dict(state_dict=dict(weights), meta=self.meta), str(aside))
         barrier()
 
@@ -163,22 +186,24 @@ class Linearization:
         if path.exists():
             return path
         cfg = step_config(
-            step, self.cfg, student_cfg, self.settings, weights, [self.names[i] for i in chosen]
+            step,
+            cfg=self.cfg,
+            student_cfg=student_cfg,
+            settings=self.settings,
+            weights=weights,
+            names=[self.names[number] for number in chosen],
         )
         cfg.work_dir = str(self.out / step)
-        # names the logs; by the time alone, two steps within a second share them
+        # The name of the logs. By the time alone, two steps within a second would share them.
         cfg.experiment_name = step
         if newest_checkpoint(cfg.work_dir) is not None:
             set_resume(cfg, 'newest')
         self.log(f'{step}: {cfg.train_cfg.max_iters} iterations')
         train(cfg, self.command, again='')
         last = read_checkpoint(str(newest_checkpoint(cfg.work_dir)))['state_dict']
-        self._save(
-            path,
-            {
-                name.removeprefix('student.'): value
-                for name, value in last.items()
-                if name.startswith('student.')
-            },
-        )
+        student = {}
+        for name, value in last.items():
+            if name.startswith('student.'):
+                student[name.removeprefix('student.')] = value
+        self._save(path, student)
         return path

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from mmengine.config import Config
-from torch import nn
+from torch import Tensor, nn
 
 from mmflatten.config import build_model
 from mmflatten.console import quiet_libraries
@@ -22,10 +22,9 @@ from mmflatten.models.backbones.letters import block_letters, parse_attn_types
 from mmflatten.models.layers import Block
 
 RESERVED = 'LMSW'  # of the families
-OPEN_GATE, OPEN_SILU_GATE = (
-    1.0,
-    1.2784645,
-)  # biases with which a gate, and its SiLU, multiplies by 1
+# biases with which a gate, and its SiLU, multiplies by 1
+OPEN_GATE = 1.0
+OPEN_SILU_GATE = 1.2784645
 
 
 def blocks_of(model: nn.Module) -> dict[str, Block]:
@@ -35,19 +34,21 @@ def blocks_of(model: nn.Module) -> dict[str, Block]:
         ValueError: the attention of the backbone's blocks cannot be chosen.
     """
     backbone = getattr(model, 'backbone', None)
-    found = {
-        name: module
-        for name, module in getattr(backbone, 'named_modules', dict)()
-        if isinstance(module, Block) and hasattr(module, 'attn')
-    }
-    if not found or not {'attn_types', 'mixers'} <= set(
-        inspect.signature(type(backbone)).parameters
-    ):
+    found = {}
+    if isinstance(backbone, nn.Module):
+        for name, module in backbone.named_modules():
+            if isinstance(module, Block) and hasattr(module, 'attn'):
+                found[name] = module
+    if not found or not _has_letters(backbone):
         raise ValueError(
             'model.backbone: expected one whose blocks have letters (ViT, FLattenDeiT, FLattenPVT,'
             f' FLattenSwin, FLattenCSwin, ...), got {type(backbone).__name__}.'
         )
     return found
+
+
+def _has_letters(backbone: nn.Module) -> bool:
+    return {'attn_types', 'mixers'} <= set(inspect.signature(type(backbone)).parameters)
 
 
 def letters_of(cfg: Config, model: nn.Module) -> list[str]:
@@ -80,18 +81,18 @@ def swapped_config(
     settings = cfg.model.backbone
     taken = {*''.join(letters), *(settings.get('mixers') or {}), *RESERVED}
     letter = next(name for name in ascii_uppercase if name not in taken)
-    number, stages = 0, []
+    stages = []
+    block = 0
     for stage in letters:
-        stages.append(
-            ''.join(letter if number + place in chosen else old for place, old in enumerate(stage))
-        )
-        number += len(stage)
+        new = ''
+        for old in stage:
+            new += letter if block in chosen else old
+            block += 1
+        stages.append(new)
     swapped = copy.deepcopy(cfg)
-    swapped.model.backbone.attn_types = stages[0] if hasattr(model.backbone, 'blocks') else stages
-    swapped.model.backbone.mixers = {
-        **copy.deepcopy(dict(settings.get('mixers') or {})),
-        letter: dict(attention),
-    }
+    backbone = swapped.model.backbone
+    backbone.attn_types = stages[0] if hasattr(model.backbone, 'blocks') else stages
+    backbone.mixers = {**(backbone.get('mixers') or {}), letter: dict(attention)}
     return swapped
 
 
@@ -132,42 +133,53 @@ def copy_weights(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) 
     Returns:
         Names of the weights that the teacher does not have.
     """
-    given, new = teacher.state_dict(), []
-    for name, value in student.state_dict().items():
-        old = given.get(name)
-        if (
-            old is not None
-            and '.qkv.' in name
-            and old.shape[1:] == value.shape[1:]
-            and len(old) < len(value)
-        ):
-            value[: len(old)].copy_(old)
-            new.append(name)
-        elif old is not None and old.shape == value.shape:
-            value.copy_(old)
-        else:
-            new.append(name)
+    new = _copy_known(teacher, student)
     blocks = list(blocks_of(student).items())
     for number in chosen:
-        block, module = blocks[number]
-        for path, part in module.attn.named_modules(prefix=f'backbone.{block}.attn'):
+        name, block = blocks[number]
+        for path, part in block.attn.named_modules(prefix=f'backbone.{name}.attn'):
             if isinstance(part, TokenMixer):
-                for name, convolution in part.local_terms().items():
-                    # A layer before one of zeros keeps its weights, without which neither would
-                    # learn.
-                    before = {
-                        id(parameter)
-                        for layers in convolution.modules()
-                        if isinstance(layers, nn.Sequential)
-                        for parameter in layers[:-1].parameters()
-                    }
-                    for kind, parameter in convolution.named_parameters(prefix=f'{path}.{name}'):
-                        if kind in new and id(parameter) not in before:
-                            parameter.zero_()
+                _close_local_terms(part, path, new)
             mixer = part.branches[0].mixer if isinstance(part, CrossShapedAttention) else part
             if isinstance(mixer, GatedMixer) and mixer.gated and f'{path}.qkv.bias' in new:
-                part.qkv.weight[-part.qkv.in_features :].zero_()
-                part.qkv.bias[-part.qkv.in_features :].fill_(
-                    OPEN_GATE if mixer.norm is None else OPEN_SILU_GATE
-                )
+                _open_gate(part.qkv, OPEN_GATE if mixer.norm is None else OPEN_SILU_GATE)
     return new
+
+
+def _copy_known(teacher: nn.Module, student: nn.Module) -> list[str]:
+    """Copy the weights that both models have. Returns the names of the others."""
+    given = teacher.state_dict()
+    new = []
+    for name, value in student.state_dict().items():
+        old = given.get(name)
+        if old is not None and old.shape == value.shape:
+            value.copy_(old)
+            continue
+        new.append(name)
+        if old is not None and '.qkv.' in name and _has_more_rows(value, old):
+            value[: len(old)].copy_(old)
+    return new
+
+
+def _has_more_rows(value: Tensor, old: Tensor) -> bool:
+    return value.shape[1:] == old.shape[1:] and len(value) > len(old)
+
+
+def _close_local_terms(mixer: TokenMixer, path: str, new: Sequence[str]) -> None:
+    """Set the new convolutions of the values, or their last layers, to 0."""
+    for name, convolution in mixer.local_terms().items():
+        # A layer before one of zeros keeps its weights, without which neither would learn.
+        kept = set()
+        for layers in convolution.modules():
+            if isinstance(layers, nn.Sequential):
+                kept.update(map(id, layers[:-1].parameters()))
+        for key, parameter in convolution.named_parameters(prefix=f'{path}.{name}'):
+            if key in new and id(parameter) not in kept:
+                parameter.zero_()
+
+
+def _open_gate(qkv: nn.Linear, bias: float) -> None:
+    """Set the gate, the last rows of `qkv`, to a constant."""
+    rows = qkv.in_features
+    qkv.weight[-rows:].zero_()
+    qkv.bias[-rows:].fill_(bias)

@@ -38,14 +38,14 @@ class SmallCNN(BaseModule):
         self, channels: Sequence[int] = (32, 64, 128), init_cfg: dict | None = None
     ) -> None:
         super().__init__(init_cfg)
-        sizes = [3, *channels]
-        self.layers = nn.Sequential(
-            *(
-                layer
-                for index, (inputs, outputs) in enumerate(zip(sizes, channels))
-                for layer in (*conv_bn(inputs, outputs, 3, 2 if index else 1), nn.ReLU())
-            )
-        )
+        layers: list[nn.Module] = []
+        inputs = 3
+        stride = 1
+        for outputs in channels:
+            layers += [*conv_bn(inputs, outputs, 3, stride), nn.ReLU()]
+            inputs = outputs
+            stride = 2
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor]:
         return (self.layers(image_B3HW).mean(dim=(2, 3)),)

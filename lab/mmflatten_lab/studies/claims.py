@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
+from mmflatten_lab.studies.comparisons import (
+    ALPHA,
+    BETTER,
+    EQUIVALENT,
+    LIKE_NONE,
+    UNDECIDED,
+    UNTESTED,
+    WORSE,
+    Comparison,
+    Family,
+)
 from mmflatten_lab.studies.controls import NONE
 from mmflatten_lab.studies.runs import (
     BASELINE,
@@ -19,23 +29,11 @@ from mmflatten_lab.studies.runs import (
     make_run,
     matches,
 )
-from mmflatten_lab.studies.statistics import (
-    ALPHA,
-    BETTER,
-    EQUIVALENT,
-    LIKE_NONE,
-    UNDECIDED,
-    UNTESTED,
-    WORSE,
-    Comparison,
-    Family,
-    compare_pairs,
-    like_none,
-    seed_means,
-    unless_like_none,
-)
 from mmflatten_lab.studies.study import Claim, Study
 from mmflatten_lab.studies.study_fields import StudyError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NOT_REPRODUCED = 'not reproduced'
 REPRODUCED = 'reproduced'
@@ -82,38 +80,48 @@ def alpha_per_analysis(study: Study) -> float:
 
 
 def _judge_claim(study: Study, runs: Sequence[StudyRun], claim: Claim) -> Judgement:
+    # pandas and statsmodels take seconds, and most commands judge nothing.
+    from mmflatten_lab.studies import statistics
+
     factor = study.factor_of(claim)
-    grid = [run for run in runs if run.mode != BASELINE]
-    chosen = [run for run in grid if matches(run.levels, claim.where)]
-    metrics = sorted({run.metric for run in chosen if run.levels[factor] in claim.order})
-    if len(metrics) > 1:
-        raise StudyError(
-            f'claims: expected runs with one metric for {claim.text}, got {", ".join(metrics)}. '
-            'Narrow it with `where`.'
-        )
+    chosen = [run for run in runs if run.mode != BASELINE and matches(run.levels, claim.where)]
+    metrics = _metrics_of_claim(chosen, factor, claim)
     family = Family(
         margin=study.margin.get(metrics[0], 0.0) if metrics else 0.0,
         alpha=alpha_per_analysis(study),
         number=sum(len(other.order) - 1 for other in study.claims),
     )
-    values = _claim_values(study, chosen, factor=factor, claim=claim)
-    pairs = compare_pairs(values, list(pairwise(claim.order)), family)
+    values = _claim_values(study, chosen, factor, claim)
+    pairs = statistics.compare_pairs(values, list(pairwise(claim.order)), family)
     # Only the first factor has a control without attention.
     if isinstance(study.controls, list) and factor == next(iter(study.factors)):
         order = list(dict.fromkeys([*claim.order, NONE]))
         compared = [run for run in chosen if run.levels[factor] in order]
-        levels = seed_means(study, compared, factor)
-        pairs = unless_like_none(pairs, like_none(levels[order]))
+        levels = statistics.seed_means(study, compared, factor)
+        pairs = statistics.unless_like_none(pairs, statistics.like_none(levels[order]))
     best = values[list(claim.order)].mean().max()
-    if _is_below_baselines(study, runs, best=best, metrics=metrics):
+    if _is_below_baselines(study, runs, best, metrics):
         return BELOW_BASELINES, pairs
     return _verdict(pairs), pairs
+
+
+def _metrics_of_claim(runs: Sequence[StudyRun], factor: str, claim: Claim) -> list[str]:
+    """Metric of the runs with a level of the claim, in a list; empty without runs."""
+    metrics = sorted({run.metric for run in runs if run.levels[factor] in claim.order})
+    if len(metrics) > 1:
+        raise StudyError(
+            f'claims: expected runs with one metric for {claim.text}, got {", ".join(metrics)}. '
+            'Narrow it with `where`.'
+        )
+    return metrics
 
 
 def _claim_values(
     study: Study, runs: Sequence[StudyRun], factor: str, claim: Claim
 ) -> pd.DataFrame:
     """Values of all levels of a table, or of the claim's levels alone if the others have gaps."""
+    from mmflatten_lab.studies.statistics import seed_means
+
     values = seed_means(study, runs, factor)
     if values[list(claim.order)].notna().any().all():
         return values
@@ -125,8 +133,10 @@ def _is_below_baselines(
     study: Study, runs: Sequence[StudyRun], best: float, metrics: Sequence[str]
 ) -> bool:
     """Return True if the best level of a claim is worse than every baseline."""
-    baselines = [run for run in runs if run.mode == BASELINE and run.metric in metrics]
-    values = [study.sign(run.metric) * run.value for run in baselines]
+    values = []
+    for run in runs:
+        if run.mode == BASELINE and run.metric in metrics:
+            values.append(study.sign(run.metric) * run.value)
     return bool(values) and best < min(values)
 
 
@@ -153,15 +163,23 @@ def added_runs(study: Study, results: Mapping[str, StudyRun]) -> list[StudyRun]:
         known = [results.get(run.name, run) for run in planned if run.mode in (GRID, BASELINE)]
         if any(run.state not in ENDED for run in known):
             break
-        patterns = []
-        judgements = judge(study, finished_runs(known))
-        for claim, (verdict, _) in zip(study.claims, judgements):
-            if verdict in OPEN:
-                patterns.append({study.factor_of(claim): claim.order, **claim.where})
-        new = _runs_of_seeds(study, seeds=study.seeds[before:number], patterns=patterns)
+        new = _runs_of_seeds(
+            study,
+            seeds=study.seeds[before:number],
+            patterns=_open_patterns(study, judge(study, finished_runs(known))),
+        )
         planned += new
         added += new
     return added
+
+
+def _open_patterns(study: Study, judgements: Sequence[Judgement]) -> list[dict[str, list[str]]]:
+    """Patterns of the cells on which the open claims depend."""
+    patterns = []
+    for claim, (verdict, _) in zip(study.claims, judgements):
+        if verdict in OPEN:
+            patterns.append({study.factor_of(claim): claim.order, **claim.where})
+    return patterns
 
 
 def _runs_of_seeds(
@@ -170,8 +188,11 @@ def _runs_of_seeds(
     """Make the runs of some seeds, for the cells that match one of the patterns."""
     runs = []
     for levels, seeds_of_cell in cells(study):
-        if any(matches(levels, pattern) for pattern in patterns):
-            runs += [make_run(study, levels, seed) for seed in seeds if seed in seeds_of_cell]
+        if not any(matches(levels, pattern) for pattern in patterns):
+            continue
+        for seed in seeds:
+            if seed in seeds_of_cell:
+                runs.append(make_run(study, levels, seed))
     return runs
 
 

@@ -13,14 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mmflatten.text import align, figure_text
+from mmflatten_lab.studies.comparisons import ALPHA, LIKE_NONE, Comparison, Family, Interval
 from mmflatten_lab.studies.controls import NONE
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.statistics import (
-    ALPHA,
-    LIKE_NONE,
-    Comparison,
-    Family,
-    Interval,
     compare_all,
     equal_variance_p,
     like_none,
@@ -155,14 +151,7 @@ class ComparisonTable:
             notes.append(f'The reference, {self.reference}, is below {beaten_by}{end}')
         if isinstance(self.study.controls, str):
             notes.append(f'No controls: {self.study.controls}')
-        others = [level for level in self.order if level in self.like_none - {NONE}]
-        if others:
-            missing = ' The control has no runs.' if NONE not in self.members else ''
-            notes.append(
-                f'No significant difference from the control without attention ({NONE}):'
-                f' {", ".join(others)}.{missing} Nothing is judged between these levels'
-                f' ({LIKE_NONE}).'
-            )
+        notes += self._notes_on_control()
         p = equal_variance_p(self.values) if self.values is not None else math.nan
         if p < ALPHA:
             notes.append(
@@ -170,6 +159,17 @@ class ComparisonTable:
                 ' intervals assume that they are equal.'
             )
         return notes
+
+    def _notes_on_control(self) -> list[str]:
+        others = [level for level in self.order if level in self.like_none and level != NONE]
+        if not others:
+            return []
+        missing = ' The control has no runs.' if NONE not in self.members else ''
+        return [
+            f'No significant difference from the control without attention ({NONE}):'
+            f' {", ".join(others)}.{missing} Nothing is judged between these levels'
+            f' ({LIKE_NONE}).'
+        ]
 
 
 def comparison_tables(

@@ -8,6 +8,7 @@ import functools
 import inspect
 import json
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import torch
@@ -20,6 +21,9 @@ from mmflatten.config import build_model, require_parts
 from mmflatten.engine.datasets import DatasetError, build_dataset
 from mmflatten.engine.recipe.settings import schedulers, training_length, training_set
 from mmflatten.engine.setup import load_config
+
+# These register the classes that configs and controls name.
+from mmflatten_lab import datasets, models  # noqa: F401
 from mmflatten_lab.studies.options import check_types, find_class
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.study import Budget
@@ -45,7 +49,9 @@ def config_of(run: StudyRun, budget: Budget) -> Config:
         cfg.merge_from_dict({path: copy.deepcopy(value)})
     _drop_delete_markers(cfg._cfg_dict)
     _set_length(cfg, budget, _base(run.base))
-    cfg.randomness = {**(cfg.get('randomness') or {}), 'seed': run.seed}
+    randomness = dict(cfg.get('randomness') or {})
+    randomness['seed'] = run.seed
+    cfg.randomness = randomness
     if 'checkpoint' in (cfg.get('default_hooks') or {}):
         cfg.default_hooks.checkpoint.max_keep_ckpts = 1
     cfg.pop('work_dir', None)
@@ -78,18 +84,26 @@ def _drop_delete_markers(node: Any) -> None:
 
 def _set_length(cfg: Config, budget: Budget, base: Config) -> None:
     """Set the length of the training to the budget, and scale schedules and warm-up with it."""
-    loop, (before, unit) = cfg.train_cfg, training_length(cfg)
+    before, unit = training_length(cfg)
     length = getattr(budget, unit)
     if length is None:
         raise StudyError(
             f'budget.{unit}: expected the length of the training of {cfg.filename}, got none.'
             ' Set it.'
         )
-    loop['max_epochs' if unit == 'epochs' else 'max_iters'] = length
-    loop.val_interval = min(loop.get('val_interval', 1 if unit == 'epochs' else 1000), length)
-    steps = _steps_per_epoch(cfg, base) if unit == 'epochs' else 1.0
+    loop = cfg.train_cfg
+    steps = 1.0
+    if unit == 'epochs':
+        loop['max_epochs'] = length
+        loop.val_interval = min(loop.get('val_interval', 1), length)
+        steps = _steps_per_epoch(cfg, base)
+    else:
+        loop['max_iters'] = length
+        loop.val_interval = min(loop.get('val_interval', 1000), length)
     for scheduler in schedulers(cfg):
-        factor = length / before * (1.0 if scheduler.get('by_epoch', True) else steps)
+        factor = length / before
+        if not scheduler.get('by_epoch', True):
+            factor *= steps
         for key in set(SCHEDULED) & set(scheduler):
             scheduler[key] = _scaled(scheduler[key], factor)
 
@@ -99,22 +113,19 @@ def _steps_per_epoch(cfg: Config, base: Config) -> float:
     unknown.
     """
     try:
-        now, before = (
-            _num_images(part.train_dataloader.dataset) / part.train_dataloader.batch_size
-            for part in (cfg, base)
-        )
+        return _num_batches(cfg.train_dataloader) / _num_batches(base.train_dataloader)
     except DatasetError:
         return 1.0
-    return now / before
 
 
-def _num_images(dataset: dict) -> int:
-    indices = dataset.get('indices')
-    return (
-        abs(indices)
-        if isinstance(indices, int)
-        else _count_images(json.dumps(dataset, sort_keys=True))
-    )
+def _num_batches(loader: ConfigDict) -> float:
+    """Batches of an epoch, the last one as a fraction."""
+    indices = loader.dataset.get('indices')
+    if isinstance(indices, int):
+        images = abs(indices)
+    else:
+        images = _count_images(json.dumps(loader.dataset, sort_keys=True))
+    return images / loader.batch_size
 
 
 @functools.cache
@@ -135,10 +146,8 @@ def metric_names(cfg: Config) -> list[str] | None:
         cfg.test_dataloader.update(num_workers=0, persistent_workers=False, batch_size=2)
         cfg.test_dataloader.dataset.indices = 2
         model = build_model(cfg).eval()
-        loader, evaluator = (
-            Runner.build_dataloader(cfg.test_dataloader),
-            Evaluator(cfg.test_evaluator),
-        )
+        loader = Runner.build_dataloader(cfg.test_dataloader)
+        evaluator = Evaluator(cfg.test_evaluator)
         evaluator.dataset_meta = getattr(loader.dataset, 'metainfo', None)
         with torch.no_grad():
             for batch in loader:
@@ -157,29 +166,24 @@ def check_parts(cfg: Config) -> None:
     """Raise StudyError for an unregistered data set or metric, or an unknown argument of one. Reads
     no data.
     """
-    for place in (
-        f'{name}_{kind}'
-        for name in ('train', 'val', 'test')
-        for kind in ('dataloader', 'evaluator')
-    ):
+    for name, kind in product(('train', 'val', 'test'), ('dataloader', 'evaluator')):
+        place = f'{name}_{kind}'
         for part in _parts(cfg.get(place)):
-            arguments = {
-                name: value for name, value in part.items() if name not in ('type', '_scope_')
-            }
-            cls = find_class(
-                part['type'], part.get('_scope_') or cfg.get('default_scope') or 'mmengine'
-            )
-            # a class of the base config that MMEngine imports
-            if cls is None and '.' in part['type']:
-                continue
-            if cls is None:
-                raise StudyError(
-                    f'{place}: expected a registered type, got {part["type"]}. Correct it.'
-                )
-            try:
-                inspect.signature(cls).bind_partial(**arguments)
-            except TypeError as error:
-                raise StudyError(f'{place}: {part["type"]} {error}. Correct it.') from error
+            _check_part(place, part, cfg.get('default_scope') or 'mmengine')
+
+
+def _check_part(place: str, part: dict, scope: str) -> None:
+    kind = part['type']
+    cls = find_class(kind, part.get('_scope_') or scope)
+    if cls is None and '.' in kind:
+        return  # a class of the base config, which MMEngine imports
+    if cls is None:
+        raise StudyError(f'{place}: expected a registered type, got {kind}. Correct it.')
+    arguments = {name: value for name, value in part.items() if name not in ('type', '_scope_')}
+    try:
+        inspect.signature(cls).bind_partial(**arguments)
+    except TypeError as error:
+        raise StudyError(f'{place}: {kind} {error}. Correct it.') from error
 
 
 def _parts(node: Any) -> Iterator[dict]:

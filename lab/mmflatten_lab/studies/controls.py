@@ -25,7 +25,8 @@ def add_controls(
     if not missing:
         return levels
     first, *others = [attention_fields(options) for options in levels.values()]
-    shared = [field for field in first if all(field in fields for fields in others)]
+    in_all = set(first).intersection(*others)
+    shared = [field for field in first if field in in_all]
     if not shared:
         raise ValueError(
             'controls: expected levels that all set an attention'

@@ -20,9 +20,7 @@ def write_csv(runs: Sequence[StudyRun], path: Path) -> None:
     """Write one row per run, with a column for every item of a mapping."""
     rows = [_row(run) for run in runs]
     header = list(dict.fromkeys(chain.from_iterable(rows)))
-    cells = []
-    for row in rows:
-        cells.append([row.get(column) for column in header])
+    cells = [list(map(row.get, header)) for row in rows]
     csv_files.write_csv(path, header, cells)
 
 
@@ -31,14 +29,14 @@ def _row(run: StudyRun) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for key, value in run.result().items():
         if isinstance(value, dict):
-            row.update((f'{key}.{name}', item) for name, item in value.items())
+            for name, item in value.items():
+                row[f'{key}.{name}'] = item
         else:
             row[key] = value
-    return {column: None if _is_nan(value) else value for column, value in row.items()}
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    for column, value in row.items():
+        if isinstance(value, float) and math.isnan(value):
+            row[column] = None
+    return row
 
 
 def read_csv(path: Path) -> dict[str, dict[str, Any]]:

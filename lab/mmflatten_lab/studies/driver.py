@@ -6,6 +6,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mmflatten.untrusted.files import read_bytes
@@ -41,10 +42,14 @@ class Driver:
         log: Callable[[str], None],
         published: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        self.study, self.folder, self.executor, self.log = study, folder, executor, log
-        self.published = {
-            name: run for name, run in (published or {}).items() if run.get('state') == FINISHED
-        }
+        self.study = study
+        self.folder = folder
+        self.executor = executor
+        self.log = log
+        self.published = {}
+        for name, result in (published or {}).items():
+            if result.get('state') == FINISHED:
+                self.published[name] = result
         self.start = time.monotonic()
         self.runs: dict[str, StudyRun] = {}
         self.attempts: Counter[str] = Counter()
@@ -62,9 +67,7 @@ class Driver:
         """
         try:
             self._run_all(expand(self.study), changed, retry_failed)
-            while more := [
-                run for run in added_runs(self.study, self.runs) if run.name not in self.runs
-            ]:
+            while more := self._further_runs():
                 self.log(
                     f'{pluralize(len(more), "run")} with further seeds for claims that are still'
                     ' open'
@@ -74,6 +77,10 @@ class Driver:
             for handle in self.running.values():
                 self.executor.cancel(handle)
         return list(self.runs.values())
+
+    def _further_runs(self) -> list[StudyRun]:
+        further = added_runs(self.study, self.runs)
+        return [run for run in further if run.name not in self.runs]
 
     def _run_all(self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool) -> None:
         self.log(
@@ -85,45 +92,45 @@ class Driver:
         self._discard_changed(runs, changed, retry_failed)
         if retry_failed:
             self._reopen_failed(runs)
-        self.runs.update({run.name: self.folder.read(run) for run in runs})
+        for run in runs:
+            self.runs[run.name] = self.folder.read(run)
         waiting = [run for run in runs if self.runs[run.name].state not in ENDED]
         while waiting or self.running:
             while waiting and len(self.running) < self.executor.slots:
                 self._submit(waiting.pop(0))
             for name, handle in list(self.running.items()):
-                run, status = self.runs[name], self.executor.poll(handle)
-                if status is not None:
-                    del self.running[name]
-                    if self._record(run, status):
-                        self._log_end(self.runs[name], runs)
-                    else:
-                        waiting.insert(0, run)
+                status = self.executor.poll(handle)
+                if status is None:
+                    continue
+                del self.running[name]
+                run = self.runs[name]
+                if self._record(run, status):
+                    self._log_end(self.runs[name], runs)
+                else:
+                    waiting.insert(0, run)
             time.sleep(POLL)
 
     def _reuse_published(self, runs: Sequence[StudyRun]) -> None:
         """Copy the published results of runs that were not started here."""
-        known = [
-            run
-            for run in runs
-            if run.name in self.published and not (self.folder.run(run.name) / RUN).exists()
-        ]
-        same = [
-            run for run in known if self.published[run.name].get('config_hash') == run.config_hash
-        ]
-        for run in same:
-            folder = self.folder.prepare(
-                run.name, config_of(run, self.study.budget), self._content(run)
-            )
-            write_json(folder / RESULT, run.with_result(self.published[run.name]).result())
+        known = 0
+        reused = 0
+        for run in runs:
+            result = self.published.get(run.name)
+            if result is None or (self.folder.run(run.name) / RUN).exists():
+                continue
+            known += 1
+            if result.get('config_hash') == run.config_hash:
+                folder = self._prepare(run)
+                write_json(folder / RESULT, run.with_result(result).result())
+                reused += 1
         if known:
-            self.log(
-                f'{len(same)} of {pluralize(len(known), "published run")} reused'
-                + (
-                    ', the others have another config and run again'
-                    if len(same) < len(known)
-                    else ''
-                )
-            )
+            others = ', the others have another config and run again' if reused < known else ''
+            self.log(f'{reused} of {pluralize(known, "published run")} reused{others}')
+
+    def _prepare(self, run: StudyRun) -> Path:
+        """Write the files of a run that its worker reads. Returns their folder."""
+        config = config_of(run, self.study.budget)
+        return self.folder.prepare(run.name, config, self._content(run))
 
     def _content(self, run: StudyRun) -> dict[str, Any]:
         """Content of `run.json`, which the worker reads beside the config."""
@@ -141,15 +148,18 @@ class Driver:
         """
         differing = {}
         for run in runs:
-            fields = _changed_fields(read_file(self.folder.run(run.name) / RUN), self._content(run))
+            started = read_file(self.folder.run(run.name) / RUN)
+            fields = _changed_fields(started, self._content(run))
             known = self.folder.read(run)
-            if 'config' in fields or fields and not (retry_failed and known.state == FAILED):
-                differing[run.name] = fields
-                if changed == 'keep' and known.metric and known.metric not in self.study.metrics:
-                    raise StudyError(
-                        f'metrics: expected {known.metric}, by which {run.name} was judged, got '
-                        f'{", ".join(self.study.metrics)}. Add it, or use --changed rerun.'
-                    )
+            is_retried = retry_failed and known.state == FAILED
+            if not fields or (is_retried and 'config' not in fields):
+                continue
+            differing[run.name] = fields
+            if changed == 'keep' and known.metric and known.metric not in self.study.metrics:
+                raise StudyError(
+                    f'metrics: expected {known.metric}, by which {run.name} was judged, got '
+                    f'{", ".join(self.study.metrics)}. Add it, or use --changed rerun.'
+                )
         if differing and changed is None:
             name, fields = next(iter(differing.items()))
             raise StudyError(
@@ -157,9 +167,10 @@ class Driver:
                 f' {pluralize(len(differing), "run")} with another {", ".join(fields)} ({name},'
                 ' ...). Use --changed keep to leave them or --changed rerun to repeat them.'
             )
-        for name in differing if changed == 'rerun' else ():
-            self.executor.withdraw(name)
-            shutil.rmtree(self.folder.run(name))
+        if changed == 'rerun':
+            for name in differing:
+                self.executor.withdraw(name)
+                shutil.rmtree(self.folder.run(name))
 
     def _reopen_failed(self, runs: Sequence[StudyRun]) -> None:
         """Make failed runs ready to run again, with the current metrics unless their config was
@@ -167,39 +178,42 @@ class Driver:
         """
         for run in runs:
             folder = self.folder.run(run.name)
-            if read_file(folder / RESULT).get('state') == FAILED:
-                if read_file(folder / RUN).get('config_hash') == run.config_hash:
-                    write_json(folder / RUN, self._content(run))
-                (folder / RESULT).unlink()
+            if read_file(folder / RESULT).get('state') != FAILED:
+                continue
+            if read_file(folder / RUN).get('config_hash') == run.config_hash:
+                write_json(folder / RUN, self._content(run))
+            (folder / RESULT).unlink()
 
     def _submit(self, run: StudyRun) -> None:
         if shutil.disk_usage(self.folder.path).free < run.disk:
             raise self._no_space()
-        folder = self.folder.prepare(
-            run.name, config_of(run, self.study.budget), self._content(run)
-        )
+        folder = self._prepare(run)
         self.attempts[run.name] += 1
         self.running[run.name] = self.executor.submit(folder)
 
     def _record(self, run: StudyRun, status: int) -> bool:
         """Record a run whose process has ended. Returns False if it must be submitted again."""
         folder = self.folder.run(run.name)
-        ended = (folder / RESULT).exists()
-        if not ended and status == NO_SPACE:
-            raise self._no_space()
-        if not ended and status < 0 and self.attempts[run.name] < ATTEMPTS:
-            self.log(f'{run.name} was killed; it resumes from its last checkpoint')
-            return False
-        if not ended:
-            progress, log = read_file(folder / PROGRESS), folder / LOG
-            lines = read_bytes(log).decode(errors='replace').split('\n') if log.exists() else []
-            last = next((line.strip() for line in reversed(lines) if line.strip()), '')
-            killed = f'killed {ATTEMPTS} times (out of memory?); ' if status < 0 else ''
-            run.state, run.error = FAILED, killed + last
-            vars(run).update({key: progress[key] for key in COSTS if key in progress})
-            write_json(folder / RESULT, run.result())
+        if not (folder / RESULT).exists():
+            if status == NO_SPACE:
+                raise self._no_space()
+            if status < 0 and self.attempts[run.name] < ATTEMPTS:
+                self.log(f'{run.name} was killed; it resumes from its last checkpoint')
+                return False
+            self._record_failure(run, status)
         self.runs[run.name] = self.folder.read(run)
         return True
+
+    def _record_failure(self, run: StudyRun, status: int) -> None:
+        """Write the result of a run that ended without one."""
+        folder = self.folder.run(run.name)
+        run.state = FAILED
+        run.error = _last_line(folder / LOG)
+        if status < 0:
+            run.error = f'killed {ATTEMPTS} times (out of memory?); {run.error}'
+        progress = read_file(folder / PROGRESS)
+        vars(run).update({key: progress[key] for key in COSTS if key in progress})
+        write_json(folder / RESULT, run.result())
 
     def _log_end(self, run: StudyRun, runs: Sequence[StudyRun]) -> None:
         ended = [self.runs[other.name] for other in runs if self.runs[other.name].state in ENDED]
@@ -207,8 +221,10 @@ class Driver:
         slots = min(self.executor.slots, len(runs))
         left = sum(times) / max(len(times), 1) * (len(runs) - len(ended)) / slots
         outcome = run.error if run.value is None else f'{run.metric} {run.value:.4g}'
+        if outcome:
+            outcome = f': {outcome}'
         self.log(
-            f'[{len(ended)}/{len(runs)}] {run.name} {run.state}{": " if outcome else ""}{outcome}; '
+            f'[{len(ended)}/{len(runs)}] {run.name} {run.state}{outcome}; '
             f'{run.wall_seconds:.0f} s; about {left / 60:.1f} min left'
         )
 
@@ -224,6 +240,18 @@ def _changed_fields(started: Mapping[str, Any], content: Mapping[str, Any]) -> l
     """Fields that changed since a run was started. Fields missing from an older `run.json` are
     ignored.
     """
-    return [
-        key.partition('_')[0] for key in COMPARED if key in started and started[key] != content[key]
-    ]
+    changed = []
+    for key in COMPARED:
+        if key in started and started[key] != content[key]:
+            changed.append(key.partition('_')[0])
+    return changed
+
+
+def _last_line(log: Path) -> str:
+    """Last line of a log that is not empty; '' if there is none."""
+    if not log.exists():
+        return ''
+    for line in reversed(read_bytes(log).decode(errors='replace').split('\n')):
+        if line.strip():
+            return line.strip()
+    return ''

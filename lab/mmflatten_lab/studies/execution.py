@@ -17,6 +17,9 @@ from mmflatten.engine.test import test
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.requirements import LIBRARIES, inspect
 from mmflatten.untrusted.json_files import read_json
+
+# These register the classes that configs and controls name.
+from mmflatten_lab import datasets, models  # noqa: F401
 from mmflatten_lab.studies.folder import (
     CONFIG,
     PROGRESS,
@@ -43,9 +46,12 @@ class ProgressHook(Hook):
     priority = 'VERY_LOW'  # after the checkpoint
 
     def __init__(self, folder: Path, metrics: list[str]) -> None:
-        self.folder, self.metrics = folder, metrics
+        self.folder = folder
+        self.metrics = metrics
         self.state: dict[str, Any] = {'validations': {}, **read_file(folder / PROGRESS)}
-        self.before, self.created, self.reported = dict(self.state), time.monotonic(), 0.0
+        self.before = dict(self.state)  # of the earlier attempts
+        self.created = time.monotonic()
+        self.reported = 0.0
 
     def before_train(self, runner: Runner) -> None:
         self.report(runner)
@@ -57,22 +63,23 @@ class ProgressHook(Hook):
             self.report(runner)
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
-        name = next((name for name in self.metrics if name in (metrics or {})), None)
-        if name is not None:
-            self.state['metric'], self.state['validations'][str(_step(runner))] = (
-                name,
-                float(metrics[name]),
-            )
+        name = _first_known(self.metrics, metrics or {})
+        if name:
+            self.state['metric'] = name
+            self.state['validations'][str(_step(runner))] = float(metrics[name])
         self.report(runner)
 
     def _is_validation_missing(self, runner: Runner) -> bool:
         """Return True if the run was killed between a checkpoint and the validation after it."""
         if runner.val_loop is None:
             return False
-        step, loop = _step(runner), runner.train_loop
+        loop = runner.train_loop
+        step = _step(runner)
         last = runner.max_epochs if isinstance(loop, EpochBasedTrainLoop) else runner.max_iters
-        due = step >= max(1, loop.val_begin) and (step % loop.val_interval == 0 or step == last)
-        return due and str(step) not in self.state['validations']
+        if step < max(1, loop.val_begin):
+            return False
+        is_due = step % loop.val_interval == 0 or step == last
+        return is_due and str(step) not in self.state['validations']
 
     def report(self, runner: Runner) -> None:
         """Write the progress."""
@@ -97,16 +104,13 @@ def _step(runner: Runner) -> int:
 
 def execute_run(folder: Path) -> None:
     """Train and test a run, and write its result."""
-    content, config = read_json(folder / RUN, Started, ('result', 'metrics')), folder / CONFIG
+    content = read_json(folder / RUN, Started, ('result', 'metrics'))
+    config = folder / CONFIG
     hook = ProgressHook(folder, content['metrics'])
-    versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
-    device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    machine = {
-        **{name: version for name, version in versions.items() if version},
-        **describe_machine(device),
-    }
     run = StudyRun(folder.name).with_result(content['result'])
-    run.state, run.machine, run.git_commit = FINISHED, machine, git_commit()
+    run.state = FINISHED
+    run.machine = _machine()
+    run.git_commit = git_commit()
     checkpoint = train_run(folder, config, hook)
     metrics = test(load_config(str(config), work_dir=str(folder / 'test')), checkpoint)
     run.metrics = {name: float(value) for name, value in metrics.items()}
@@ -116,9 +120,20 @@ def execute_run(folder: Path) -> None:
     write_json(folder / RESULT, run.result())
 
 
+def _machine() -> dict[str, Any]:
+    """Versions of the libraries, and description of the device."""
+    machine = {}
+    for name, library in LIBRARIES.items():
+        version = inspect(library).version
+        if version:
+            machine[name] = version
+    machine.update(describe_machine('cuda' if torch.cuda.is_available() else 'cpu'))
+    return machine
+
+
 def _judge(run: StudyRun, progress: dict[str, Any], names: list[str]) -> None:
     """Set the metric of a run to the first of `names` that its test has."""
-    run.metric = next((name for name in names if name in run.metrics), '')
+    run.metric = _first_known(names, run.metrics)
     if not run.metric:
         raise ValueError(
             f'metrics: expected one of {", ".join(run.metrics)}, got {", ".join(names)}. Add a'
@@ -131,6 +146,11 @@ def _judge(run: StudyRun, progress: dict[str, Any], names: list[str]) -> None:
             f'{run.metric}: expected finite values, got {", ".join(map(str, values))} in the last '
             'validation and the test. Lower the learning rate, or check the data.'
         )
+
+
+def _first_known(names: list[str], metrics: dict[str, float]) -> str:
+    """First of `names` that is in `metrics`; '' if none is."""
+    return next((name for name in names if name in metrics), '')
 
 
 def train_run(folder: Path, config: Path, hook: ProgressHook) -> str:

@@ -50,19 +50,18 @@ class LocalExecutor(Executor):
     def __init__(self, workers: int | None = None) -> None:
         import torch  # slow, and a job of a cluster needs only `execute`
 
-        cores, gpus = sorted(os.sched_getaffinity(0)), torch.cuda.device_count()
+        cores = sorted(os.sched_getaffinity(0))
+        gpus = torch.cuda.device_count()
         all_gpus = ','.join(map(str, range(gpus)))
         names: list[str | None] = os.environ.get(VISIBLE_GPUS, all_gpus).split(',')[:gpus]
         if not names:
             names = [None]
         self.slots = workers or gpus or len(cores)
-        self.free = [
-            (
-                tuple(cores[worker :: self.slots]) or (cores[worker % len(cores)],),
-                names[worker % len(names)],
-            )
-            for worker in range(self.slots)
-        ]
+        self.free = []
+        for worker in range(self.slots):
+            # With more workers than cores, several share a core.
+            own_cores = tuple(cores[worker :: self.slots]) or (cores[worker % len(cores)],)
+            self.free.append((own_cores, names[worker % len(names)]))
 
     def submit(self, folder: Path) -> tuple[subprocess.Popen, tuple]:
         place = self.free.pop(0)
@@ -95,22 +94,18 @@ class SlurmExecutor(Executor):
     def __init__(self, folder: Path, options: str) -> None:
         import submitit
 
-        named, self.folder = (
-            dict(part.strip().partition('=')[::2] for part in options.split(',')),
-            folder,
-        )
+        self.folder = folder
+        named = dict(part.strip().partition('=')[::2] for part in options.split(','))
         if not all(named) or not all(named.values()):
             raise StudyError(
                 f'--slurm: expected KEY=VALUE, got {options!r}. Write partition=gpu,time=60.'
             )
         self.executor = submitit.AutoExecutor(folder, cluster=named.pop('cluster', 'slurm'))
-        self.executor.update_parameters(
-            name='mmflatten-study',
-            **{
-                SLURM_NAMES.get(key, f'slurm_{key}'): int(value) if value.isdecimal() else value
-                for key, value in named.items()
-            },
-        )
+        parameters: dict[str, Any] = {}
+        for key, value in named.items():
+            name = SLURM_NAMES.get(key, f'slurm_{key}')
+            parameters[name] = int(value) if value.isdecimal() else value
+        self.executor.update_parameters(name='mmflatten-study', **parameters)
 
     def submit(self, folder: Path) -> Any:
         self.withdraw(folder.name)

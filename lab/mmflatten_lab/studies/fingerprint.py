@@ -7,9 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -19,25 +21,39 @@ from mmflatten.models.attention import LocalTerm, build_mixer
 from mmflatten.text import align
 from mmflatten_lab.datasets.synthetic_tasks import SyntheticTasks
 from mmflatten_lab.models.factors import gates_of
+from mmflatten_lab.studies.comparisons import ALPHA, Interval
 from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.controls import CONTROLS, NONE
 from mmflatten_lab.studies.driver import Driver
 from mmflatten_lab.studies.executors import LocalExecutor
 from mmflatten_lab.studies.folder import StudyFolder
-from mmflatten_lab.studies.runs import FINISHED, StudyRun, expand
-from mmflatten_lab.studies.statistics import ALPHA, Interval
+from mmflatten_lab.studies.runs import FINISHED, StudyRun, expand, finished_runs
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import StudyError
 from mmflatten_lab.studies.study_file import read_study
 
 FOLDER = Path(__file__).parents[1] / 'synthetic_tasks'
-SUITE, REFERENCES = FOLDER / 'suite.yaml', FOLDER / 'references.csv'
+SUITE = FOLDER / 'suite.yaml'
+REFERENCES = FOLDER / 'references.csv'
 FIELD = 'model.backbone.linear_attention'
 WIDTH, HEADS = 64, 2  # of the models
 LINEAR = 'linear'
 # of the way from chance to softmax: a task in which no attention gets so far measures none
 ENOUGH = 0.5
 RECALL = {8: 'recall-8', 16: 'recall-16', 32: 'recall-32'}  # number of pairs -> task
+PAGE = """# Fingerprint of {name}
+
+`{mixer}`: accuracy in % with a 95 % interval. *{reference}* is softmax with the same local term \
+and gate; the rank is
+among the stored attentions. *none* lets no token read another one, *mean* gives every token the \
+mean of all.
+lab/docs/fingerprint.md describes the tasks; `mmflatten benchmark --operators` measures time and \
+memory.
+
+![accuracy in the tasks]({picture})
+
+{table}
+{remark}"""
 
 
 def task_suite(mixer: str, name: str, seeds: int) -> Study:
@@ -60,9 +76,9 @@ def task_suite(mixer: str, name: str, seeds: int) -> Study:
             f'MIXER: {mixer} cannot be built for 16 tokens of width {WIDTH}: {error}'
         ) from error
     study = read_study(SUITE)
-    attention, *others = study.factors
-    factors = {attention: {name: {FIELD: {'_delete_': True, **cfg}}}}
-    factors.update((other, study.factors[other]) for other in others)
+    factors = dict(study.factors)
+    attention = next(iter(factors))
+    factors[attention] = {name: {FIELD: {'_delete_': True, **cfg}}}
     return study.model_copy(update=dict(factors=factors, seeds=list(range(seeds))))
 
 
@@ -92,10 +108,8 @@ def run_tasks(
 
 def accuracies(runs: Sequence[StudyRun]) -> pd.DataFrame:
     """Columns `attention`, `task`, `seed`, `accuracy`."""
-    return pd.DataFrame(
-        [(*run.levels.values(), run.seed, run.value) for run in runs if run.state == FINISHED],
-        columns=['attention', 'task', 'seed', 'accuracy'],
-    )
+    rows = [(*run.levels.values(), run.seed, run.value) for run in finished_runs(runs)]
+    return pd.DataFrame(rows, columns=['attention', 'task', 'seed', 'accuracy'])
 
 
 def chance_levels(study: Study) -> dict[str, float]:
@@ -113,8 +127,12 @@ def chance_levels(study: Study) -> dict[str, float]:
 def softmax_counterpart(mixer: str) -> str:
     """Name of the softmax attention that has a local term and a gate if the attention has them."""
     module = build_mixer(mixer_config(mixer), embed_dims=WIDTH, num_heads=HEADS, grid_size=(8, 8))
-    local = any(isinstance(part, LocalTerm) for part in module.modules())
-    return SOFTMAX + '-local' * local + '-gate' * bool(gates_of(module))
+    name = SOFTMAX
+    if any(isinstance(part, LocalTerm) for part in module.modules()):
+        name += '-local'
+    if gates_of(module):
+        name += '-gate'
+    return name
 
 
 def intervals(values: pd.DataFrame) -> dict[tuple[str, str], Interval]:
@@ -126,14 +144,13 @@ def intervals(values: pd.DataFrame) -> dict[tuple[str, str], Interval]:
         groups = rows.groupby('attention').accuracy
         freedom = len(rows) - groups.ngroups
         squares = ((rows.accuracy - groups.transform('mean')) ** 2).sum()
-        half = (
-            (squares / freedom) ** 0.5 * stats.t.ppf(1 - ALPHA / 2, freedom)
-            if freedom
-            else math.nan
-        )
+        half = math.nan
+        if freedom:
+            half = (squares / freedom) ** 0.5 * stats.t.ppf(1 - ALPHA / 2, freedom)
         for attention, group in groups:
-            mean, error = group.mean(), half / len(group) ** 0.5
-            low, high = np.clip([mean - error, mean + error], 0, 100)  # which keeps NaN
+            mean = group.mean()
+            error = half / len(group) ** 0.5
+            low, high = np.clip([mean - error, mean + error], 0, 100)  # keeps NaN
             found[attention, task] = Interval(mean, low, high, len(group))
     return found
 
@@ -143,56 +160,53 @@ def write_page(
 ) -> None:
     """Write `page`, a Markdown file, and a figure beside it."""
     stored = pd.read_csv(REFERENCES)
-    found = intervals(pd.concat([stored[stored.attention != name], measured]))
-    reference, rows = softmax_counterpart(mixer), []
+    others = stored[stored.attention != name]
+    found = intervals(pd.concat([others, measured]))
+    reference = softmax_counterpart(mixer)
+    columns = [*CONTROLS, name, reference]
+    rows = []
     for task, fraction in chance.items():
-        others = [
-            item.mean
-            for (attention, other), item in found.items()
-            if other == task and attention != name
-        ]
-        rank = 1 + sum(mean > found[name, task].mean for mean in others)
-        rows.append(
-            [
-                task,
-                f'{fraction:.1f}',
-                *(
-                    found[level, task].text() if (level, task) in found else 'not stored'
-                    for level in (*CONTROLS, name, reference)
-                ),
-                f'{rank} of {1 + len(others)}',
-            ]
-        )
+        cells = [_cell(found, level, task) for level in columns]
+        rows.append([task, f'{fraction:.1f}', *cells, _rank(name, task, found)])
     picture = page.with_suffix('.png')
     draw(name, reference, found, chance).savefig(picture, dpi=100)
-    page.write_text(
-        f"""# Fingerprint of {name}
-
-`{mixer}`: accuracy in % with a 95 % interval. *{reference}* is softmax with the same local term and gate; the rank is
-among the stored attentions. *none* lets no token read another one, *mean* gives every token the mean of all.
-lab/docs/fingerprint.md describes the tasks; `mmflatten benchmark --operators` measures time and memory.
-
-![accuracy in the tasks]({picture.name})
-
-{align(rows, ['task', 'chance', *CONTROLS, name, reference, 'rank'], {0}, markdown=True)}
-{unmeasured(found, chance)}""",
-        encoding='utf-8',
+    text = PAGE.format(
+        name=name,
+        mixer=mixer,
+        reference=reference,
+        picture=picture.name,
+        table=align(rows, ['task', 'chance', *columns, 'rank'], {0}, markdown=True),
+        remark=unmeasured(found, chance),
     )
+    page.write_text(text, encoding='utf-8')
+
+
+def _cell(found: Mapping[tuple[str, str], Interval], attention: str, task: str) -> str:
+    if (attention, task) not in found:
+        return 'not stored'
+    return found[attention, task].text()
+
+
+def _rank(name: str, task: str, found: Mapping[tuple[str, str], Interval]) -> str:
+    """Rank of an attention in a task among all attentions: `2 of 9`."""
+    attentions = [attention for attention, other in found if other == task]
+    mean = found[name, task].mean
+    better = [other for other in attentions if found[other, task].mean > mean]
+    return f'{1 + len(better)} of {len(attentions)}'
 
 
 def unmeasured(found: Mapping[tuple[str, str], Interval], chance: Mapping[str, float]) -> str:
     """Name the tasks that a model without attention learns at least half as well as softmax."""
-    tasks = [
-        task
-        for task, fraction in chance.items()
-        if {(NONE, task), (SOFTMAX, task)} <= found.keys()
-        and found[NONE, task].mean - fraction >= ENOUGH * (found[SOFTMAX, task].mean - fraction)
-    ]
-    return (
-        f'\nNo measure of an ability, because *none* does well: {", ".join(tasks)}.\n'
-        if tasks
-        else ''
-    )
+    tasks = []
+    for task, fraction in chance.items():
+        if not {(NONE, task), (SOFTMAX, task)} <= found.keys():
+            continue
+        gain = found[NONE, task].mean - fraction
+        if gain >= ENOUGH * (found[SOFTMAX, task].mean - fraction):
+            tasks.append(task)
+    if not tasks:
+        return ''
+    return f'\nNo measure of an ability, because *none* does well: {", ".join(tasks)}.\n'
 
 
 def draw(
@@ -208,68 +222,83 @@ def draw(
         reference: dict(label=reference, fmt='D', color='C1', capsize=3),
         name: dict(label=name, fmt='o', color='C0', capsize=3),
     }
+    _draw_tasks(tasks, styles, found, chance)
+    _draw_recall(recall, styles, found)
+    for axes in (tasks, recall):
+        axes.legend(fontsize=8)
+    return figure
+
+
+def _draw_tasks(
+    axes: Axes,
+    styles: Mapping[str, dict[str, Any]],
+    found: Mapping[tuple[str, str], Interval],
+    chance: Mapping[str, float],
+) -> None:
+    """Draw a row for each task, the first on top."""
     rows = {task: row for row, task in enumerate(reversed(chance))}
-    tasks.scatter(
-        [item.mean for (_, task), item in found.items() if task in rows],
-        [rows[task] for _, task in found if task in rows],
+    drawn = [key for key in found if key[1] in rows]
+    axes.scatter(
+        [found[key].mean for key in drawn],
+        [rows[task] for _, task in drawn],
         color='0.8',
         s=14,
         label='stored attentions',
     )
-    tasks.scatter(
+    axes.scatter(
         list(chance.values()),
-        list(rows.values())[::-1],
+        [rows[task] for task in chance],
         marker='|',
         color='k',
         s=120,
         label='chance',
     )
-    for control, style in zip(CONTROLS, ('-', ':')):
+    for control, line in zip(CONTROLS, ('-', ':')):
         known = [task for task in rows if (control, task) in found]
-        tasks.plot(
+        axes.plot(
             [found[control, task].mean for task in known],
             [rows[task] for task in known],
-            style,
+            line,
             color='0.4',
             label=control,
         )
     for attention, style in styles.items():
-        items = [found[attention, task] for task in rows]
-        tasks.errorbar(
-            [item.mean for item in items], list(rows.values()), xerr=_lengths(items), **style
-        )
-    tasks.set_yticks(range(len(rows)), rows)
-    tasks.set(xlabel='accuracy (%)', xlim=(0, 102))
-    for attention, style in {
-        LINEAR: dict(label=LINEAR, fmt='s', color='C7', capsize=3),
-        **styles,
-    }.items():
-        items = [found[attention, task] for task in RECALL.values()]
-        recall.errorbar(
-            list(RECALL),
-            [item.mean for item in items],
-            yerr=_lengths(items),
-            linestyle='-',
-            **style,
-        )
-    recall.axvline(WIDTH // HEADS, color='0.6', linestyle=':')
-    recall.annotate(
+        points = [found[attention, task] for task in rows]
+        axes.errorbar(_means(points), list(rows.values()), xerr=_lengths(points), **style)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set(xlabel='accuracy (%)', xlim=(0, 102))
+
+
+def _draw_recall(
+    axes: Axes,
+    styles: Mapping[str, dict[str, Any]],
+    found: Mapping[tuple[str, str], Interval],
+) -> None:
+    """Draw the accuracy of recall over the number of pairs, also of linear attention."""
+    linear = dict(label=LINEAR, fmt='s', color='C7', capsize=3)
+    for attention, style in {LINEAR: linear, **styles}.items():
+        points = [found[attention, task] for task in RECALL.values()]
+        axes.errorbar(list(RECALL), _means(points), yerr=_lengths(points), linestyle='-', **style)
+    rank = WIDTH // HEADS
+    axes.axvline(rank, color='0.6', linestyle=':')
+    axes.annotate(
         'rank of the state of a head',
-        (WIDTH // HEADS, 0.02),
+        (rank, 0.02),
         xycoords=('data', 'axes fraction'),
         rotation=90,
         ha='right',
         size=8,
         color='0.4',
     )
-    recall.set(xlabel='pairs among 64 tokens', ylabel='recall (%)', ylim=(0, 102))
-    for axes in (tasks, recall):
-        axes.legend(fontsize=8)
-    return figure
+    axes.set(xlabel='pairs among 64 tokens', ylabel='recall (%)', ylim=(0, 102))
 
 
-def _lengths(items: Sequence[Interval]) -> list[list[float]]:
+def _means(points: Sequence[Interval]) -> list[float]:
+    return [point.mean for point in points]
+
+
+def _lengths(points: Sequence[Interval]) -> list[list[float]]:
     """Lengths of error bars on both sides, 0 if unknown."""
-    return np.nan_to_num(
-        [[item.mean - item.low for item in items], [item.high - item.mean for item in items]]
-    ).tolist()
+    below = [point.mean - point.low for point in points]
+    above = [point.high - point.mean for point in points]
+    return np.nan_to_num([below, above]).tolist()

@@ -25,13 +25,11 @@ from mmflatten_lab.studies.runs import RUNNING, StudyRun, expand
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import StudyError
 
-RESULT, PROGRESS, RUN, CONFIG, LOCK = (
-    'result.json',
-    'progress.json',
-    'run.json',
-    'config.py',
-    'lock',
-)
+RESULT = 'result.json'
+PROGRESS = 'progress.json'
+RUN = 'run.json'
+CONFIG = 'config.py'
+LOCK = 'lock'
 TRAIN = 'train'  # work dir of the training
 LOCK_TIMEOUT = 1.0  # seconds; `in_use` holds the lock for a moment
 
@@ -81,7 +79,8 @@ class StudyFolder:
     def read(self, run: StudyRun) -> StudyRun:
         """Read a run: its result, or the content of `run.json` if it has not ended."""
         folder = self.run(run.name)
-        result, started = read_file(folder / RESULT), read_file(folder / RUN).get('result')
+        result = read_file(folder / RESULT)
+        started = read_file(folder / RUN).get('result')
         if not result and started:
             result = {**started, 'state': RUNNING}
         return run.with_result(result)
@@ -172,49 +171,46 @@ def collect_runs(
     """
 
     def read(run: StudyRun) -> StudyRun:
-        found, known = folder.read(run), (published or {}).get(run.name)
-        return found.with_result(known) if known and found.value is None else found
+        found = folder.read(run)
+        known = (published or {}).get(run.name)
+        if known and found.value is None:
+            return found.with_result(known)
+        return found
 
     if not (folder.path / 'runs').exists() and not published:
         raise StudyError(
             f'{folder.path}: expected the folder of a study, got no runs in it. Start the study'
             ' first.'
         )
-    runs = list(map(read, expand(study)))
-    known = {run.name: run for run in runs}
-    while more := [run for run in added_runs(study, known) if run.name not in known]:
-        known.update({run.name: read(run) for run in more})
+    known: dict[str, StudyRun] = {}
+    more = expand(study)
+    while more:
+        for run in more:
+            known[run.name] = read(run)
+        more = [run for run in added_runs(study, known) if run.name not in known]
     return list(known.values())
 
 
 def status_table(study: Study, folder: StudyFolder) -> str:
     """Format one line per run, with the progress of running ones."""
-    rows, in_use = [], folder.in_use()
+    in_use = folder.in_use()
+    rows = []
+    states: Counter[str] = Counter()
     for run in collect_runs(study, folder):
-        state, done, seconds = run.state, '', run.wall_seconds
+        state = run.state
+        done = ''
+        seconds = run.wall_seconds
         if state == RUNNING:
             progress = read_file(folder.run(run.name) / PROGRESS)
-            state, seconds = (
-                state if in_use else 'interrupted',
-                progress.get('wall_seconds', seconds),
-            )
+            if not in_use:
+                state = 'interrupted'
+            seconds = progress.get('wall_seconds', seconds)
             if progress.get('length'):
                 done = f'{100 * progress["step"] / progress["length"]:.0f} %'
-        rows.append(
-            [
-                run.name,
-                state,
-                done,
-                run.metric,
-                '' if run.value is None else f'{run.value:.4g}',
-                f'{seconds:.0f}',
-                run.error,
-            ]
-        )
-    table = align(
-        rows, ['run', 'state', 'done', 'metric', 'value', 'seconds', 'error'], {0, 1, 3, 6}
-    )
-    counts = ', '.join(
-        f'{number} {state}' for state, number in Counter(row[1] for row in rows).items()
-    )
+        states[state] += 1
+        value = '' if run.value is None else f'{run.value:.4g}'
+        rows.append([run.name, state, done, run.metric, value, f'{seconds:.0f}', run.error])
+    header = ['run', 'state', 'done', 'metric', 'value', 'seconds', 'error']
+    table = align(rows, header, {0, 1, 3, 6})
+    counts = ', '.join(f'{number} {state}' for state, number in states.items())
     return f'{table}\n\n{counts}; {"a driver is running" if in_use else "no driver is running"}'

@@ -50,31 +50,41 @@ class Level:
 
     def differences(self, reference: Level) -> list[str]:
         """Name the differences from a reference, besides the operator."""
-        found = [
-            f'{what} ({own or "none"}, {other or "none"} in the reference)'
-            for what, own, other in (
-                ('order of the patches', self.order, reference.order),
-                ('order of the tokens in the attention', self.places, reference.places),
-                ('gate', self.gates, reference.gates),
-                ('local term', self.local, reference.local),
-            )
-            if own != other
-        ]
+        parts = (
+            ('order of the patches', self.order, reference.order),
+            ('order of the tokens in the attention', self.places, reference.places),
+            ('gate', self.gates, reference.gates),
+            ('local term', self.local, reference.local),
+        )
+        found = []
+        for what, own, other in parts:
+            if own != other:
+                found.append(f'{what} ({own or "none"}, {other or "none"} in the reference)')
         more = self.params / reference.params - 1
-        return found + ([f'parameters ({more:+.0%})'] if abs(more) > TOLERANCE else [])
+        if abs(more) > TOLERANCE:
+            found.append(f'parameters ({more:+.0%})')
+        return found
 
 
 def inspect_level(cfg: Config) -> Level:
     """Build the model of a config and inspect it."""
     torch.manual_seed(0)
     model = build_model(cfg)
-    mixers = [module for module in model.modules() if isinstance(module, TokenMixer)]
+    order, places = _sees_order(getattr(model, 'backbone', None), image_shape(cfg))
+    local: set[str] = set()
+    for mixer in _mixers(model):
+        local.update(mixer.local_terms())
     return Level(
-        *_sees_order(getattr(model, 'backbone', None), image_shape(cfg)),
-        ', '.join(sorted(gates_of(model))),
-        ', '.join(sorted({name for mixer in mixers for name in mixer.local_terms()})),
-        sum(parameter.numel() for parameter in model.parameters()),
+        order=order,
+        places=places,
+        gates=', '.join(sorted(gates_of(model))),
+        local=', '.join(sorted(local)),
+        params=sum(parameter.numel() for parameter in model.parameters()),
     )
+
+
+def _mixers(model: nn.Module) -> list[TokenMixer]:
+    return [module for module in model.modules() if isinstance(module, TokenMixer)]
 
 
 def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str, str]:
@@ -83,33 +93,40 @@ def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str
     """
     if not isinstance(backbone, PlainBackbone):
         return UNKNOWN, UNKNOWN
-    # zeros, such as initial tables, would hide positions
+    # Zeros, such as initial tables, would hide positions.
     for parameter in backbone.eval().parameters():
         nn.init.normal_(parameter, std=0.2)
-    side, image = backbone.embed.stride, torch.randn(1, 3, *shape)
-    patches = image.unfold(2, side, side).unfold(3, side, side)
-    rows, columns = patches.shape[2:4]
-    mixed = patches.flatten(2, 3)[:, :, torch.randperm(rows * columns)].unflatten(
-        2, (rows, columns)
-    )
-    mixers = [module for module in backbone.modules() if isinstance(module, TokenMixer)]
+    image = torch.randn(1, 3, *shape)
+    shuffled = _shuffle_patches(image, backbone.embed.stride)
     inputs: dict[TokenMixer, tuple] = {}
 
     def keep(mixer: TokenMixer, args: tuple, kwargs: dict) -> None:
         inputs.setdefault(mixer, (args, kwargs))
 
-    handles = [mixer.register_forward_pre_hook(keep, with_kwargs=True) for mixer in mixers]
+    handles = []
+    for mixer in _mixers(backbone):
+        handles.append(mixer.register_forward_pre_hook(keep, with_kwargs=True))
     with torch.no_grad():
         before = backbone(image)[-1]
         for handle in handles:
             handle.remove()
-        after = backbone(mixed.transpose(3, 4).reshape(image.shape))[-1]
+        after = backbone(shuffled)[-1]
         if before.dim() == 4:  # a map, whose patches were shuffled
-            before, after = before.mean((2, 3)), after.mean((2, 3))
+            before = before.mean((2, 3))
+            after = after.mean((2, 3))
         places = any(
             _has_positions(mixer, *args, **kwargs) for mixer, (args, kwargs) in inputs.items()
         )
-    return 'yes' if _differ(before, after) else 'no', 'yes' if places else 'no'
+    return _yes_or_no(_differ(before, after)), _yes_or_no(places)
+
+
+def _shuffle_patches(image: Tensor, side: int) -> Tensor:
+    """Shuffle the patches of an image `(1, 3, H, W)`."""
+    patches = image.unfold(2, side, side).unfold(3, side, side)
+    rows, columns = patches.shape[2:4]
+    order = torch.randperm(rows * columns)
+    shuffled = patches.flatten(2, 3)[:, :, order].unflatten(2, (rows, columns))
+    return shuffled.transpose(3, 4).reshape(image.shape)
 
 
 def _has_positions(
@@ -129,6 +146,10 @@ def _differ(before: Tensor, after: Tensor) -> bool:
     return bool((before - after).abs().max() > 1e-3 * before.abs().max())
 
 
+def _yes_or_no(answer: bool) -> str:
+    return 'yes' if answer else 'no'
+
+
 def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False) -> list[str]:
     """Compare the levels of the first factor in each combination of the others where they differ in
     other parts.
@@ -140,23 +161,12 @@ def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False)
             groups[tuple(others)].setdefault(level, run)
     tables = []
     for others, members in groups.items():
+        levels = {}
         with quiet_libraries(logging.ERROR):
-            levels = {
-                name: inspect_level(config_of(run, study.budget)) for name, run in members.items()
-            }
+            for name, run in members.items():
+                levels[name] = inspect_level(config_of(run, study.budget))
         reference = next(iter(levels.values()))
-        rows = [
-            [
-                name,
-                level.order,
-                level.places,
-                level.gates or 'none',
-                level.local or 'none',
-                f'{level.params / 1e6:.3f}',
-                '; '.join(level.differences(reference)),
-            ]
-            for name, level in levels.items()
-        ]
+        rows = [_row(name, level, reference) for name, level in levels.items()]
         header = [
             ', '.join([next(iter(study.factors)), *others]),
             'depends on order',
@@ -169,3 +179,15 @@ def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False)
         if any(row[-1] for row in rows):
             tables.append(align(rows, header, {0, 1, 2, 3, 4, 6}, markdown=markdown))
     return tables
+
+
+def _row(name: str, level: Level, reference: Level) -> list[str]:
+    return [
+        name,
+        level.order,
+        level.places,
+        level.gates or 'none',
+        level.local or 'none',
+        f'{level.params / 1e6:.3f}',
+        '; '.join(level.differences(reference)),
+    ]

@@ -9,7 +9,6 @@ from typing import Any
 import mmengine.registry
 from mmengine.registry import Registry
 
-from mmflatten.engine.setup import require_scope
 from mmflatten.registry import SCOPE
 from mmflatten.tasks import tasks
 from mmflatten.text import clip
@@ -69,12 +68,13 @@ TYPES = frozenset(
     ).split()
 )
 PLAIN = (type(None), bool, int, float, str, dict, list, tuple)
+PLACE = r'[\w .,:;/+@~=^<>#&!?-]*'
 # Fields that hold text. Others could be evaluated, imported, or unpickled from an address, such as
 # `class_weight`.
 TEXT = {
     **dict.fromkeys(WORDS | {'dtype', 'gate', 'metric', 'split', 'task', 'loss_scale'}, r'[\w-]*'),
     **dict.fromkeys(('data_root', 'folder'), r'[\w .,/+@~=-]*'),
-    'load_from': (PLACE := r'[\w .,:;/+@~=^<>#&!?-]*'),
+    'load_from': PLACE,
     'ann_file': r'([\w .,/+@~=-]*\.(json|txt))?',
     'type': r'[\w.+-]*',
     '_scope_': r'\w*',
@@ -95,13 +95,9 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
         first, *names = path.split('.')
         if first not in FIELDS:
             raise ValueError(f'{clip(path)}: expected a field of {", ".join(FIELDS)}. {ELSEWHERE}')
-        unknown = [
-            name
-            for name in names
-            if first in DATA and name not in DATA_FIELDS and not name.isdecimal()
-        ]
-        if unknown:
-            raise _not_a_data_field(path, unknown[0])
+        for name in names:
+            if first in DATA and name not in DATA_FIELDS and not name.isdecimal():
+                raise _not_a_data_field(path, name)
         if path != BASE:
             _check_value(path, value)
     return options
@@ -116,18 +112,12 @@ def _not_a_data_field(path: str, name: str) -> ValueError:
 
 def _check_value(path: str, value: Any) -> None:
     name = next(name for name in reversed(path.split('.')) if not name.isdecimal())
-    pattern = TEXT.get(name, '(?!)') if isinstance(value, str) else ''
-    if (
-        not isinstance(value, PLAIN)
-        or not re.fullmatch(PLACE, path)
-        or pattern
-        and not re.fullmatch(pattern, value)
-    ):
+    if not (isinstance(value, PLAIN) and re.fullmatch(PLACE, path) and _is_word(name, value)):
         raise ValueError(
             f'{clip(path)}: expected numbers, or a word in a field of {", ".join(sorted(TEXT))},'
             f' got {clip(str(value))}. {ELSEWHERE}'
         )
-    scope = value if name == '_scope_' else str(value).rpartition('.')[0] if name == 'type' else ''
+    scope = _scope_of(name, value)
     if scope and scope not in scopes():
         raise ValueError(
             f'{clip(path)}: expected a type of {", ".join(scopes())}, got {clip(str(value))}.'
@@ -139,11 +129,29 @@ def _check_value(path: str, value: Any) -> None:
         _check_value(f'{path}.{key}', item)
 
 
+def _is_word(name: str, value: Any) -> bool:
+    """Return True if a text is allowed in a field; also True for a value that is not a text."""
+    if not isinstance(value, str):
+        return True
+    return name in TEXT and re.fullmatch(TEXT[name], value) is not None
+
+
+def _scope_of(name: str, value: Any) -> Any:
+    """Scope that a field names, itself or before the class of a type; '' for other fields."""
+    if name == '_scope_':
+        return value
+    if name == 'type':
+        return str(value).rpartition('.')[0]
+    return ''
+
+
 def parts(value: Any) -> list[tuple[Any, Any]]:
     """Return the names and values inside a value."""
     if isinstance(value, dict):
         return list(value.items())
-    return list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+    if isinstance(value, (list, tuple)):
+        return list(enumerate(value))
+    return []
 
 
 def check_types(path: str, value: Any, scope: str) -> None:
@@ -160,12 +168,13 @@ def check_types(path: str, value: Any, scope: str) -> None:
 
 
 def _is_allowed(kind: Any, scope: str, parent: str) -> bool:
-    if not isinstance(kind, str) or kind in UNREGISTERED.get(parent, ()):
-        return isinstance(kind, str)
+    if not isinstance(kind, str):
+        return False
+    if kind in UNREGISTERED.get(parent, ()):
+        return True
     library, _, name = kind.rpartition('.')
     if library and library.partition('.')[0] not in scopes():
-        # not of a file, whose options were checked: `mmflatten fingerprint
-        # my_attention.MyAttention`
+        # A study file cannot name it, but `mmflatten fingerprint my_attention.MyAttention` can.
         return True
     if library in ('', SCOPE) and find_class(f'{SCOPE}.{name}', scope) is not None:
         return True  # the scope of an attention may be left out
@@ -184,6 +193,8 @@ def find_class(kind: Any, scope: str) -> Any:
     """
     if not isinstance(kind, str):
         return kind
+    from mmflatten.engine.setup import require_scope  # imports MMEngine's runner, which is slow
+
     prefix, _, name = kind.rpartition('.')
     if (prefix or scope) not in scopes():
         return None

@@ -14,15 +14,18 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product, repeat
 from typing import Any
 
-# These register the classes that configs and controls name.
-from mmflatten_lab import datasets, models  # noqa: F401
 from mmflatten_lab.studies.options import BASE
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import SEED, StudyError
 
-GRID, BASELINE = 'recipe', 'baseline'  # modes: runs of the grid, and runs outside the grid
+# modes: runs of the grid, and runs outside the grid
+GRID = 'recipe'
+BASELINE = 'baseline'
 DATA = ('_dataloader', '_evaluator')  # ends of the fields that a baseline shares with the grid
-FINISHED, FAILED, RUNNING, WAITING = 'finished', 'failed', 'running', 'waiting'
+FINISHED = 'finished'
+FAILED = 'failed'
+RUNNING = 'running'
+WAITING = 'waiting'
 ENDED = (FINISHED, FAILED)
 MAX_RUNS = 10_000
 MAX_NAME = 200  # characters, of a folder
@@ -70,8 +73,11 @@ class StudyRun:
         """Return a copy of this run with the fields of a result. The name stays, and fields of
         other versions of mmflatten are ignored.
         """
-        fields = self.result().keys() - {'name'}
-        return replace(self, **{key: value for key, value in result.items() if key in fields})
+        changes = {}
+        for key in self.result():
+            if key in result and key != 'name':
+                changes[key] = result[key]
+        return replace(self, **changes)
 
 
 def finished_runs(runs: Iterable[StudyRun]) -> list[StudyRun]:
@@ -96,8 +102,10 @@ def expand(study: Study) -> list[StudyRun]:
     runs = []
     for levels, seeds in cells(study):
         # Controls have all seeds from the start, because every analysis compares with them.
-        planned = seeds if study.is_control(levels) else [seed for seed in seeds if seed in first]
-        runs += [make_run(study, levels, seed) for seed in planned]
+        needs_all_seeds = study.is_control(levels)
+        for seed in seeds:
+            if needs_all_seeds or seed in first:
+                runs.append(make_run(study, levels, seed))
     if not runs:
         raise StudyError(
             f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer'

@@ -6,85 +6,34 @@ import functools
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
 from scipy import stats
-from statsmodels.regression.linear_model import RegressionResults
+from statsmodels.regression.linear_model import OLS, RegressionResults
 from statsmodels.tools.sm_exceptions import ModelWarning
 
+from mmflatten_lab.studies.comparisons import (
+    ALPHA,
+    BETTER,
+    EQUIVALENT,
+    LIKE_NONE,
+    ONE_TEST,
+    POWER,
+    UNDECIDED,
+    UNTESTED,
+    WORSE,
+    Comparison,
+    Family,
+    Interval,
+)
 from mmflatten_lab.studies.controls import NONE
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.study import Study
 
-ALPHA = 0.05
-POWER = 0.8
-BETTER, WORSE, EQUIVALENT, UNDECIDED, UNTESTED = (
-    'better',
-    'worse',
-    'equivalent',
-    'undecided',
-    'too few seeds',
-)
-LIKE_NONE = 'like none'  # verdict on two levels of which neither differs from the control
 DRAWS = 40_000  # for the distribution of the largest of several t statistics
 SMALLEST_ERROR = 1e-12  # standard error used in ratios, so that equal values give finite statistics
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Estimate with its confidence interval. The limits are NaN if the error of the estimate is
-    unknown.
-    """
-
-    mean: float
-    low: float = math.nan
-    high: float = math.nan
-    number: int = 1
-
-    def text(self, sign: int = 1) -> str:
-        low, high = sorted((sign * self.low, sign * self.high))
-        return f'{sign * self.mean:.4g}' + (
-            '' if math.isnan(self.low) else f' [{low:.4g}, {high:.4g}]'
-        )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Difference of two levels with its simultaneous interval. A positive difference means that the
-    first is better.
-    """
-
-    first: str
-    second: str
-    difference: Interval
-    p: float  # corrected for all tests of the family; NaN if not tested
-    verdict: str
-
-    @property
-    def p_text(self) -> str:
-        return '' if math.isnan(self.p) else p_text(self.p)
-
-
-@dataclass(frozen=True)
-class Family:
-    """Tests that share one error rate.
-
-    Attributes:
-        margin: largest difference that does not matter; 0 for no tests of equivalence.
-        alpha: rate of false verdicts over all tests of the family.
-        number: number of tests.
-    """
-
-    margin: float = 0.0
-    alpha: float = ALPHA
-    number: int = 1
-
-
-def p_text(p: float) -> str:
-    return f'{p:.3f}' if p >= 0.0005 else '<0.001'
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -108,17 +57,15 @@ def seed_means(study: Study, runs: Iterable[StudyRun], factor: str) -> pd.DataFr
     """
     rows = []
     for run in runs:
-        block = str([run.metric, *(level for name, level in run.levels.items() if name != factor)])
-        rows.append((block, run.levels[factor], run.seed, study.sign(run.metric) * run.value))
+        others = [level for name, level in run.levels.items() if name != factor]
+        block = str([run.metric, *others])
+        value = study.sign(run.metric) * run.value
+        rows.append((block, run.levels[factor], run.seed, value))
     frame = pd.DataFrame(rows, columns=['block', 'level', 'seed', 'value'])
     values = frame.pivot(index='block', columns=['level', 'seed'], values='value')
     complete = values.notna().T.groupby('level').any().all()
-    return (
-        values[complete]
-        .mean(skipna=False)
-        .unstack('level')
-        .reindex(columns=list(study.factors[factor]))
-    )
+    means = values[complete].mean(skipna=False).unstack('level')
+    return means.reindex(columns=list(study.factors[factor]))
 
 
 def fit_levels(values: pd.DataFrame) -> tuple[RegressionResults, pd.DataFrame]:
@@ -129,14 +76,12 @@ def fit_levels(values: pd.DataFrame) -> tuple[RegressionResults, pd.DataFrame]:
     """
     cells = values.dropna(axis='columns', how='all').stack().dropna()
     seeds, names = cells.index.get_level_values(0), cells.index.get_level_values(1)
-    levels, blocks = (
-        pd.get_dummies(names, dtype=float),
-        pd.get_dummies(seeds, dtype=float, drop_first=True),
-    )
+    levels = pd.get_dummies(names, dtype=float)
+    blocks = pd.get_dummies(seeds, dtype=float, drop_first=True)
     # Also without residual degrees of freedom, or with levels that share no seeds.
     with np.errstate(invalid='ignore', divide='ignore'), warnings.catch_warnings():
         warnings.simplefilter('ignore', ModelWarning)
-        model = sm.OLS(cells.to_numpy(), np.hstack([levels, blocks])).fit()
+        model = OLS(cells.to_numpy(), np.hstack([levels, blocks])).fit()
     return model, pd.DataFrame(np.eye(levels.shape[1], len(model.params)), index=levels.columns)
 
 
@@ -154,7 +99,7 @@ def contrasts(
 
 
 def compare_all(
-    values: pd.DataFrame, reference: str, family: Family = Family()
+    values: pd.DataFrame, reference: str, family: Family = ONE_TEST
 ) -> list[Comparison]:
     """Compare every level with the reference by Dunnett's test in one linear model of level and
     seed.
@@ -178,21 +123,20 @@ def compare_all(
         ]
     estimates, errors, correlation = contrasts(model, rows)
     largest = _largest_t(correlation.round(6).tobytes(), len(others), int(model.df_resid))
-    two_sided, one_sided = (
-        float(np.quantile(largest, 1 - level)) for level in (family.alpha, 2 * family.alpha)
-    )
-    return [
-        _compare(
+    two_sided = float(np.quantile(largest, 1 - family.alpha))
+    one_sided = float(np.quantile(largest, 1 - 2 * family.alpha))
+    compared = []
+    for level, value, error in zip(others, estimates, errors):
+        comparison = _compare(
             values,
-            level,
-            reference,
-            (float(value), float(error)),
-            (two_sided, one_sided),
-            float(np.mean(largest >= abs(value) / error)),
-            family,
+            pair=(level, reference),
+            estimate=(float(value), float(error)),
+            limits=(two_sided, one_sided),
+            p=float(np.mean(largest >= abs(value) / error)),
+            margin=family.margin,
         )
-        for level, value, error in zip(others, estimates, errors)
-    ]
+        compared.append(comparison)
+    return compared
 
 
 @functools.lru_cache(maxsize=256)
@@ -212,25 +156,30 @@ def compare_pairs(
     for the family.
     """
     model, levels = fit_levels(values)
-    found = []
+    freedom = model.df_resid
+    alpha = family.alpha / family.number
+    compared = []
     for first, second in pairs:
-        if not {first, second} <= set(levels.index) or not model.df_resid > 0:
+        if not {first, second} <= set(levels.index) or not freedom > 0:
             difference = Interval(float(values[first].mean() - values[second].mean()))
-            found.append(Comparison(first, second, difference, math.nan, UNTESTED))
+            compared.append(Comparison(first, second, difference, math.nan, UNTESTED))
             continue
-        (value,), (error,), _ = contrasts(
-            model, (levels.loc[[first]] - levels.loc[second]).to_numpy()
+        row = (levels.loc[[first]] - levels.loc[second]).to_numpy()
+        (value,), (error,), _ = contrasts(model, row)
+        uncorrected = 2 * float(stats.t.sf(abs(value / error), freedom))
+        comparison = _compare(
+            values,
+            pair=(first, second),
+            estimate=(float(value), float(error)),
+            limits=(
+                float(stats.t.ppf(1 - alpha / 2, freedom)),
+                float(stats.t.ppf(1 - alpha, freedom)),
+            ),
+            p=min(1.0, uncorrected * family.number),
+            margin=family.margin,
         )
-        alpha = family.alpha / family.number
-        limits = (
-            float(stats.t.ppf(1 - alpha / 2, model.df_resid)),
-            float(stats.t.ppf(1 - alpha, model.df_resid)),
-        )
-        p = min(1.0, 2 * float(stats.t.sf(abs(value / error), model.df_resid)) * family.number)
-        found.append(
-            _compare(values, first, second, (float(value), float(error)), limits, p, family)
-        )
-    return found
+        compared.append(comparison)
+    return compared
 
 
 def like_none(values: pd.DataFrame) -> set[str]:
@@ -242,43 +191,52 @@ def like_none(values: pd.DataFrame) -> set[str]:
     """
     if NONE not in values or values[NONE].isna().all():
         return set(values.columns)
-    return set(values.columns) - {
-        pair.first for pair in compare_all(values, NONE) if pair.verdict in (BETTER, WORSE)
-    }
+    different = set()
+    for pair in compare_all(values, NONE):
+        if pair.verdict in (BETTER, WORSE):
+            different.add(pair.first)
+    return set(values.columns) - different
 
 
 def unless_like_none(pairs: Sequence[Comparison], like: set[str]) -> list[Comparison]:
     """Replace the verdict on each two levels of which neither differs from the control."""
-    return [
-        replace(pair, verdict=LIKE_NONE)
-        if {pair.first, pair.second} <= like and pair.verdict != UNTESTED
-        else pair
-        for pair in pairs
-    ]
+    judged = []
+    for pair in pairs:
+        if pair.verdict != UNTESTED and {pair.first, pair.second} <= like:
+            pair = replace(pair, verdict=LIKE_NONE)
+        judged.append(pair)
+    return judged
 
 
 def _compare(
     values: pd.DataFrame,
-    first: str,
-    second: str,
+    *,
+    pair: tuple[str, str],
     estimate: tuple[float, float],
     limits: tuple[float, float],
     p: float,
-    family: Family,
+    margin: float,
 ) -> Comparison:
     """Judge a difference: two one-sided tests of equivalence first, then the sign.
 
     Args:
         estimate: difference and its standard error.
         limits: quantiles for the interval and for the one-sided tests, in standard errors.
+        margin: as in `Family`.
     """
+    first, second = pair
     value, error = estimate
+    two_sided, one_sided = limits
     seeds = int(min(values[first].count(), values[second].count()))
-    interval = Interval(value, value - limits[0] * error, value + limits[0] * error, seeds)
-    if family.margin and abs(value) + limits[1] * error < family.margin:
+    interval = Interval(value, value - two_sided * error, value + two_sided * error, seeds)
+    if margin and abs(value) + one_sided * error < margin:
         verdict = EQUIVALENT
+    elif interval.low > 0:
+        verdict = BETTER
+    elif interval.high < 0:
+        verdict = WORSE
     else:
-        verdict = BETTER if interval.low > 0 else WORSE if interval.high < 0 else UNDECIDED
+        verdict = UNDECIDED
     return Comparison(first, second, interval, p, verdict)
 
 
@@ -286,12 +244,14 @@ def equal_variance_p(values: pd.DataFrame) -> float:
     """P-value of Brown and Forsythe's test that all levels have the same variance; NaN without
     residuals.
     """
-    groups = [
-        column.dropna().to_numpy()
-        for _, column in values.sub(values.mean(axis='columns'), axis='index').items()
-    ]
-    groups = [group for group in groups if len(group) > 1]
-    return float(stats.levene(*groups, center='median').pvalue) if len(groups) > 1 else math.nan
+    groups = []
+    for _, residuals in values.sub(values.mean(axis='columns'), axis='index').items():
+        group = residuals.dropna().to_numpy()
+        if len(group) > 1:
+            groups.append(group)
+    if len(groups) < 2:
+        return math.nan
+    return float(stats.levene(*groups, center='median').pvalue)
 
 
 def detectable(std: float, seeds: int, tests: int, alpha: float = ALPHA) -> float:
@@ -310,9 +270,13 @@ def pareto(costs: Sequence[float], values: Sequence[float]) -> list[bool]:
     good.
     """
     points = list(zip(costs, values))
-    return [
-        not any(
-            other[0] <= cost and other[1] >= value and other != (cost, value) for other in points
-        )
-        for cost, value in points
-    ]
+    return [not _is_dominated(point, points) for point in points]
+
+
+def _is_dominated(point: tuple[float, float], points: Sequence[tuple[float, float]]) -> bool:
+    cost, value = point
+    for other_cost, other_value in points:
+        equal = (other_cost, other_value) == point
+        if other_cost <= cost and other_value >= value and not equal:
+            return True
+    return False

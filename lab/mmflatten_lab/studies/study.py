@@ -146,11 +146,10 @@ class Study(StudyPart):
 
     def factor_of(self, claim: Claim) -> str:
         """Factor whose levels a claim orders."""
-        fitting = [
-            name
-            for name, levels in self.factors.items()
-            if set(claim.order) <= set(levels) and claim.factor in ('', name)
-        ]
+        fitting = []
+        for name, levels in self.factors.items():
+            if set(claim.order) <= set(levels) and claim.factor in ('', name):
+                fitting.append(name)
         if len(fitting) != 1:
             raise StudyError(
                 f'claims: expected levels of one factor, got {claim.text}. Set `factor` if two'
@@ -160,9 +159,8 @@ class Study(StudyPart):
 
     @model_validator(mode='after')
     def _check_interim(self) -> Study:
-        if self.seed_counts != sorted(set(self.seed_counts)) or self.seed_counts[-1] != len(
-            self.seeds
-        ):
+        increasing = sorted(set(self.seed_counts))
+        if self.seed_counts != increasing or increasing[-1] != len(self.seeds):
             raise StudyError(
                 f'interim: expected increasing numbers of seeds up to all {len(self.seeds)}, got '
                 f'{self.interim}. Correct them.'
@@ -178,19 +176,19 @@ class Study(StudyPart):
         for override in self.overrides:
             check_pattern('overrides', override.where, self.factors)
         for claim in self.claims:
-            others = {
-                name: known for name, known in self.factors.items() if name != self.factor_of(claim)
-            }
+            others = {}
+            for name, levels in self.factors.items():
+                if name != self.factor_of(claim):
+                    others[name] = levels
             check_pattern(f'claims: where of {claim.text}', claim.where, others)
         return self
 
     @property
     def levels(self) -> dict[str, list[str]]:
         """Names of the levels of every factor, seeds included."""
-        return {
-            **{name: list(levels) for name, levels in self.factors.items()},
-            SEED: list(map(str, self.seeds)),
-        }
+        names = {factor: list(levels) for factor, levels in self.factors.items()}
+        names[SEED] = list(map(str, self.seeds))
+        return names
 
     @property
     def seed_counts(self) -> list[int]:

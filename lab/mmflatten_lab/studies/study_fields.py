@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from mmflatten_lab.studies.options import BASE, check_options
 
 SEED = 'seed'
+ATTENTION = 'attention'  # factor whose levels may be a list of attention classes
 MANY = 1000  # seeds, exclusions and claims
 FEW = 200  # characters of a text in a message
 
@@ -49,7 +50,9 @@ def text_keys(value: Any) -> Any:
     """Convert the keys of a mapping to text. An empty value in YAML is an empty mapping."""
     if value is None:
         return {}
-    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    return {str(key): item for key, item in value.items()}
 
 
 def distinct(values: list) -> list:
@@ -70,20 +73,29 @@ def read_levels(factors: Any) -> Any:
     factors = text_keys(factors)
     if not isinstance(factors, dict):
         return factors
-    for factor, values in factors.items():
-        if isinstance(values, list) and (factor in ('attention', BASE) or '.' in factor):
-            if len(set(map(str, values))) < len(values):
-                raise ValueError(
-                    f'{factor}: expected distinct levels, got {excerpt(values)}. Remove the'
-                    ' repeated one.'
-                )
-            factors[factor] = {str(value): {factor: value} for value in values}
-            if factor == 'attention':
-                factors[factor] = {
-                    name: {'model.backbone.linear_attention': {'_delete_': True, 'type': name}}
-                    for name in values
-                }
-    return {factor: text_keys(levels) for factor, levels in factors.items() if factor != SEED}
+    named = {}
+    for factor, levels in factors.items():
+        if factor == SEED:
+            continue
+        if isinstance(levels, list) and (factor in (ATTENTION, BASE) or '.' in factor):
+            levels = _named_levels(factor, levels)
+        named[factor] = text_keys(levels)
+    return named
+
+
+def _named_levels(factor: str, values: list) -> dict[Any, dict[str, Any]]:
+    """Name the levels of a factor by their values."""
+    if len(set(map(str, values))) < len(values):
+        raise ValueError(
+            f'{factor}: expected distinct levels, got {excerpt(values)}. Remove the repeated one.'
+        )
+    levels = {}
+    for value in values:
+        if factor == ATTENTION:
+            levels[value] = {'model.backbone.linear_attention': {'_delete_': True, 'type': value}}
+        else:
+            levels[str(value)] = {factor: value}
+    return levels
 
 
 def read_metrics(value: Any) -> Any:
@@ -96,23 +108,22 @@ def read_metrics(value: Any) -> Any:
 def read_pattern(value: Any) -> Any:
     """Read `{task: detection, attention: [hydra, sima]}` with a list of levels for every factor."""
     value = text_keys(value)
-    return (
-        {
-            factor: [
-                str(level) for level in (levels if isinstance(levels, (list, tuple)) else [levels])
-            ]
-            for factor, levels in value.items()
-        }
-        if isinstance(value, dict)
-        else value
-    )
+    if not isinstance(value, dict):
+        return value
+    pattern = {}
+    for factor, levels in value.items():
+        listed = levels if isinstance(levels, (list, tuple)) else [levels]
+        pattern[factor] = [str(level) for level in listed]
+    return pattern
 
 
 def _seed_list(value: Any) -> Any:
     """Read a number of seeds as the seeds from 0."""
-    if type(value) is int and value > MANY:
+    if type(value) is not int:  # a bool is not a number of seeds
+        return value
+    if value > MANY:
         raise ValueError(f'expected at most {MANY} seeds, got {value}. Lower it.')
-    return list(range(value)) if type(value) is int else value
+    return list(range(value))
 
 
 def split_order(value: Any) -> Any:

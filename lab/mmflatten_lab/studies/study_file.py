@@ -30,15 +30,19 @@ def read_study(
         StudyError: a field is unknown, missing or invalid. The message names each field and its
             value.
     """
-    content = _with_paths(_mapping(_read_yaml(Path(path)), str(path)), Path(path).parent)
+    path = Path(path)
+    content = _with_paths(_mapping(_read_yaml(path), str(path)), path.parent)
     sizes = {FULL: {}, **_mapping(content.pop('sizes', None), 'sizes')}
     check_name('--size', size, sizes)
-    content = {'name': Path(path).stem, **_resized(content, _mapping(sizes[size], f'sizes.{size}'))}
+    content = _resized(content, _mapping(sizes[size], f'sizes.{size}'))
+    content.setdefault('name', path.stem)
     try:
         study = Study.model_validate(_resized(content, _changes(fields or {})))
     except ValidationError as error:
         raise StudyError('\n'.join(map(_message, error.errors()))) from error
-    return study if size == FULL else study.model_copy(update={'name': f'{study.name}-{size}'})
+    if size == FULL:
+        return study
+    return study.model_copy(update={'name': f'{study.name}-{size}'})
 
 
 def _read_yaml(path: Path) -> Any:
@@ -52,12 +56,13 @@ def _with_paths(node: Any, folder: Path) -> Any:
     """Make each `base` that is a path relative to the folder of the study file a full path."""
     if not isinstance(node, dict):
         return node
-    return {
-        key: str(folder / item)
-        if key == BASE and isinstance(item, str) and (folder / item).is_file()
-        else _with_paths(item, folder)
-        for key, item in node.items()
-    }
+    content = {}
+    for key, item in node.items():
+        if key == BASE and isinstance(item, str) and (folder / item).is_file():
+            content[key] = str(folder / item)
+        else:
+            content[key] = _with_paths(item, folder)
+    return content
 
 
 def _resized(content: dict, changes: dict) -> dict:
@@ -67,21 +72,26 @@ def _resized(content: dict, changes: dict) -> dict:
     factors = _mapping(content.get('factors'), 'factors')
     for name, kept in _mapping(changes.pop('factors', None), 'sizes.factors').items():
         if isinstance(factors.get(name), dict) and not isinstance(kept, dict):
-            levels = text_keys(factors[name])
-            for level in (
-                names := list(map(str, kept if isinstance(kept, (list, tuple)) else [kept]))
-            ):
-                check_name(f'sizes.factors.{name}', level, levels)
-            kept = {level: options for level, options in levels.items() if level in names}
+            kept = _kept_levels(name, factors[name], kept)
         elif name not in factors:
             check_name('factors', name, factors)
         factors[name] = kept
-    merged = {
-        key: {**_mapping(content.get(key), key), **_mapping(changes[key], f'sizes.{key}')}
-        for key in MERGED
-        if key in changes
-    }
-    return {**content, **changes, **merged, 'factors': factors}
+    resized = {**content, **changes, 'factors': factors}
+    for key in MERGED:
+        if key in changes:
+            before = _mapping(content.get(key), key)
+            resized[key] = {**before, **_mapping(changes[key], f'sizes.{key}')}
+    return resized
+
+
+def _kept_levels(factor: str, levels: dict, kept: Any) -> dict[str, Any]:
+    """Levels that a size keeps, in the order of the factor."""
+    levels = text_keys(levels)
+    listed = kept if isinstance(kept, (list, tuple)) else [kept]
+    names = list(map(str, listed))
+    for name in names:
+        check_name(f'sizes.factors.{factor}', name, levels)
+    return {name: options for name, options in levels.items() if name in names}
 
 
 def _changes(fields: Mapping[str, Any]) -> dict:
@@ -109,14 +119,13 @@ def _message(error: ErrorDetails) -> str:
     """Format an error of pydantic, or one that our validators raised with field and value, as one
     line.
     """
-    where = ''.join(
-        f'[{part}]' if isinstance(part, int) else f'.{part}' for part in error['loc']
-    ).lstrip('.')
+    where = ''
+    for part in error['loc']:
+        where += f'[{part}]' if isinstance(part, int) else f'.{part}'
+    where = where.lstrip('.')
     text = error['msg'].removeprefix('Value error, ')
     if error['type'] == 'value_error':
         return f'{where}: {text}' if where else text
-    return (
-        f'{where}: {text}.'
-        if error['type'] == 'missing'
-        else f'{where}: {text}, got {excerpt(error["input"])}.'
-    )
+    if error['type'] == 'missing':
+        return f'{where}: {text}.'
+    return f'{where}: {text}, got {excerpt(error["input"])}.'

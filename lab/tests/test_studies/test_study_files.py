@@ -1,6 +1,8 @@
 """Damaged files of a study: each is named and set aside, and costs its own run at most."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -102,3 +104,13 @@ def test_study_goes_on_beside_damaged_files(study_file, drive, fake_executor, tm
         not (damaged[2] / 'train').exists()
         and len(list(damaged[2].glob('train_*.bad/epoch_1.pth'))) == 1
     )
+
+
+def test_results_are_read_without_slow_libraries():
+    """Status and errors of a study file need no data sets, training or statistics."""
+    program = 'import sys, mmflatten_lab.studies.folder; print(*sys.modules)'
+    done = subprocess.run(
+        [sys.executable, '-c', program], capture_output=True, text=True, check=True
+    )
+    slow = {'mmengine.runner', 'mmpretrain', 'pandas', 'statsmodels'}
+    assert slow.isdisjoint(done.stdout.split())
