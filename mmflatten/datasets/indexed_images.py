@@ -17,8 +17,8 @@ class IndexedImages(BaseDataset):
     """Images and labels of an index: files, or members of tar shards.
 
     This is a map-style data set, also for shards: the usual samplers shuffle all of it, the order
-    depends on the seed alone, and resuming is exact. `LoadImageFromFile` reads the paths without changes
-    to the pipeline.
+    depends on the seed alone, and resuming is exact. `LoadImageFromFile` reads the paths without
+    changes to the pipeline.
 
     Args:
         data_root: folder of the shards, or of the folder of images.
