@@ -89,11 +89,10 @@ class ConfigOptions(DictAction):
                     ' train_cfg.max_epochs=3'
                 )
         # MMEngine 0.10 would read a dictionary as text.
+        dictionaries = [word for word in values if '{' in word or '=dict(' in word]
         literals = {}
-        for word in values:
+        for word in dictionaries:
             key, _, text = word.partition('=')
-            if '{' not in word and '=dict(' not in word:
-                continue
             try:
                 literals[key] = ast.literal_eval(text)
             except (ValueError, SyntaxError):
@@ -102,7 +101,7 @@ class ConfigOptions(DictAction):
                     f" 'BN'}}, got {text}. Write {key}.type=... or quote the whole word."
                 )
         others = [word for word in values if word.partition('=')[0] not in literals]
-        super().__call__(parser, namespace, others, option_string)
+        super().__call__(parser, namespace, others, option_string=option_string)
         getattr(namespace, self.dest).update(literals)
 
 

@@ -16,7 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from mmflatten.data_folders import missing_data_hint
 from mmflatten.requirements import LIBRARIES
@@ -60,9 +60,8 @@ def command_line(
     @functools.wraps(main)
     def run(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
-        os.environ.update(
-            {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
-        )
+        for name, value in NO_TELEMETRY.items():
+            os.environ.setdefault(name, value)
         os.environ['NO_COLOR'] = '1'  # colours are escape sequences
         choose_wait_policy()
         sys.modules.setdefault('openvino_telemetry', None)  # as if it were not installed
@@ -76,12 +75,9 @@ def command_line(
             try:
                 return main(arguments) or 0
             except (Exception, KeyboardInterrupt) as error:
+                wanted = os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0')
                 with contextlib.suppress(OSError):  # the terminal is gone after SIGHUP
-                    _report(
-                        error,
-                        '--traceback' in arguments
-                        or os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0'),
-                    )
+                    _report(error, show_traceback=wanted or '--traceback' in arguments)
                 return _status(error)
 
     return run
@@ -145,41 +141,44 @@ def _is_distributed() -> bool:
 
 
 def _report(error: BaseException, show_traceback: bool) -> None:
-    text, log = ''.join(traceback.format_exception(error)), None
-    if 'mmengine' in sys.modules:  # otherwise no run has started
-        from mmengine.logging import MMLogger
-
-        for handler in MMLogger.get_current_instance().handlers:
-            if isinstance(handler, logging.FileHandler):
-                with contextlib.suppress(OSError):  # a full disk must not hide the error
-                    with open(handler.baseFilename, 'a', encoding='utf-8') as file:
-                        file.write(text)
-                    log = handler.baseFilename
+    text = ''.join(traceback.format_exception(error))
+    log = _write_to_log(text)
     sys.stdout.flush()
     if show_traceback:
         sys.stderr.write(text)
     elif not isinstance(error, KeyboardInterrupt):  # after Ctrl-C the user knows the reason
-        where = (
-            f'The full traceback is in {log}'
-            if log
-            else f'{TRACEBACK_VARIABLE}=1 shows the full traceback'
-        )
+        where = f'{TRACEBACK_VARIABLE}=1 shows the full traceback'
+        if log:
+            where = f'The full traceback is in {log}'
         sys.stderr.write(where + '\n')
-    line = (f'rank {os.environ.get("RANK", "?")}: ' if _is_distributed() else '') + explain(error)
+    line = explain(error)
+    if _is_distributed():
+        line = f'rank {os.environ.get("RANK", "?")}: {line}'
     sys.stderr.write(line + '\n')
     sys.stderr.flush()
     folder = os.environ.get(ERROR_FOLDER_VARIABLE)
     if folder:
+        note = Path(folder, os.environ.get('TORCHELASTIC_RESTART_COUNT', '0'))
         # The first worker to fail creates the file; the launcher then stops the others.
-        with (
-            contextlib.suppress(OSError),
-            open(
-                Path(folder, os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')),
-                'x',
-                encoding='utf-8',
-            ) as note,
-        ):
-            Escaped(note).write(line + '\n')
+        with contextlib.suppress(OSError), open(note, 'x', encoding='utf-8') as file:
+            Escaped(file).write(line + '\n')
+
+
+def _write_to_log(text: str) -> str | None:
+    """Append text to the log files of the run, and return the path of the last one."""
+    if 'mmengine' not in sys.modules:  # no run has started
+        return None
+    from mmengine.logging import MMLogger
+
+    log = None
+    for handler in MMLogger.get_current_instance().handlers:
+        if not isinstance(handler, logging.FileHandler):
+            continue
+        with contextlib.suppress(OSError):  # a full disk must not hide the error
+            with open(handler.baseFilename, 'a', encoding='utf-8') as file:
+                file.write(text)
+            log = handler.baseFilename
+    return log
 
 
 def explain(error: BaseException) -> str:
@@ -189,59 +188,83 @@ def explain(error: BaseException) -> str:
     number are shown as they are. Those of other libraries are shown as `Type: message`, some with a
     hint.
     """
-    import torch  # --help does not need it
-
     message = error_text(error)
-    named = (
-        f'{type(error).__name__}: {message}'
-        if message
-        else f'{type(error).__name__} (without a message)'
-    )
+    kind = type(error).__name__
+    named = f'{kind}: {message}' if message else f'{kind} (without a message)'
     # the system's errors have a number
     raised_by_library = isinstance(error, OSError) and error.errno is None
     if is_ours(error) or type(error) is ValueError or raised_by_library:
         return message or named
-    match error:
-        case KeyboardInterrupt():
-            return 'interrupted'
-        case json.JSONDecodeError():
-            return f'a file is not JSON: {message}'
-        case FileNotFoundError():
-            path = error.filename or message
-            return f'{path} does not exist. {missing_data_hint(path) or "Check the path."}'
-        case OSError() if error.errno in OUT_OF_SPACE:
-            place = '' if error.filename is None else f'{error.filename}: '
-            return f'{place}{error.strerror}; {space_hint(error.errno, error.filename)}'
-        case OSError() if error.filename is not None:
-            return f'{error.filename}: {error.strerror}'
-        case ImportError(name='cv2'):
-            return (
-                f"{message}. It comes with the extra of a task: pip install 'mmflatten[cls]', or"
-                ' det, seg, stereo'
-            )
-        case ImportError(name=str(module)):
-            library = LIBRARIES.get(module.partition('.')[0])
-            name = {'sklearn': 'scikit-learn'}.get(module, module)  # on PyPI
-            return (
-                f'{message}.'
-                f' {library.install_command if library else f"Install {name} or check the spelling"}'
-            )
-        case ImportError():
-            return message
-        case torch.cuda.OutOfMemoryError():
-            # without the state of the allocator
-            reason = '. '.join(message.split('. ')[:2]).rstrip('.')
-            return (
-                f'the GPU ran out of memory ({reason}). Lower the batch size or the image size, or '
-                'train with --amp or --cfg-options model.backbone.with_cp=True.'
-            )
-        # PyTorch 2.15 has no class for this error
-        case RuntimeError() if message.startswith('DataLoader worker'):
-            return (
-                f'{message}. The usual cause is full memory or /dev/shm: lower'
-                ' train_dataloader.num_workers or train_dataloader.batch_size.'
-            )
+    for error_class, describe in _EXPLANATIONS.items():
+        if isinstance(error, error_class):
+            explanation = describe(error, message)
+            return named if explanation is None else explanation
     return named
+
+
+def _explain_interrupt(error: KeyboardInterrupt, message: str) -> str:
+    return 'interrupted'
+
+
+def _explain_json_error(error: json.JSONDecodeError, message: str) -> str:
+    return f'a file is not JSON: {message}'
+
+
+def _explain_missing_file(error: FileNotFoundError, message: str) -> str:
+    path = error.filename or message
+    return f'{path} does not exist. {missing_data_hint(path) or "Check the path."}'
+
+
+def _explain_system_error(error: OSError, message: str) -> str | None:
+    place = '' if error.filename is None else f'{error.filename}: '
+    if error.errno in OUT_OF_SPACE:
+        return f'{place}{error.strerror}; {space_hint(error.errno, error.filename)}'
+    return None if error.filename is None else f'{place}{error.strerror}'
+
+
+def _explain_import_error(error: ImportError, message: str) -> str:
+    if error.name is None:
+        return message
+    if error.name == 'cv2':
+        return (
+            f"{message}. It comes with the extra of a task: pip install 'mmflatten[cls]', or det,"
+            ' seg, stereo'
+        )
+    library = LIBRARIES.get(error.name.partition('.')[0])
+    if library:
+        return f'{message}. {library.install_command}'
+    name = {'sklearn': 'scikit-learn'}.get(error.name, error.name)  # on PyPI
+    return f'{message}. Install {name} or check the spelling'
+
+
+def _explain_runtime_error(error: RuntimeError, message: str) -> str | None:
+    import torch  # --help does not need it
+
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        # without the state of the allocator
+        reason = '. '.join(message.split('. ')[:2]).rstrip('.')
+        return (
+            f'the GPU ran out of memory ({reason}). Lower the batch size or the image size, or '
+            'train with --amp or --cfg-options model.backbone.with_cp=True.'
+        )
+    # PyTorch 2.15 has no class for this error
+    if message.startswith('DataLoader worker'):
+        return (
+            f'{message}. The usual cause is full memory or /dev/shm: lower'
+            ' train_dataloader.num_workers or train_dataloader.batch_size.'
+        )
+    return None
+
+
+# The first class that matches explains the error; None leaves it at its own message.
+_EXPLANATIONS: dict[type[BaseException], Callable[[Any, str], str | None]] = {
+    KeyboardInterrupt: _explain_interrupt,
+    json.JSONDecodeError: _explain_json_error,
+    FileNotFoundError: _explain_missing_file,
+    OSError: _explain_system_error,
+    ImportError: _explain_import_error,
+    RuntimeError: _explain_runtime_error,
+}
 
 
 def is_ours(error: BaseException) -> bool:

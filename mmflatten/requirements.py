@@ -50,10 +50,38 @@ class Library:
 
 
 _LIBRARIES = (
-    Library('torch', 'torch', '>=2.10', '2.15.0', 'everything', untested='2.16'),
-    Library('torchvision', 'torchvision', '>=0.25', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
-    Library('numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything except mmflatten.ops', untested='3'),
-    Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
+    Library(
+        name='torch',
+        distribution='torch',
+        required='>=2.10',
+        tested='2.15.0',
+        purpose='everything',
+        untested='2.16',
+    ),
+    Library(
+        name='torchvision',
+        distribution='torchvision',
+        required='>=0.25',
+        tested='0.29.2',
+        purpose='mmpretrain, mmdet',
+        untested='0.30',
+    ),
+    Library(
+        name='numpy',
+        distribution='numpy',
+        required='>=2.0.1',
+        tested='2.4.6',
+        purpose='everything except mmflatten.ops',
+        untested='3',
+    ),
+    Library(
+        name='einops',
+        distribution='einops',
+        required='>=0.7',
+        tested='0.8.2',
+        purpose='everything',
+        untested='1',
+    ),
     Library(
         name='mmengine',
         distribution='onedl-mmengine',
@@ -129,36 +157,36 @@ def inspect(library: Library) -> Status:
     """Compare the installed version of `library`, under either distribution name, with the required
     one.
     """
-    found = {}
-    for name in (library.distribution, *library.originals):
-        version = _installed_version(name)
-        if version:
-            found[name] = version
+    found = _installed_distributions(library)
     if not found:
         return _without_metadata(library)
-    installed = ' and '.join(f'{name} {version}' for name, version in found.items())
     version = ', '.join(found.values())
+    installed = ' and '.join(f'{name} {number}' for name, number in found.items())
     fix = library.install_command
     if found.keys() & library.originals:
         fix = f'pip uninstall -y {" ".join(found)} && {fix}'
-    problem = ''
     if len(found) > 1:
         problem = f"{installed} overwrite each other's `{library.name}` package; {library.need}"
     elif _release(version) < _release(library.required):
         problem = f'{installed} is installed, {library.need}'
-    elif library.name == 'mmpretrain':
-        transformers = _installed_version('transformers') or ''
-        if _release(transformers) >= (5,):
-            problem = f'{installed} cannot be imported beside transformers {transformers}'
-            fix = "pip install 'transformers<5'"
-    elif library.name == 'torchvision':
-        problem = _problem_of_torchvision(installed)
+    else:
+        problem, fix = _conflict(library, installed, fix)
     if problem:
         return Status(state='wrong', version=version, problem=problem, fix=fix)
     if library.untested and _release(version) >= _release(library.untested):
         problem = f'{installed} is above the tested range (below {library.untested})'
         return Status(state='untested', version=version, problem=problem, fix=fix)
     return Status('ok', version)
+
+
+def _installed_distributions(library: Library) -> dict[str, str]:
+    """Return the version of each installed distribution of a library."""
+    found = {}
+    for name in (library.distribution, *library.originals):
+        version = _installed_version(name)
+        if version:
+            found[name] = version
+    return found
 
 
 def _without_metadata(library: Library) -> Status:
@@ -170,6 +198,17 @@ def _without_metadata(library: Library) -> Status:
         problem=f'{library.need} for {library.purpose}, none is installed',
         fix=library.install_command,
     )
+
+
+def _conflict(library: Library, installed: str, fix: str) -> tuple[str, str]:
+    """Return the problem of a library with another one, '' if there is none, and its fix."""
+    if library.name == 'torchvision':
+        return _problem_of_torchvision(installed), fix
+    transformers = _installed_version('transformers') or ''
+    if library.name == 'mmpretrain' and _release(transformers) >= (5,):
+        problem = f'{installed} cannot be imported beside transformers {transformers}'
+        return problem, "pip install 'transformers<5'"
+    return '', fix
 
 
 def _problem_of_torchvision(installed: str) -> str:

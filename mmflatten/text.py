@@ -18,12 +18,13 @@ def printable(text: str, keep: str = '') -> str:
     """
     if text.isprintable():
         return text
-    return ''.join(
-        char
-        if char.isprintable() or char in _KEPT or char in keep
-        else char.encode('unicode_escape').decode()
-        for char in text
-    )
+    kept = _KEPT + keep
+    chars = []
+    for char in text:
+        if not char.isprintable() and char not in kept:
+            char = char.encode('unicode_escape').decode()
+        chars.append(char)
+    return ''.join(chars)
 
 
 class Escaped:
@@ -72,20 +73,30 @@ def shorten(names: Collection[str], limit: int = 4) -> str:
 
 def align(rows: Sequence[Row], header: Row, left: Collection[int], markdown: bool = False) -> str:
     """Align rows of cells under a header; columns not in `left` are right-aligned."""
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    lines = []
+    for cells in (header, _dashes(widths, left, markdown), *rows):
+        padded = _pad(cells, widths, left)
+        lines.append(f'| {" | ".join(padded)} |' if markdown else '  '.join(padded).rstrip())
+    return '\n'.join(lines)
 
-    def line(cells: Row) -> str:
-        padded = [
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths))
-        ]
-        return f'| {" | ".join(padded)} |' if markdown else '  '.join(padded).rstrip()
 
-    dashes = [
-        '-' * width if column in left or not markdown else '-' * (width - 1) + ':'
-        for column, width in enumerate(widths)
-    ]
-    return '\n'.join(map(line, (header, dashes, *rows)))
+def _dashes(widths: Sequence[int], left: Collection[int], markdown: bool) -> list[str]:
+    """Return the cells of the line below the header."""
+    dashes = []
+    for column, width in enumerate(widths):
+        if markdown and column not in left:
+            dashes.append('-' * (width - 1) + ':')  # a colon aligns the column to the right
+        else:
+            dashes.append('-' * width)
+    return dashes
+
+
+def _pad(cells: Row, widths: Sequence[int], left: Collection[int]) -> list[str]:
+    padded = []
+    for column, (cell, width) in enumerate(zip(cells, widths)):
+        padded.append(cell.ljust(width) if column in left else cell.rjust(width))
+    return padded
 
 
 def giga(operations: int) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.key_matching import expand, find_problems
-from mmflatten.checkpoints.key_tables import OFFICIAL, OURS, Family, Key
+from mmflatten.checkpoints.key_tables import OFFICIAL, OURS, Family, Key, Layout
 from mmflatten.text import shorten
 
 PARALLEL, BACKBONE = 'module.', 'backbone.'
@@ -186,12 +186,13 @@ def _translate(
     result: dict[str, Tensor] = {}
     for piece in pieces:
         for key in piece.keys:
-            result.update(_translated(key, state, source, target))
+            result.update(_translated(key, state, source=source, target=target))
     last_stage = max(piece.stage for piece in pieces)
     _check_widths(result if target == OURS else state, family, last_stage)
     if others and target == OFFICIAL:
         result = {BACKBONE + name: value for name, value in result.items()}
-    return {**result, **others}
+    result.update(others)
+    return result
 
 
 def _require_weights(state: Mapping[str, Tensor]) -> None:
@@ -251,12 +252,9 @@ def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tenso
     pieces = list(tensors.values())
     if key.layout is not None:
         try:
-            if target == OFFICIAL:
-                return key.layout.split(pieces)
-            joined = key.layout.join(pieces)
+            return _apply_layout(key.layout, pieces, target)
         except (ValueError, RuntimeError, IndexError) as error:
             raise ValueError(f'state_dict: {", ".join(tensors)}: {error}.') from error
-        return joined if isinstance(joined, list) else [joined]
     if len(key.ratio) == 1:
         return pieces
     unit, rest = divmod(sum(piece.shape[0] for piece in pieces), sum(key.ratio))
@@ -270,6 +268,13 @@ def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tenso
     if target == OURS:
         return [torch.cat(pieces)]
     return [piece.clone() for piece in pieces[0].split(lengths)]
+
+
+def _apply_layout(layout: Layout, pieces: list[Tensor], target: str) -> list[Tensor]:
+    if target == OFFICIAL:
+        return layout.split(pieces)
+    joined = layout.join(pieces)
+    return joined if isinstance(joined, list) else [joined]
 
 
 def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None:

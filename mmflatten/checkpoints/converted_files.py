@@ -60,7 +60,7 @@ def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[
     else:
         content, replaced = read_torch(path)
     require_short_keys(content, path)
-    weights, entry = _select(content, key, path, (first, *ENTRIES))
+    weights, entry = _select(content, key, path=path, entries=(first, *ENTRIES))
     bare, removed = unwrapped(weights)
     notes = [
         f'skipped an object of another library, without running its code: {name}'

@@ -9,11 +9,11 @@ kind of each block and returns keys with full names, such as `layers.0.blocks.1.
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from mmflatten.checkpoints.key_tables import OFFICIAL, Family, Key, Part
+from mmflatten.checkpoints.key_tables import OURS, Family, Key, Part
 from mmflatten.text import shorten
 
 MAX_STAGES = 16
@@ -37,20 +37,21 @@ def expand(family: Family, names: Iterable[str], side: str) -> list[Piece]:
     huge indices do not create a huge table; they are reported as unknown.
     """
     names = list(names)
-    parts = [part for part in family.parts_for(names) if side == OFFICIAL or part.ours is not None]
+    parts = list(family.parts_for(names))
+    if side == OURS:
+        parts = [part for part in parts if part.ours is not None]
     layout = _Layout(parts, names, side)
     pieces = []
     for part in parts:
-        for i in layout.stages_of(part):
-            for j in layout.blocks_of(part, i):
-                present = layout.names_with(part, i, j)
-                if not present and part.ours is None:
-                    continue
-                kinds = [
-                    Piece(i, kind, part.keys(kind, i, j, layout.num_stages - 1))
-                    for kind in part.kinds
-                ]
-                pieces.append(_best_match(kinds, present, side))
+        for i, j in layout.places_of(part):
+            present = layout.names_with(part, i, j)
+            if not present and part.ours is None:
+                continue
+            kinds = []
+            for kind in part.kinds:
+                keys = part.keys(kind, i, j, last=layout.num_stages - 1)
+                kinds.append(Piece(stage=i, kind=kind, keys=keys))
+            pieces.append(_best_match(kinds, present, side))
     return pieces
 
 
@@ -60,27 +61,32 @@ class _Layout:
     def __init__(self, parts: Sequence[Part], names: Sequence[str], side: str) -> None:
         self.side = side
         self._names_by_prefix = _by_prefix(parts, names, side)
-        has_blocks = any('{j' in part.official for part in parts)
-        staged = [part for part in parts if '{i' in part.official]
-        self.num_stages = _length(
-            any(self._has(part, i) for part in staged)
-            for i in range((MAX_STAGES if has_blocks else MAX_BLOCKS) + 1)
-        )
+        self.num_stages = _length(self._present_stages(parts))
 
-    def stages_of(self, part: Part) -> Iterable[int]:
-        """Return the stages in which a part stands."""
-        return range(part.first_stage, self.num_stages) if '{i' in part.official else (0,)
-
-    def blocks_of(self, part: Part, i: int) -> Iterable[int]:
-        """Return the blocks of a part in stage `i`."""
-        if '{j' not in part.official:
-            return (0,)
-        return range(_length(self._has(part, i, j) for j in range(MAX_BLOCKS + 1)))
+    def places_of(self, part: Part) -> Iterator[tuple[int, int]]:
+        """Yield stage and block of each place of a part, 0 for a part outside stages or blocks."""
+        stages: Iterable[int] = (0,)
+        if '{i' in part.official:
+            stages = range(part.first_stage, self.num_stages)
+        for i in stages:
+            num_blocks = 1
+            if '{j' in part.official:
+                num_blocks = _length(self._has(part, i, j) for j in range(MAX_BLOCKS + 1))
+            for j in range(num_blocks):
+                yield i, j
 
     def names_with(self, part: Part, i: int, j: int) -> set[str]:
         """Return the names that begin with the prefix of a part."""
-        prefix = part.prefix(self.side, i, j, self.num_stages - 1)
+        prefix = part.prefix(self.side, i, j, last=self.num_stages - 1)
         return self._names_by_prefix.get(prefix, set())
+
+    def _present_stages(self, parts: Sequence[Part]) -> Iterator[bool]:
+        """Yield for each possible stage whether a name belongs to it."""
+        staged = [part for part in parts if '{i' in part.official]
+        has_blocks = any('{j' in part.official for part in parts)
+        limit = MAX_STAGES if has_blocks else MAX_BLOCKS  # stages of a plain backbone are blocks
+        for i in range(limit + 1):
+            yield any(self._has(part, i) for part in staged)
 
     def _has(self, part: Part, i: int, j: int = 0) -> bool:
         return i >= part.first_stage and part.prefix(self.side, i, j) in self._names_by_prefix

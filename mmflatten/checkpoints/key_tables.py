@@ -84,7 +84,7 @@ class Halves:
         return torch.cat((first, inner, last))
 
     def split(self, pieces: list[Tensor]) -> list[Tensor]:
-        q, k, v, g = (piece.clone() for piece in pieces[0].chunk(4))
+        q, k, v, g = pieces[0].chunk(4)
         return [torch.cat((q, g)), torch.cat((k, v))]
 
 
@@ -152,8 +152,8 @@ class Part:
 
     def keys(self, kind: str, i: int, j: int, last: int) -> tuple[Key, ...]:
         """Return the keys of a kind and the dropped keys, with full names."""
-        official = self.prefix(OFFICIAL, i, j, last)
-        ours = None if self.ours is None else self.prefix(OURS, i, j, last)
+        official = self.prefix(OFFICIAL, i, j, last=last)
+        ours = None if self.ours is None else self.prefix(OURS, i, j, last=last)
         kept = [_with_prefixes(key, official, ours) for key in self.kinds[kind]]
         dropped = []
         for suffix in self.dropped:

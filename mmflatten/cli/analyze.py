@@ -36,13 +36,13 @@ def main(args: Namespace) -> None:
 
     results = read_results(args.results, args.config)
     analysis = analyze(results, args.worst, args.score)
-    worst, broken = draw_worst(results, analysis, args.out, args.score)
+    worst, broken = draw_worst(results, analysis, out_dir=args.out, score=args.score)
     source = dict(
         results=str(results.path),
         config=results.origin.get('config'),
         checkpoint=results.origin.get('checkpoint'),
     )
-    written = write_analysis(analysis, args.out, source, worst)
+    written = write_analysis(analysis, args.out, source=source, worst=worst)
     print(f'{analysis.text()}\n\n{written}')
     if broken:
         raise ValueError(

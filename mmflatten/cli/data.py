@@ -130,7 +130,7 @@ def build(args: Namespace, builder: DataBuilder, out: Path) -> None:
         if field.init and value is not None:
             given[field.name] = value
     options = builder.options(**given)
-    if is_finished(out, builder.kind, options, args.force):
+    if is_finished(out, builder.kind, options, force=args.force):
         print(f'{out}: these {builder.kind} exist already; nothing to do.')
         return
     start = time.monotonic()

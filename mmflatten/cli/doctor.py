@@ -20,7 +20,13 @@ from mmflatten.cli.common import command
 from mmflatten.requirements import CORE, LIBRARIES, MIXERS, Library, inspect
 from mmflatten.version import __version__
 
-OPENCV = Library('cv2', 'opencv-python-headless', '>=4.10', '4.14.0.94', 'reading images')
+OPENCV = Library(
+    name='cv2',
+    distribution='opencv-python-headless',
+    required='>=4.10',
+    tested='4.14.0.94',
+    purpose='reading images',
+)
 NMS = (
     'import torch; from {} import nms; device = "cuda" if torch.cuda.is_available() else "cpu"; '
     'nms(torch.tensor([[0., 0., 9., 9.]], device=device), torch.ones(1, device=device), 0.5); '

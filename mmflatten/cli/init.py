@@ -1,9 +1,9 @@
 """Check your data and write a config for it.
 
     mmflatten init --task det --images photos --ann train.json val.json --base CONFIG --out mine.py
-    mmflatten init --task seg --images photos --ann label_maps --classes sky road car --base CONFIG --out mine.py
+    mmflatten init --task seg --images photos --ann maps --classes a b --base CONFIG --out mine.py
     mmflatten init --task cls --images folder_of_class_folders --base CONFIG --out mine.py
-    mmflatten init --task stereo --images folder_with_left_right_disparity --base CONFIG --out mine.py
+    mmflatten init --task stereo --images folder_of_pairs --base CONFIG --out mine.py
 
     mmflatten init --task det --ann data.yaml --base CONFIG --out mine.py
 

@@ -61,7 +61,9 @@ def _hint(pattern: str) -> str:
     from mmflatten.text import shorten
 
     letters = _letters(pattern.lower())
-    similar = [name for name in library() if letters and letters in _letters(name)]
+    similar = []
+    if letters:
+        similar = [name for name in library() if letters in _letters(name)]
     if not similar:
         return 'See mmflatten models for all names.'
     return f'Similar names are {shorten(similar, 3)}.'

@@ -4,12 +4,12 @@
     mmflatten predict garment-classifier shoe.png --out results
     mmflatten predict hf://user/model photo.jpg --out results
     mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out results --score 0.5
-    mmflatten predict CONFIG CHECKPOINT rtsp://camera/stream 0 --out results --frames 500    # 0: the first camera
+    mmflatten predict CONFIG CHECKPOINT rtsp://camera/stream 0 --out results --frames 500
     ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out results --json > results.jsonl
 
-A published model (docs/hub.md) is the first word, in place of CONFIG CHECKPOINT: a model of the
-package (`mmflatten models --pretrained`), a folder, or an address. See docs/predict.md for the
-outputs.
+The input 0 is the first camera. A published model (docs/hub.md) is the first word, in place of
+CONFIG CHECKPOINT: a model of the package (`mmflatten models --pretrained`), a folder, or an
+address. See docs/predict.md for the outputs.
 """
 
 import json

@@ -39,5 +39,5 @@ def main(args: Namespace) -> None:
     require_folder('--out', args.out)
     from mmflatten.results.page.page import write_report
 
-    write_report(args.work_dirs, args.out, args.images, args.score)
+    write_report(args.work_dirs, args.out, images=args.images, score=args.score)
     print(args.out)

@@ -36,7 +36,13 @@ def main(args: Namespace) -> None:
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import add_tta, test
 
-    cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
+    cfg = load_config(
+        args.config,
+        options=args.cfg_options,
+        work_dir=args.work_dir,
+        launcher=args.launcher,
+        subfolder='test',
+    )
     if args.tta:
         add_tta(cfg)
     test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir)

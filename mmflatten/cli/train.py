@@ -65,7 +65,12 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     from mmflatten.engine import setup
 
-    cfg = setup.load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
+    cfg = setup.load_config(
+        args.config,
+        options=args.cfg_options,
+        work_dir=args.work_dir,
+        launcher=args.launcher,
+    )
     if args.amp is not None:
         setup.set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
     if args.auto_scale_lr:

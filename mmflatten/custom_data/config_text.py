@@ -42,10 +42,11 @@ def custom_config_text(
         checkpoint: initial weights.
     """
     root = _common_root(data)
-    blocks = [_head(data, base, out, root)]
+    blocks = [_head(data, base, out=out, root=root)]
     if data.classes:
         blocks += [_classes(data), _model(base, checkpoint)]
-    blocks += [_loaders(data, base, batch, root), _rate(base, batch), _weights(checkpoint)]
+    blocks.append(_loaders(data, base, batch=batch, root=root))
+    blocks += [_rate(base, batch), _weights(checkpoint)]
     return python_text('\n\n'.join(blocks) + '\n')
 
 

@@ -133,8 +133,8 @@ def listed(
         names: of the training and of the validation samples.
         arguments: other arguments of the data sets, one for both or one each.
     """
-    train, train_list = _list_part(request, 'train', names[0], arguments[0])
-    val, val_list = _list_part(request, 'val', names[1], arguments[-1])
+    train, train_list = _list_part(request, 'train', names=names[0], arguments=arguments[0])
+    val, val_list = _list_part(request, 'val', names=names[1], arguments=arguments[-1])
     return dict(
         train=train,
         val=val,

@@ -185,7 +185,7 @@ def _check_maps(
                 continue
             if pictures[image].size not in (None, shape[::-1]):
                 places['label map size differs from its image'].append(str(path))
-            _check_values(path, counts, len(names), places)
+            _check_values(path, counts, classes=len(names), places=places)
             if image in training:
                 total.update(counts)
 

@@ -84,7 +84,7 @@ def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]
         raise _yaml_error(file, field='path', expected='a folder', got=root)
     parts = []
     for part in ('train', 'val'):
-        images = _list_part(file, root, part, content.get(part))
+        images = _list_part(file, root, part=part, value=content.get(part))
         if images:
             parts.append((file, {image: _label_file(image) for image in images}))
     return names, parts
@@ -236,7 +236,8 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
             known = f'{label:g} of {len(labels.names)} names'
             labels.faults['class id without a name'].append(f'{place} ({known})')
         else:
-            objects.append(_to_object(labels.names[int(label)], values, size, place))
+            name = labels.names[int(label)]
+            objects.append(_to_object(name, values, size=size, place=place))
     return objects
 
 

@@ -17,8 +17,8 @@ class IndexedImages(BaseDataset):
     """Images and labels of an index: files, or members of tar shards.
 
     This is a map-style data set, also for shards: the usual samplers shuffle all of it, the order
-    depends on the seed alone, and resuming is exact. `LoadImageFromFile` reads the paths without changes
-    to the pipeline.
+    depends on the seed alone, and resuming is exact. `LoadImageFromFile` reads the paths without
+    changes to the pipeline.
 
     Args:
         data_root: folder of the shards, or of the folder of images.
@@ -77,9 +77,8 @@ class IndexedImages(BaseDataset):
         number = range(len(self))[idx]
         name, label, shard, offset, size = self.index[self.data_list[number]]
         if self.index.shards:
-            path = member_path(
-                os.path.join(self.data_root, self.index.shards[shard]), offset, size, name
-            )
+            shard_file = os.path.join(self.data_root, self.index.shards[shard])
+            path = member_path(shard_file, offset=offset, size=size, name=name)
         elif is_below(name):
             path = os.path.join(self.img_prefix, name)
         else:

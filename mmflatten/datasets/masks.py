@@ -93,7 +93,9 @@ def run_lengths(text: str | bytes) -> list[int]:
         raise ValueError('expected run lengths as COCO compresses them')
     shifts = 5 * (np.arange(len(codes)) - np.repeat(starts, ends - starts + 1))
     runs = np.add.reduceat((codes & 31) << shifts, starts)
-    runs -= (codes[ends] & 16 > 0) * (2 << shifts[ends] + 4)
+    # The fifth bit of the last letter is the sign, as in two's complement.
+    is_negative = codes[ends] & 16 > 0
+    runs[is_negative] -= 2 << (shifts[ends][is_negative] + 4)
     for first in (1, 2):
         runs[first::2] = runs[first::2].cumsum()
     return runs.tolist()

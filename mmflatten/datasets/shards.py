@@ -213,4 +213,4 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     else:
         entries, classes = list_folder(sources[0]), class_folders(sources[0])
     with atomic_write(out) as folder:
-        return write_index(folder, entries, classes, shards)
+        return write_index(folder, entries, classes=classes, shards=shards)

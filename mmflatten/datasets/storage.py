@@ -61,7 +61,8 @@ class ShardBackend(BaseStorageBackend):
     def get(self, filepath: str) -> bytes:
         """Read a member.
 
-        Raises OSError if the shard is not a regular file, and ShardError if it ends before the member.
+        Raises OSError if the shard is not a regular file, and ShardError if it ends before the
+        member.
         """
         match = _MEMBER.fullmatch(str(filepath))
         if match is None:

@@ -67,7 +67,8 @@ def used_by_mmdet(
     for entry in content['annotations']:
         if entry.get('category_id') in names:
             with_objects.add(entry['image_id'])
-        reason = reason_left_out(entry, images.get(entry.get('image_id'), {}), names, masks)
+        image = images.get(entry.get('image_id'), {})
+        reason = reason_left_out(entry, image, categories=names, masks=masks)
         if reason is None:
             used.objects[names[entry['category_id']]] += 1
             kept[entry['image_id']] += 1

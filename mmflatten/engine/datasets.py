@@ -52,11 +52,10 @@ def build_dataset(cfg: dict) -> Any:
 def _building_error(cfg: dict, error: Exception) -> str:
     parts = [part for part, _ in innermost_configs(cfg)]
     named = parts[0] if len(parts) == 1 else cfg
-    paths = [
-        f'{name}={named[name]}'
-        for name in ('data_root', 'ann_file', 'data_prefix')
-        if named.get(name)
-    ]
+    paths = []
+    for name in ('data_root', 'ann_file', 'data_prefix'):
+        if named.get(name):
+            paths.append(f'{name}={named[name]}')
     return (
         f'data set {named.get("type")} ({", ".join(paths)}) cannot be read: {explain(error)}. Check'
         ' data_root, data_prefix, ann_file and filter_cfg in the config.'

@@ -35,7 +35,8 @@ class NamingPipeline(Compose):
             except Exception as error:
                 if is_ours(error):
                     raise
-                raise SampleError(_message(error, transform, image, label_map)) from error
+                message = _message(error, transform, image=image, label_map=label_map)
+                raise SampleError(message) from error
             if data is None:
                 return None
         if self.labels is not None and isinstance(data, dict):

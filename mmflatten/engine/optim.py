@@ -118,11 +118,10 @@ def _without_frozen(module: nn.Module) -> nn.Module:
     """Return a shallow copy of a module without its own frozen parameters, or the module if it has
     none.
     """
-    trained = {
-        name: value
-        for name, value in module._parameters.items()
-        if value is None or value.requires_grad
-    }
+    trained = {}
+    for name, value in module._parameters.items():
+        if value is None or value.requires_grad:
+            trained[name] = value
     if len(trained) == len(module._parameters):
         return module
     view = copy.copy(module)

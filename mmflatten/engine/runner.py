@@ -261,7 +261,7 @@ class Runner(mmengine.runner.Runner):
         )
         # EMAHook reads and changes the weights.
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
-        loading.load_named(model, checkpoint['state_dict'], filename, strict)
+        loading.load_named(model, checkpoint['state_dict'], filename=filename, strict=strict)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint

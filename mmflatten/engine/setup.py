@@ -259,7 +259,7 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
     with contextlib.ExitStack() as stack:
         if _is_first_process(cfg.launcher):
             stack.enter_context(only_process(cfg.work_dir, 'training', '--work-dir'))
-        _train(build_runner(cfg), cfg, command, again)
+        _train(build_runner(cfg), cfg, command=command, again=again)
 
 
 def _is_first_process(launcher: str) -> bool:
@@ -283,16 +283,25 @@ def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], 
         typed = typed.strip().removesuffix(again)
         raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed}{again}') from error
     except Exception as error:
-        if type(error).__name__ == 'Unsupported' or 'skipping cudagraphs' in str(error):
-            raise ValueError(
-                '--compile graphs: model.backbone cannot be captured:'
-                f' {str(error).splitlines()[0]}. Use --compile.'
-            ) from error
-        # By name, because the module of the class takes long to import.
-        if type(error).__name__ != 'FailOnRecompileLimitHit':
+        problem = _compile_problem(error)
+        if problem is None:
             raise
-        raise ValueError(
+        raise ValueError(problem) from error
+
+
+def _compile_problem(error: Exception) -> str | None:
+    """Explain an error of `torch.compile`; None for other errors."""
+    # By name, because the modules of the classes take long to import.
+    name = type(error).__name__
+    if name == 'Unsupported' or 'skipping cudagraphs' in str(error):
+        return (
+            '--compile graphs: model.backbone cannot be captured:'
+            f' {str(error).splitlines()[0]}. Use --compile.'
+        )
+    if name == 'FailOnRecompileLimitHit':
+        return (
             '--compile: the blocks of model.backbone were compiled too often, because sizes of'
             ' inputs or other conditions keep changing. Set fewer sizes in train_pipeline, a larger'
             ' limit of mmflatten.CompileHook in custom_hooks, or train without --compile.'
-        ) from error
+        )
+    return None

@@ -155,20 +155,35 @@ def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:
     if pack.get('meta_keys') is not None:
         pack['meta_keys'] = tuple(dict.fromkeys((*pack['meta_keys'], 'flip', 'flip_direction')))
     flips = [dict(type='RandomFlip', prob=prob, direction='horizontal') for prob in (0.0, 1.0)]
-    kinds = [step['type'] for step in steps]
-    resizes = [i for i, step in enumerate(steps) if kinds[i] == 'Resize' and 'scale' in step]
-    if multi_scale and resizes:
-        first = resizes[0]
-        before, after = steps[:first], steps[first + 1 :]
-        views = [_scaled(steps[first]), flips]
+    resize = _first_resize(steps) if multi_scale else None
+    if resize is not None:
+        before, after = steps[:resize], steps[resize + 1 :]
+        views = [_scaled(steps[resize]), flips]
     else:
         # Labels must not be flipped: the metrics compare in the original image.
-        loading = [i for i, kind in enumerate(kinds) if 'LoadAnnotations' in kind]
-        first = loading[0] if loading else len(steps)
-        before, after = steps[:first], steps[first:]
+        loading = _first_loading_of_labels(steps)
+        before, after = steps[:loading], steps[loading:]
         views = [flips]
     views += [[step] for step in (*after, pack)]
     return [*before, dict(type='TestTimeAug', transforms=views)]
+
+
+def _first_resize(steps: Sequence[dict]) -> int | None:
+    """Return the index of the first `Resize` with a `scale`."""
+    for index, step in enumerate(steps):
+        if step['type'] == 'Resize' and 'scale' in step:
+            return index
+    return None
+
+
+def _first_loading_of_labels(steps: Sequence[dict]) -> int:
+    """Return the index of the first step that loads annotations; the number of steps if none
+    does.
+    """
+    for index, step in enumerate(steps):
+        if 'LoadAnnotations' in step['type']:
+            return index
+    return len(steps)
 
 
 def _scaled(resize: dict) -> list[dict]:

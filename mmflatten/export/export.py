@@ -70,7 +70,9 @@ def export_model(
     with atomic_write(file) as written:
         write(module, written, metadata)
         exported = OnnxFile(written)
-        errors = {size: compare(file, module, exported, size) for size in _sizes(metadata)}
+        errors = {}
+        for size in _sizes(metadata):
+            errors[size] = compare(file, module, exported=exported, size=size)
     sides = 'sides from {} to {}'.format(*metadata['sides']) if dynamic else 'fixed size'
     lines = [
         f'{file}: {module.task}, {"x".join(map(str, metadata["size"]))}, {sides}',

@@ -21,11 +21,12 @@ def list_models(pattern: str = '*', task: str | None = None) -> list[str]:
     """
     if task is not None and task not in tasks():
         raise ValueError(f'task: expected one of {", ".join(tasks())}, got {task}.')
-    return sorted(
-        name
-        for name, entry in library().items()
-        if fnmatch.fnmatch(name, pattern) and task in (None, entry['Metadata']['Task'])
-    )
+    names = []
+    for name, entry in library().items():
+        is_of_task = task is None or task == entry['Metadata']['Task']
+        if is_of_task and fnmatch.fnmatch(name, pattern):
+            names.append(name)
+    return sorted(names)
 
 
 def get_model(name: str, pretrained: str | Path | None = None, **options: object) -> nn.Module:

@@ -71,11 +71,11 @@ class Predictor:
         metainfo = read_metainfo(self.cfg)
         content = read_checkpoint(str(checkpoint), 'cpu')
         require_same(
-            trained_classes(content),
-            metainfo.get('classes'),
-            f'checkpoint {checkpoint}',
-            'the config',
-            'Use the config of the training.',
+            found=trained_classes(content),
+            expected=metainfo.get('classes'),
+            where=f'checkpoint {checkpoint}',
+            other='the config',
+            fix='Use the config of the training.',
         )
         register_reader()
         # The inferencer changes its config. Without a scope, it would use that of an earlier

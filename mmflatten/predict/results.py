@@ -111,14 +111,21 @@ class ResultFolder:
             raise ValueError(
                 f'expected at most {DRAWN_PIXELS // 10**6} million pixels, got {width} x {height}'
             )
-        draw = partial(draw_sample, self._visualizer, pixels, sample, score=self.score, truth=False)
+        draw = partial(
+            draw_sample,
+            visualizer=self._visualizer,
+            image=pixels,
+            sample=sample,
+            score=self.score,
+            truth=False,
+        )
         if item.video is None:
             with whole_file(self._drawings / f'{item.name}.png') as file:
-                draw(str(file))
+                draw(out_file=str(file))
         else:
             # The visualizers of the libraries write files only.
             with tempfile.TemporaryDirectory() as scratch:
-                draw(f'{scratch}/frame.png')
+                draw(out_file=f'{scratch}/frame.png')
                 frame = cv2.imread(f'{scratch}/frame.png')
             self._add_frame(frame, *item.video)
 

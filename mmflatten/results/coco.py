@@ -78,7 +78,7 @@ def read_instances(results: Results) -> Instances:
     else:
         ann_file = results.file(ann_file)
         truth = _read_truth(results, ann_file)
-    _require_images(truth, image_ids, ann_file, results.path)
+    _require_images(truth, image_ids, ann_file=ann_file, path=results.path)
     categories = _category_ids(truth, named, highest=highest, ann_file=ann_file, path=results.path)
 
     kinds = ['bbox']

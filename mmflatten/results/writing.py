@@ -97,7 +97,13 @@ def draw_worst(
 def _draw(results: Results, entry: dict, visualizer: Any, file: Path, score: float) -> None:
     image = read_rgb(results.file(entry['img_path']))
     file.parent.mkdir(parents=True, exist_ok=True)
-    draw_sample(visualizer, image, results.task.restore(entry), str(file), score=score)
+    draw_sample(
+        visualizer=visualizer,
+        image=image,
+        sample=results.task.restore(entry),
+        out_file=str(file),
+        score=score,
+    )
 
 
 def metainfo_of(results: Results) -> dict:

@@ -7,11 +7,17 @@ from mmengine.structures import BaseDataElement, PixelData
 
 def _pixels(name: str) -> property:
     """A field of type `PixelData`, stored under this name."""
-    return property(
-        lambda self: getattr(self, name),
-        lambda self, value: self.set_field(value, name, dtype=PixelData),
-        lambda self: delattr(self, name),
-    )
+
+    def get(self: BaseDataElement) -> PixelData:
+        return getattr(self, name)
+
+    def set_pixels(self: BaseDataElement, value: PixelData) -> None:
+        self.set_field(value, name, dtype=PixelData)
+
+    def delete(self: BaseDataElement) -> None:
+        delattr(self, name)
+
+    return property(get, set_pixels, delete)
 
 
 class StereoDataSample(BaseDataElement):

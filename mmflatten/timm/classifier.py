@@ -58,25 +58,7 @@ class Classifier(nn.Module):
         super().__init__()
         self._construct = partial(backbone, out_indices=(last,), **kwargs)
         self.backbone = self._construct()
-        name, conv = next(
-            (name, part)
-            for name, part in self.backbone.named_modules()
-            if isinstance(part, nn.Conv2d)
-        )
-        if in_chans != conv.in_channels:
-            parent, _, leaf = name.rpartition('.')
-            setattr(
-                self.backbone.get_submodule(parent),
-                leaf,
-                nn.Conv2d(
-                    in_chans,
-                    conv.out_channels,
-                    conv.kernel_size,
-                    conv.stride,
-                    conv.padding,
-                    bias=conv.bias is not None,
-                ),
-            )
+        _set_in_channels(self.backbone, in_chans)
         if not next(self.parameters()).is_meta:
             with quiet_libraries():  # MMEngine logs the initialisation of every parameter
                 self.backbone.init_weights()
@@ -87,15 +69,22 @@ class Classifier(nn.Module):
 
     def no_weight_decay(self) -> set[str]:
         """Return the names of parameters that are trained without weight decay."""
-        return {
-            name for name, _ in self.named_parameters() if any(part in name for part in _NO_DECAY)
-        }
+        names = set()
+        for name, _ in self.named_parameters():
+            if any(part in name for part in _NO_DECAY):
+                names.add(name)
+        return names
 
     def group_matcher(self, coarse: bool = False) -> Callable[[str], int]:
         """Return a function from parameter name to layer number, for layer-wise learning rate
         decay.
         """
-        return lambda name: self.backbone.get_layer_depth(name, prefix='backbone.')[0]
+
+        def layer_of(name: str) -> int:
+            depth, _ = self.backbone.get_layer_depth(name, prefix='backbone.')
+            return depth
+
+        return layer_of
 
     def set_grad_checkpointing(self, enable: bool = True) -> None:
         """Recompute the activations of the blocks in the backward pass to save memory."""
@@ -143,15 +132,14 @@ class Classifier(nn.Module):
         self.global_pool, self.num_classes = pool, num_classes
         if plain:
             self.backbone.out_type = 'cls_token' if pool == TOKEN else 'featmap'
-        fc = nn.Linear(self.head_hidden_size, num_classes) if num_classes else nn.Identity()
+        fc: nn.Module = nn.Identity()
         if num_classes:
+            fc = nn.Linear(self.head_hidden_size, num_classes)
             nn.init.trunc_normal_(fc.weight, std=0.02)
             nn.init.zeros_(fc.bias)
-        pooling = (
-            nn.Identity()
-            if pool == TOKEN
-            else SelectAdaptivePool2d(pool_type=pool, flatten=bool(pool))
-        )
+        pooling: nn.Module = nn.Identity()
+        if pool != TOKEN:
+            pooling = SelectAdaptivePool2d(pool_type=pool, flatten=bool(pool))
         head = nn.Sequential(
             OrderedDict(global_pool=pooling, drop=nn.Dropout(self.drop_rate), fc=fc)
         )
@@ -167,3 +155,21 @@ class Classifier(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(image))
+
+
+def _set_in_channels(backbone: nn.Module, channels: int) -> None:
+    """Replace the first convolution of a backbone if it takes another number of channels."""
+    modules = backbone.named_modules()
+    name, conv = next(item for item in modules if isinstance(item[1], nn.Conv2d))
+    if conv.in_channels == channels:
+        return
+    parent, _, leaf = name.rpartition('.')
+    replacement = nn.Conv2d(
+        channels,
+        conv.out_channels,
+        kernel_size=conv.kernel_size,
+        stride=conv.stride,
+        padding=conv.padding,
+        bias=conv.bias is not None,
+    )
+    setattr(backbone.get_submodule(parent), leaf, replacement)

@@ -8,7 +8,7 @@ rate of the next smaller size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
@@ -42,13 +42,11 @@ def _sizes(
     family: str, backbone: type[Backbone], drop_path_rates: Mapping[str, float], **kwargs
 ) -> dict[str, tuple]:
     """Map each model name of a family to its backbone class and arguments."""
-    return {
-        f'{family}_{size.replace("-", "_")}': (
-            backbone,
-            dict(arch=size, drop_path_rate=rate, **kwargs),
-        )
-        for size, rate in drop_path_rates.items()
-    }
+    models = {}
+    for size, rate in drop_path_rates.items():
+        name = f'{family}_{size.replace("-", "_")}'
+        models[name] = (backbone, dict(arch=size, drop_path_rate=rate, **kwargs))
+    return models
 
 
 _DEIT = dict(tiny=0.1, small=0.1, base=0.1)
@@ -62,6 +60,17 @@ _CSWIN_ARCHS = dict(  # the depths of CSwin differ from those of FLatten-CSwin
     small=dict(embed_dims=64, depths=(2, 4, 32, 2), num_heads=(2, 4, 8, 16)),
     base=dict(embed_dims=96, depths=(2, 4, 32, 2), num_heads=(4, 8, 16, 32)),
 )
+
+
+def _softmax_cswin() -> dict[str, tuple]:
+    """Map each model name of CSwin to its backbone class and arguments."""
+    models = {}
+    for size, arch in _CSWIN_ARCHS.items():
+        arguments = dict(arch=arch, drop_path_rate=_CSWIN[size], attn_types='SSSS')
+        models[f'mmflatten_cswin_{size}'] = (FLattenCSwin, arguments)
+    return models
+
+
 MODELS: dict[str, tuple[type[Backbone], dict]] = {
     **_sizes('flatten_deit', FLattenDeiT, _DEIT),
     **_sizes('flatten_pvt', FLattenPVT, _PVT),
@@ -77,13 +86,7 @@ MODELS: dict[str, tuple[type[Backbone], dict]] = {
     **_sizes('mmflatten_pvt', FLattenPVT, _PVT, attn_types='SSSS', with_cls_token=True),
     **_sizes('mmflatten_pvt_v2', FLattenPVTv2, _PVT_V2, attn_types='SSSS'),
     **_sizes('mmflatten_swin', FLattenSwin, _SWIN, attn_types='SSSS'),
-    **{
-        f'mmflatten_cswin_{size}': (
-            FLattenCSwin,
-            dict(arch=arch, drop_path_rate=_CSWIN[size], attn_types='SSSS'),
-        )
-        for size, arch in _CSWIN_ARCHS.items()
-    },
+    **_softmax_cswin(),
 }
 
 
@@ -149,12 +152,14 @@ def _check_source(name: str, kwargs: Mapping) -> None:
     """Reject `pretrained=True` without a file, because timm's hub has no weights of these
     models.
     """
-    cfg, overlay = (kwargs.get(key) or {} for key in ('pretrained_cfg', 'pretrained_cfg_overlay'))
+    cfg = kwargs.get('pretrained_cfg') or {}
+    overlay = kwargs.get('pretrained_cfg_overlay') or {}
     if isinstance(cfg, str):
         cfg = {}
     elif not isinstance(cfg, Mapping):
         cfg = vars(cfg)
-    if not any({**cfg, **overlay}.get(source) for source in _SOURCES):
+    sources = {**cfg, **overlay}
+    if not any(sources.get(name) for name in _SOURCES):
         raise ValueError(
             f'pretrained: expected a file, because no weights of {name} are published for timm, got'
             ' True. Convert official weights with `mmflatten convert` and pass'
@@ -171,14 +176,17 @@ def _check_weights(weights: dict[str, Tensor], model: Classifier) -> dict[str, T
     Raises:
         ValueError: missing or unexpected backbone weights.
     """
-    expected, loaded = (
-        {name.removeprefix('backbone.') for name in names if name.startswith('backbone.')}
-        for names in (model.state_dict(), weights)
-    )
+    expected = _names_in_backbone(model.state_dict())
+    loaded = _names_in_backbone(weights)
     model.backbone.require_fit(
         sorted(expected - loaded), sorted(loaded - expected), 'the checkpoint'
     )
     return weights
+
+
+def _names_in_backbone(names: Iterable[str]) -> set[str]:
+    prefix = 'backbone.'
+    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 
 for _name in MODELS:

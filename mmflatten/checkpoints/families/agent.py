@@ -22,11 +22,10 @@ def agent(official: str, mixer: str) -> tuple[Key, ...]:
         'ha_bias': ('query_bias.rows', Axes(5, (0,), (0, 3, 1, 2))),
         'wa_bias': ('query_bias.cols', Axes(5, (0,), (0, 3, 1, 2))),
     }
-    return tuple(
-        key
-        for name, (ours, layout) in tables.items()
-        for key in single(f'{official}.{name}', f'{mixer}.{ours}', layout=layout)
-    )
+    keys: list[Key] = []
+    for name, (ours, layout) in tables.items():
+        keys += single(f'{official}.{name}', f'{mixer}.{ours}', layout=layout)
+    return tuple(keys)
 
 
 def inline(official: str, mixer: str) -> tuple[Key, ...]:

@@ -32,17 +32,12 @@ _MAX_LEVELS = 3
 
 def _pooled(levels: int) -> tuple[Key, ...]:
     """Return keys for the pooling and the bias table of each pooled level."""
-    return tuple(
-        key
-        for k in range(levels)
-        for key in (
-            *affine({f'pool_layers.{k}': f'{_MIXER}.pools.{k}'}),
-            *single(
-                f'attn.relative_position_bias_table_to_windows.{k}',
-                f'{_MIXER}.pooled_bias.{k}.table',
-            ),
-        )
-    )
+    keys: list[Key] = []
+    for k in range(levels):
+        table = f'attn.relative_position_bias_table_to_windows.{k}'
+        keys += affine({f'pool_layers.{k}': f'{_MIXER}.pools.{k}'})
+        keys += single(table, f'{_MIXER}.pooled_bias.{k}.table')
+    return tuple(keys)
 
 
 _INDEX = 'an index determined by the window size'

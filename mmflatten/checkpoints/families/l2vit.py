@@ -10,7 +10,7 @@ from mmflatten.checkpoints.families.common import (
     WIDTHS,
     attention,
 )
-from mmflatten.checkpoints.key_tables import Family, Part, affine, batch_norm, single
+from mmflatten.checkpoints.key_tables import Family, Key, Part, affine, batch_norm, single
 
 _CPE = affine({'cpe.0.proj': 'cpe.fn.conv'})
 _WINDOW = (*_CPE, *attention('attn.fn.mixer'), *affine({'cpe.1.proj': 'cpe2.fn.conv'}), *FFN)
@@ -30,18 +30,16 @@ _STEM = (
     *batch_norm('proj.proj.1', 'convs.1'),
     *batch_norm('proj.proj.4', 'convs.4'),
 )
-# No model with this stem is released. The indices follow the order of its layers.
-_DEEP_STEM = (
-    *affine({'proj.proj.9': 'convs.9', 'norm': 'norm'}),
-    *(
-        key
-        for conv in (0, 3, 6)
-        for key in (
-            *single(f'proj.proj.{conv}.weight', f'convs.{conv}.weight'),
-            *batch_norm(f'proj.proj.{conv + 1}', f'convs.{conv + 1}'),
-        )
-    ),
-)
+
+
+def _deep_stem() -> tuple[Key, ...]:
+    """Return the keys of a stem with which no model is released. Indices follow its layers."""
+    keys = [*affine({'proj.proj.9': 'convs.9', 'norm': 'norm'})]
+    for conv in (0, 3, 6):
+        keys += single(f'proj.proj.{conv}.weight', f'convs.{conv}.weight')
+        keys += batch_norm(f'proj.proj.{conv + 1}', f'convs.{conv + 1}')
+    return tuple(keys)
+
 
 L2VIT = Family(
     'l2vit',
@@ -51,7 +49,7 @@ L2VIT = Family(
             'backbone.stages.0.embed',
             {
                 'stem of two convolutions': _STEM,
-                'stem of four convolutions': _DEEP_STEM,
+                'stem of four convolutions': _deep_stem(),
                 'patch embedding': PROJECTION,
             },
         ),

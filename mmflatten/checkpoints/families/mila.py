@@ -2,7 +2,16 @@
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM
 from mmflatten.checkpoints.families.skeletons import vit
-from mmflatten.checkpoints.key_tables import Axes, Family, Part, affine, batch_norm, dense, single
+from mmflatten.checkpoints.key_tables import (
+    Axes,
+    Family,
+    Key,
+    Part,
+    affine,
+    batch_norm,
+    dense,
+    single,
+)
 
 ROTATIONS = 'angles determined by the map size'
 
@@ -16,20 +25,11 @@ def _stem(*official: str) -> Part:
         ('conv2.0', 'conv2.1'),
         ('conv2.3', 'conv2.4'),
     )
-    return Part(
-        'patch_embed',
-        'backbone.stages.0.embed',
-        {
-            'stem': tuple(
-                key
-                for name, (conv, norm) in zip(official, places)
-                for key in (
-                    *single(f'{name}.conv.weight', f'{conv}.weight'),
-                    *batch_norm(f'{name}.norm', norm),
-                )
-            )
-        },
-    )
+    keys: list[Key] = []
+    for name, (conv, norm) in zip(official, places):
+        keys += single(f'{name}.conv.weight', f'{conv}.weight')
+        keys += batch_norm(f'{name}.norm', norm)
+    return Part('patch_embed', 'backbone.stages.0.embed', {'stem': tuple(keys)})
 
 
 _DOWNSAMPLING = Part(

@@ -16,19 +16,18 @@ def _polarity(mixer: str) -> tuple[Key, ...]:
     )
 
 
+def _halves(leaf: str, option: str | None = None) -> Key:
+    """Return the key of the layers (q, g) and (k, v), which are one layer here."""
+    official = (f'attn.qg.{leaf}', f'attn.kv.{leaf}')
+    return Key(official, f'attn.fn.qkv.{leaf}', option=option, layout=Halves())
+
+
 POLAFORMER_PVT = pvt(
     'polaformer_pvt',
     (
         *_polarity('attn.fn'),
-        *(
-            Key(
-                (f'attn.qg.{leaf}', f'attn.kv.{leaf}'),
-                f'attn.fn.qkv.{leaf}',
-                option=QKV_BIAS if leaf == 'bias' else None,
-                layout=Halves(),
-            )
-            for leaf in ('weight', 'bias')
-        ),
+        _halves('weight'),
+        _halves('bias', option=QKV_BIAS),
     ),
     base='flatten_pvt',
 )

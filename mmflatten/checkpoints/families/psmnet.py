@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from mmflatten.checkpoints.key_tables import Family, Key, Part, batch_norm, single
+from mmflatten.checkpoints.key_tables import Family, Key, Part, batch_norm, join, single
 
 
 def _convs(names: dict[str, str]) -> tuple[Key, ...]:
     """Return keys for convolutions with batch norm: official name -> our name, '' for the part
     itself.
     """
-    return tuple(
-        key
-        for official, ours in names.items()
-        for key in (
-            *single(f'{official}.0.weight'.lstrip('.'), f'{ours}.conv.weight'.lstrip('.')),
-            *batch_norm(f'{official}.1'.lstrip('.'), f'{ours}.bn'.lstrip('.')),
-        )
-    )
+    keys: list[Key] = []
+    for official, ours in names.items():
+        keys += single(join(official, '0.weight'), join(ours, 'conv.weight'))
+        keys += batch_norm(join(official, '1'), join(ours, 'bn'))
+    return tuple(keys)
 
 
 def _pair(official: str, ours: str) -> Part:

@@ -26,28 +26,22 @@ _NORMS = (
     ),
 )
 _SCALES = (
-    *single('gamma_1', 'attn.layer_scale', 'layer scale', Axes(4, (0, 2, 3))),
-    *single('gamma_2', 'ffn.layer_scale', 'layer scale', Axes(4, (0, 2, 3))),
+    *single('gamma_1', 'attn.layer_scale', option='layer scale', layout=Axes(4, (0, 2, 3))),
+    *single('gamma_2', 'ffn.layer_scale', option='layer scale', layout=Axes(4, (0, 2, 3))),
 )
 _FFN = {'ffn.fc1': 'ffn.fn.fc1', 'ffn.fc2': 'ffn.fn.fc2'}
-_POSITION, _TWO = (
-    affine({'pos': 'cpe.fn.conv'}),
-    affine({'cpe1': 'cpe.fn.conv', 'cpe2': 'cpe2.fn.conv'}),
-)
+_POSITION = affine({'pos': 'cpe.fn.conv'})
+_TWO_POSITIONS = affine({'cpe1': 'cpe.fn.conv', 'cpe2': 'cpe2.fn.conv'})
 
 
 def _family(name: str, blocks: dict[str, tuple[Key, ...]], projection: tuple[Key, ...]) -> Family:
     """Make a family on RAVLT with these kinds of blocks and this projection before the head."""
-    convs = tuple(
-        key
-        for number in (0, 3, 6, 9)
-        for key in (
-            *affine({f'proj.{number}': f'convs.{number}'}, 'biases of the stem'),
-            *batch_norm(f'proj.{number + 1}', f'convs.{number + 1}'),
-        )
-    )
+    convs: list[Key] = []
+    for number in (0, 3, 6, 9):
+        convs += affine({f'proj.{number}': f'convs.{number}'}, 'biases of the stem')
+        convs += batch_norm(f'proj.{number + 1}', f'convs.{number + 1}')
     parts = (
-        Part('patch_embed', 'backbone.stages.0.embed', {'stem': convs}),
+        Part('patch_embed', 'backbone.stages.0.embed', {'stem': tuple(convs)}),
         Part(
             'layers.{i-1}.downsample',
             'backbone.stages.{i}.embed',
@@ -104,7 +98,7 @@ NALAFORMER = _family(
     {
         'block': (
             *_LINEAR_LAYERS,
-            *_TWO,
+            *_TWO_POSITIONS,
             *affine(
                 {
                     'attn.qkvg': 'attn.fn.qkv',

@@ -29,6 +29,7 @@ from mmflatten.checkpoints.key_tables import (
 )
 
 _UNUSED = 'a scale that no forward pass reads'
+_NORMS = ('.norm', '.norms.{last}', '.norms.{i}')  # ends of the names of norms here
 
 
 def _linear(official: str, mixer: str) -> tuple[Key, ...]:
@@ -58,48 +59,50 @@ def _progressive(family: Family, name: str) -> Family:
     """Return a family whose norms are SLAB's, which hold a layer norm, a batch norm and
     counters.
     """
-
-    def norms(part: Part, key: Key) -> tuple[Key, ...]:
-        module, _, leaf = key.names(OURS)[0].rpartition('.')
-        if not join(part.ours or '', module).endswith(
-            ('.norm', '.norms.{last}', '.norms.{i}')
-        ) or leaf not in ('weight', 'bias'):
-            return (key,)
-        official = key.official[0].rpartition('.')[0]
-        if leaf == 'bias':
-            return ()
-        return (
-            *affine({join(official, 'norm1'): join(module, 'layer_norm')}),
-            *single(join(official, 'norm2.alpha'), join(module, 'alpha')),
-            *batch_norm(join(official, 'norm2.bn'), join(module, 'batch_norm')),
-            *single(join(official, 'total_step'), join(module, 'steps')),
-            Key(
-                (join(official, 'iter'), join(official, 'warm')),
-                join(module, 'remaining'),
-                layout=Counter(),
-            ),
-        )
-
-    def changed(part: Part) -> Part:
-        if part.ours is None:
-            return part
-        kinds = {}
-        for kind, keys in part.kinds.items():
-            kinds[kind] = tuple(chain.from_iterable(norms(part, key) for key in keys))
-        return replace(part, kinds=kinds)
-
-    widths = tuple(
-        width.replace('norm.weight', 'norm.layer_norm.weight').replace(
-            'norms.{last}.weight', 'norms.{last}.layer_norm.weight'
-        )
-        for width in family.widths
-    )
+    widths = []
+    for width in family.widths:
+        for norm in ('norm', 'norms.{last}'):
+            width = width.replace(f'{norm}.weight', f'{norm}.layer_norm.weight')
+        widths.append(width)
     return replace(
         family,
         name=name,
-        parts=tuple(map(changed, family.parts)),
-        dense=tuple(map(changed, family.dense)),
-        widths=widths,
+        parts=tuple(map(_with_progressive_norms, family.parts)),
+        dense=tuple(map(_with_progressive_norms, family.dense)),
+        widths=tuple(widths),
+    )
+
+
+def _with_progressive_norms(part: Part) -> Part:
+    if part.ours is None:
+        return part
+    kinds = {}
+    for kind, keys in part.kinds.items():
+        kinds[kind] = tuple(chain.from_iterable(_progressive_keys(part, key) for key in keys))
+    return replace(part, kinds=kinds)
+
+
+def _progressive_keys(part: Part, key: Key) -> tuple[Key, ...]:
+    """Return the keys of a progressive norm for the weight of a norm, none for its bias, and other
+    keys as they are.
+    """
+    module, _, leaf = key.names(OURS)[0].rpartition('.')
+    is_norm = join(part.ours or '', module).endswith(_NORMS)
+    if not is_norm or leaf not in ('weight', 'bias'):
+        return (key,)
+    if leaf == 'bias':
+        return ()
+    official = key.official[0].rpartition('.')[0]
+    return (
+        *affine({join(official, 'norm1'): join(module, 'layer_norm')}),
+        *single(join(official, 'norm2.alpha'), join(module, 'alpha')),
+        *batch_norm(join(official, 'norm2.bn'), join(module, 'batch_norm')),
+        *single(join(official, 'total_step'), join(module, 'steps')),
+        Key(
+            (join(official, 'iter'), join(official, 'warm')),
+            join(module, 'remaining'),
+            layout=Counter(),
+        ),
     )
 
 

@@ -25,7 +25,8 @@ class MaskedKeyBias:
 
     def join(self, pieces: list[Tensor]) -> Tensor:
         bias, mask = pieces
-        expected = self.split([torch.cat((bias[: len(bias) // 3], bias[len(bias) // 3 * 2 :]))])[1]
+        third = len(bias) // 3
+        _, expected = self.split([torch.cat((bias[:third], bias[2 * third :]))])
         if mask.shape != bias.shape or not torch.equal(mask.float(), expected.float()):
             raise ValueError('expected a mask of ones, with zeros for the keys in the middle third')
         query, _, value = bias.chunk(3)
@@ -90,7 +91,12 @@ def _gated(official: Sequence[str], last: str) -> Keys:
     """
     return (
         *affine({'norm2': 'ffn.norm', last: 'ffn.fn.fc2'}),
-        *stacked(tuple(official), 'ffn.fn.gated', (1,) * len(official), 'bias of the gate'),
+        *stacked(
+            official=tuple(official),
+            ours='ffn.fn.gated',
+            ratio=(1,) * len(official),
+            bias_option='bias of the gate',
+        ),
     )
 
 
@@ -171,9 +177,9 @@ VIT = _timm(
         _optional('register_tokens', 'embed.registers', 'registers'),
     ),
     {**_KINDS, 'gated': (*_gated(('mlp.w12',), 'mlp.w3'), *_LS)},
-    'model',
+    entry='model',
 )
-DEIT3 = _timm('deit3', (CLASS_TOKEN, POSITIONS), {'scaled': (*_PLAIN, *_GAMMA)}, 'model')
+DEIT3 = _timm('deit3', (CLASS_TOKEN, POSITIONS), {'scaled': (*_PLAIN, *_GAMMA)}, entry='model')
 TIMM_VIT_GIANT = _timm('timm_vit_giant', (CLASS_TOKEN, POSITIONS), {'gated': (*_PACKED, *_LS)})
 TIMM_VIT_REG = _timm('timm_vit_reg', _REG_TOKENS, _KINDS)
 TIMM_VIT_REG_GIANT = _timm('timm_vit_reg_giant', _REG_TOKENS, {'gated': (*_PACKED, *_LS)})
@@ -190,7 +196,7 @@ DINOV3 = Family(
         _MASK_TOKEN,
         Part('storage_tokens', 'backbone.embed.registers', {'registers': _ONE}),
         _optional('rope_embed.periods', 'embed.rotary.periods', 'periods'),
-        _optional('local_cls_norm', 'local_cls_norm', 'norm of crops', affine({'': ''})),
+        _optional('local_cls_norm', 'local_cls_norm', 'norm of crops', keys=affine({'': ''})),
         _blocks(
             'blocks.{i}',
             (
@@ -220,7 +226,12 @@ TIMM_DINOV3 = Family(
             (
                 *_QKV,
                 *_GAMMA,
-                Key(('attn.q_bias', 'attn.v_bias'), 'attn.fn.qkv.bias', (1, 1), QKV_BIAS),
+                Key(
+                    ('attn.q_bias', 'attn.v_bias'),
+                    'attn.fn.qkv.bias',
+                    ratio=(1, 1),
+                    option=QKV_BIAS,
+                ),
             ),
             {'plain': FFN, 'gated': _gated(('mlp.fc1_g', 'mlp.fc1_x'), 'mlp.fc2')},
         ),
@@ -235,10 +246,10 @@ _HF_DINOV2 = (
     *affine({'norm1': 'attn.norm', 'attention.output.dense': 'attn.fn.proj'}),
     *_HF_SCALES,
     *stacked(
-        tuple(f'attention.attention.{name}' for name in ('query', 'key', 'value')),
-        'attn.fn.qkv',
-        (1, 1, 1),
-        QKV_BIAS,
+        official=tuple(f'attention.attention.{name}' for name in ('query', 'key', 'value')),
+        ours='attn.fn.qkv',
+        ratio=(1, 1, 1),
+        bias_option=QKV_BIAS,
     ),
 )
 HF_DINOV2 = Family(
@@ -267,7 +278,9 @@ HF_DINOV2 = Family(
 )
 
 _HF_FFN = affine({'norm2': 'ffn.norm', 'mlp.up_proj': 'ffn.fn.fc1', 'mlp.down_proj': 'ffn.fn.fc2'})
-_QUERY, _KEY, _VALUE = (f'attention.{name}_proj' for name in 'qkv')
+_QUERY = 'attention.q_proj'
+_KEY = 'attention.k_proj'
+_VALUE = 'attention.v_proj'
 HF_DINOV3 = Family(
     'hf_dinov3',
     (
@@ -277,7 +290,7 @@ HF_DINOV3 = Family(
             'embeddings.mask_token',
             'embed.mask_token',
             'mask token',
-            single('', '', layout=Axes(3, (1,))),
+            keys=single('', '', layout=Axes(3, (1,))),
         ),
         Part('embeddings.register_tokens', 'backbone.embed.registers', {'registers': _ONE}),
         _blocks(
@@ -288,13 +301,13 @@ HF_DINOV3 = Family(
                 Key(
                     tuple(join(name, 'weight') for name in (_QUERY, _KEY, _VALUE)),
                     'attn.fn.qkv.weight',
-                    (1, 1, 1),
+                    ratio=(1, 1, 1),
                 ),
                 Key(
                     (join(_QUERY, 'bias'), join(_VALUE, 'bias')),
                     'attn.fn.qkv.bias',
-                    (1, 1),
-                    QKV_BIAS,
+                    ratio=(1, 1),
+                    option=QKV_BIAS,
                 ),
             ),
             {'plain': _HF_FFN, 'gated': _gated(('mlp.gate_proj', 'mlp.up_proj'), 'mlp.down_proj')},

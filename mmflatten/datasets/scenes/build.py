@@ -2,10 +2,10 @@
 
 ::
 
-    images/{training,validation}/000000.png           images of COCO and ADE20K
-    annotations/instances_{train,val}.json            COCO: boxes and RLE masks
-    annotations/{training,validation}/000000.png      ADE20K: index maps
-    crops/{train,val}/{0..9}/000000_00.png            ImageNet: a folder per class, an object per image
+    images/{training,validation}/000000.png         images of COCO and ADE20K
+    annotations/instances_{train,val}.json          COCO: boxes and RLE masks
+    annotations/{training,validation}/000000.png    ADE20K: index maps
+    crops/{train,val}/{0..9}/000000_00.png          ImageNet: a folder per class, one object each
     dataset.json
 """
 

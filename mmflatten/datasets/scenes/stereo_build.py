@@ -3,9 +3,9 @@
 ::
 
     frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}/000000.png
-    disparity/{TRAIN,TEST}/A/0000/left/000000.pfm                     pixels
-    disparity_occlusions/{TRAIN,TEST}/A/0000/left/000000.png          255 for points hidden from the right camera
-    scenes_{TRAIN,TEST}.json                                          objects and photograph of each scene
+    disparity/{TRAIN,TEST}/A/0000/left/000000.pfm               in pixels
+    disparity_occlusions/{TRAIN,TEST}/A/0000/left/000000.png    255: hidden from the right camera
+    scenes_{TRAIN,TEST}.json                                    objects and photographs of scenes
     dataset.json
 
 Every layer, the photograph or an object, has one disparity per row, a multiple of

@@ -25,9 +25,10 @@ class SceneFlowDataset(StereoDataset):
         <data_root>/<subset>/frames_cleanpass/**/left/0006.png      or frames_finalpass, or .webp
         <data_root>/<subset>/frames_cleanpass/**/right/0006.png
         <data_root>/<subset>/disparity/**/left/0006.pfm
-        <data_root>/<subset>/disparity_occlusions/**/left/0006.png  optional: not 0 where hidden from the right camera
+        <data_root>/<subset>/disparity_occlusions/**/left/0006.png  optional
 
-    The digit scenes have the same layout. Files are paired by path.
+    Pixels of an occlusion that are not 0 are hidden from the right camera. The digit scenes have
+    the same layout. Files are paired by path.
 
     Args:
         subset: folder below `data_root`, such as 'flyingthings3d'; '' if `data_root` is the part
@@ -46,7 +47,9 @@ class SceneFlowDataset(StereoDataset):
             )
         if split not in (None, 'TRAIN', 'TEST'):
             raise ValueError(f"split ({split!r}) must be 'TRAIN' or 'TEST', or None")
-        self.subset, self.split, self.render_pass = subset, split, render_pass
+        self.subset = subset
+        self.split = split
+        self.render_pass = render_pass
         super().__init__(**kwargs)
 
     def place(self) -> str:
@@ -79,12 +82,14 @@ class KITTIStereoDataset(StereoDataset):
     """KITTI of 2012 (Geiger et al., CVPR 2012) or 2015 (Menze and Geiger, CVPR 2015), with sparse
     disparity.
 
-        <data_root>/{training,testing}/{image_2,image_3}/000000_10.png          2015; colored_0, colored_1 in 2012
-        <data_root>/training/{disp_occ_0,disp_noc_0}/000000_10.png              2015; disp_occ, disp_noc in 2012
+        <data_root>/{training,testing}/{image_2,image_3}/000000_10.png
+        <data_root>/training/{disp_occ_0,disp_noc_0}/000000_10.png
 
-    Only the first frames (`*_10.png`) have ground truth: `disp_occ`. Pixels missing from `disp_noc`
-    are occluded. There is no official validation split. As in PSMNet's code, 'train' is the first
-    160 pairs in the order of the names, and 'val' the others, 40 in 2015 and 34 in 2012.
+    These folders are those of 2015; those of 2012 are `colored_0`, `colored_1`, `disp_occ` and
+    `disp_noc`. Only the first frames (`*_10.png`) have ground truth: `disp_occ`. Pixels missing
+    from `disp_noc` are occluded. There is no official validation split. As in PSMNet's code,
+    'train' is the first 160 pairs in the order of the names, and 'val' the others, 40 in 2015 and
+    34 in 2012.
 
     Args:
         year: 2012 or 2015.
@@ -144,7 +149,9 @@ class StereoFolderDataset(StereoDataset):
 
         <left>/NAME.png           or .jpg, .webp, ...
         <right>/NAME.png          the same name
-        <disparity>/NAME.pfm      pixels of the left image; or a 16-bit NAME.png in 1/256 pixels, like KITTI
+        <disparity>/NAME.pfm      pixels of the left image
+
+    A disparity may also be a 16-bit NAME.png in 1/256 pixels, like KITTI's.
 
     Args:
         ann_file: text file with one NAME per line; '' for all images in `left`.

@@ -6,7 +6,6 @@ import contextlib
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,22 +154,12 @@ class CheckpointHook(_CheckpointHook):
         If saving fails, restore the name of the last checkpoint.
         """
         # Saving the best checkpoint also saves the last one, inside this context.
-        if isinstance(self.file_backend, SimpleNamespace):
+        if isinstance(self.file_backend, _KeepingBackend):
             yield
             return
         previous, backend = self.last_ckpt, self.file_backend
-        outdated: set[str] = set()
-
-        # A resumed checkpoint has the paths of others, and the run may have moved since.
-        def here(path: str) -> str:
-            return backend.join_path(self.out_dir, Path(path).name)
-
-        self.file_backend = SimpleNamespace(
-            isfile=lambda path: backend.isfile(here(path)),
-            isdir=lambda path: False,
-            join_path=backend.join_path,
-            remove=lambda path: outdated.add(here(path)),
-        )
+        keeping = _KeepingBackend(backend, self.out_dir)
+        self.file_backend = keeping
         try:
             yield
         except BaseException as error:
@@ -189,8 +178,38 @@ class CheckpointHook(_CheckpointHook):
         # The best checkpoint of one metric may be the outdated one of another.
         best = [getattr(self, 'best_ckpt_path', None)]
         best += getattr(self, 'best_ckpt_path_dict', {}).values()
-        for path in outdated - {here(path) for path in best if path}:
+        kept_paths = {keeping.here(path) for path in best if path}
+        for path in keeping.outdated - kept_paths:
             backend.remove(path)
+
+
+class _KeepingBackend:
+    """File backend of a folder of checkpoints that collects the files to remove in `outdated`.
+
+    It has the methods that MMEngine's hook calls.
+    """
+
+    def __init__(self, backend: Any, folder: str) -> None:
+        self.backend = backend
+        self.folder = folder
+        self.outdated: set[str] = set()
+        self.join_path = backend.join_path
+
+    def here(self, path: str) -> str:
+        """Return the path in this folder.
+
+        A resumed checkpoint has the paths of others, and the run may have moved since.
+        """
+        return self.backend.join_path(self.folder, Path(path).name)
+
+    def isfile(self, path: str) -> bool:
+        return self.backend.isfile(self.here(path))
+
+    def isdir(self, path: str) -> bool:
+        return False
+
+    def remove(self, path: str) -> None:
+        self.outdated.add(self.here(path))
 
 
 def _train_sampler(runner: Runner) -> Any:

@@ -84,7 +84,9 @@ class RuntimeInfoHook(_RuntimeInfoHook):
         steps, self.steps = self.steps, []
         tensors = []
         for _, values in steps:
-            tensors += [value.reshape(()) for value in values.values() if isinstance(value, Tensor)]
+            for value in values.values():
+                if isinstance(value, Tensor):
+                    tensors.append(value.reshape(()))
         numbers = iter(torch.stack(tensors).tolist() if tensors else ())
         for _, values in steps:
             for name, value in values.items():
@@ -155,7 +157,9 @@ class CompileHook(Hook):
     """
 
     def __init__(self, backend: str = 'inductor', limit: int = 3, graphs: bool = False) -> None:
-        self.backend, self.limit, self.graphs = backend, limit, graphs
+        self.backend = backend
+        self.limit = limit
+        self.graphs = graphs
 
     def before_train(self, runner: Runner) -> None:
         import torch._dynamo.config as dynamo
@@ -215,7 +219,7 @@ class LoggerHook(_LoggerHook):
                 f'Iteration {runner.iter + 1} of {runner.max_iters} took {seconds:.1f} s. Losses'
                 f' follow every {self.interval} iterations.'
             )
-        super().after_train_iter(runner, batch_idx, data_batch, outputs)
+        super().after_train_iter(runner, batch_idx, data_batch=data_batch, outputs=outputs)
 
 
 @HOOKS.register_module()

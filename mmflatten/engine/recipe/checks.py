@@ -85,7 +85,9 @@ def _schedule(training: Training) -> Iterator[str]:
 
 
 def _half_period(name: str, item: dict) -> Iterator[str]:
-    half, end, begin = item.get('T_max'), item.get('end'), item.get('begin') or 0
+    half = item.get('T_max')
+    begin = item.get('begin') or 0
+    end = item.get('end')
     if half and end and half != end - begin:
         yield (
             f'{name}: expected T_max = end - begin = {end - begin}, got {half}, so the'

@@ -62,8 +62,10 @@ class FastForward:
                 yield scheduler.begin - step
             elif step < scheduler.end:
                 # Steps of two schedulers do not commute if one has a minimum.
-                alone = scheduler.param_name not in changed
-                yield min(_steps_in_closed_form(scheduler), scheduler.end - step) if alone else 1
+                if scheduler.param_name in changed:
+                    yield 1
+                else:
+                    yield min(_steps_in_closed_form(scheduler), scheduler.end - step)
                 changed.add(scheduler.param_name)
 
     def _step(self) -> None:

@@ -108,15 +108,19 @@ def _groups(training: Training) -> list[ParameterGroup]:
         settings = settings_by_id.get(id(parameter))
         if settings is None:  # MMEngine leaves out frozen parameters
             continue
-        key = tuple(
-            (field, value)
-            for field, value in settings.items()
-            if isinstance(value, (int, float, tuple))
-        )
-        group = groups.setdefault(key, ParameterGroup(settings, name))
+        group = groups.setdefault(_plain_settings(settings), ParameterGroup(settings, name))
         group.tensors += 1
         group.parameters += parameter.numel()
     return sorted(groups.values(), key=lambda group: -group.settings['lr'])
+
+
+def _plain_settings(settings: dict) -> tuple:
+    """Return names and values of the settings that are numbers or tuples of them."""
+    plain = []
+    for name, value in settings.items():
+        if isinstance(value, (int, float, tuple)):
+            plain.append((name, value))
+    return tuple(plain)
 
 
 def _value(settings: dict, kind: str) -> float:

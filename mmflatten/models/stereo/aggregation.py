@@ -72,9 +72,7 @@ class ScoreHead(nn.Sequential):
     """`(B, C, D, H, W) -> (B, 1, D, H, W)`."""
 
     def __init__(self, channels: int) -> None:
-        super().__init__(
-            conv3d(channels, channels), ConvNorm(3, channels, 1, 3, norm=False, relu=False)
-        )
+        super().__init__(conv3d(channels, channels), conv3d(channels, 1, norm=False, relu=False))
 
 
 class ResidualConvs(nn.Sequential):
@@ -127,9 +125,12 @@ class StackedHourglass(nn.Module):
         for hourglass, head in zip(self.hourglasses, self.heads):
             out, down, after = hourglass(out, before, after)
             out = out + start
-            # that of the first hourglass, as in the official code
-            before = down if before is None else before
-            scores.append(head(out) if not scores else head(out) + scores[-1])
+            if before is None:  # that of the first hourglass, as in the official code
+                before = down
+            score = head(out)
+            if scores:
+                score = score + scores[-1]
+            scores.append(score)
         return scores
 
 

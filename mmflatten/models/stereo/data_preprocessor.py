@@ -85,26 +85,33 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
         samples = data.get('data_samples')
         images = _sides(data['inputs'])
         sizes = _sizes(images, samples)
-        shape = tuple(
-            -(-max(lengths) // self.pad_divisor) * self.pad_divisor for lengths in zip(*sizes)
-        )
+        height, width = (self._padded(max(lengths)) for lengths in zip(*sizes))
+        shape = (height, width)
         for sample, size in zip(samples or (), sizes):
             sample.set_metainfo(dict(img_shape=size, batch_input_shape=shape))
         batch = {}
         for side in SIDES:
-            rgb = [image.flip(0) if self.bgr_to_rgb else image for image in images[side]]
-            batch[side] = torch.stack(
-                [pad_top_right((x.float() - self.mean) / self.std, shape) for x in rgb]
-            )
+            padded = [pad_top_right(self._normalise(image), shape) for image in images[side]]
+            batch[side] = torch.stack(padded)
         return dict(inputs=batch, data_samples=samples)
+
+    def _padded(self, length: int) -> int:
+        """Round a length up to a multiple of `pad_divisor`."""
+        return -(-length // self.pad_divisor) * self.pad_divisor
+
+    def _normalise(self, image: Tensor) -> Tensor:
+        if self.bgr_to_rgb:
+            image = image.flip(0)
+        return (image.float() - self.mean) / self.std
 
 
 def _sides(inputs: Any) -> dict[str, Sequence[Tensor]]:
-    missing = [
-        side for side in SIDES if not isinstance(inputs, Mapping) or inputs.get(side) is None
-    ]
+    received: object = type(inputs).__name__
+    missing = list(SIDES)
+    if isinstance(inputs, Mapping):
+        received = list(inputs)
+        missing = [side for side in SIDES if inputs.get(side) is None]
     if missing:
-        received = list(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
         raise ValueError(
             f'inputs: expected dict(left=[...], right=[...]), got {received} without '
             f'{" and ".join(map(repr, missing))}.'
@@ -134,9 +141,9 @@ def _sizes(
 
 
 def _names(index: int, samples: list[StereoDataSample] | None) -> str:
-    paths = [samples[index].get(f'{side}_path') for side in SIDES] if samples else []
-    return (
-        ' and '.join(map(str, paths))
-        if all(paths) and paths
-        else f'left and right of pair {index} in the batch'
-    )
+    paths = []
+    if samples:
+        paths = [samples[index].get(f'{side}_path') for side in SIDES]
+    if paths and all(paths):
+        return ' and '.join(map(str, paths))
+    return f'left and right of pair {index} in the batch'

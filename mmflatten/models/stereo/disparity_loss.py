@@ -33,7 +33,8 @@ def stack_truth(
     truths, valids = [], []
     for sample in data_samples:
         truth = sample.get('gt_disparity')
-        missing = [field for field in ('data', 'valid') if truth is None or field not in truth]
+        fields = () if truth is None else truth
+        missing = [name for name in ('data', 'valid') if name not in fields]
         name = sample.get('left_path', 'an unnamed pair')
         if missing:
             raise ValueError(

@@ -26,12 +26,11 @@ class ResidualBlock(nn.Module):
         self, in_channels: int, out_channels: int, stride: int = 1, dilation: int = 1
     ) -> None:
         super().__init__()
-        self.conv1 = conv2d(in_channels, out_channels, 3, stride, dilation)
-        self.conv2 = conv2d(out_channels, out_channels, 3, 1, dilation, relu=False)
-        changes = stride != 1 or in_channels != out_channels
-        self.downsample = (
-            conv2d(in_channels, out_channels, 1, stride, relu=False) if changes else nn.Identity()
-        )
+        self.conv1 = conv2d(in_channels, out_channels, 3, stride=stride, dilation=dilation)
+        self.conv2 = conv2d(out_channels, out_channels, 3, dilation=dilation, relu=False)
+        self.downsample: nn.Module = nn.Identity()
+        if stride != 1 or in_channels != out_channels:
+            self.downsample = conv2d(in_channels, out_channels, 1, stride=stride, relu=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.downsample(x) + self.conv2(self.conv1(x))
@@ -54,11 +53,14 @@ class PyramidPooling(nn.Module):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Compute one map of `channels` and the size of `x` for each of `pool_sizes`."""
-        pooled = (conv(F.avg_pool2d(x, size)) for size, conv in zip(self.pool_sizes, self.convs))
-        return [
-            F.interpolate(y, x.shape[-2:], mode='bilinear', align_corners=self.align_corners)
-            for y in pooled
-        ]
+        size = x.shape[-2:]
+        maps = []
+        for pool_size, conv in zip(self.pool_sizes, self.convs):
+            pooled = conv(F.avg_pool2d(x, pool_size))
+            maps.append(
+                F.interpolate(pooled, size, mode='bilinear', align_corners=self.align_corners)
+            )
+        return maps
 
 
 class StereoFeatures(BaseModule):
@@ -86,7 +88,7 @@ class StereoFeatures(BaseModule):
         super().__init__(init_cfg)
         base, wide = base_channels, 4 * base_channels
         self.stem = nn.Sequential(
-            conv2d(3, base, 3, 2), conv2d(base, base, 3), conv2d(base, base, 3)
+            conv2d(3, base, 3, stride=2), conv2d(base, base, 3), conv2d(base, base, 3)
         )
         self.stages = nn.ModuleList(
             (
@@ -97,9 +99,11 @@ class StereoFeatures(BaseModule):
             )
         )
         self.attention = None if attention is None else build_attention(attention, wide)
-        self.pyramid = PyramidPooling(wide, base, pool_sizes, align_corners)
+        self.pyramid = PyramidPooling(
+            in_channels=wide, channels=base, pool_sizes=pool_sizes, align_corners=align_corners
+        )
         self.fusion = conv2d(6 * base + len(self.pyramid.pool_sizes) * base, wide, 3)
-        self.projection = ConvNorm(2, wide, base, 1, norm=False, relu=False)
+        self.projection = conv2d(wide, base, 1, norm=False, relu=False)
 
     def forward(self, image_B3HW: Tensor) -> Tensor:
         """Compute the features of the left or right images.
@@ -129,10 +133,8 @@ class StereoFeatures(BaseModule):
 def _stage(
     in_channels: int, out_channels: int, depth: int, stride: int = 1, dilation: int = 1
 ) -> nn.Sequential:
-    widths = (in_channels, *[out_channels] * (depth - 1))
-    return nn.Sequential(
-        *(
-            ResidualBlock(width, out_channels, stride if block == 0 else 1, dilation)
-            for block, width in enumerate(widths)
-        )
-    )
+    # The first block changes the size and the channels.
+    blocks = [ResidualBlock(in_channels, out_channels, stride=stride, dilation=dilation)]
+    for _ in range(depth - 1):
+        blocks.append(ResidualBlock(out_channels, out_channels, dilation=dilation))
+    return nn.Sequential(*blocks)

@@ -72,9 +72,21 @@ class PSMNet(BaseModel):
         super().__init__(
             data_preprocessor or dict(type='mmflatten.StereoDataPreProcessor'), init_cfg
         )
-        _check_arguments(max_disp, aggregation, base_channels, depths, pool_sizes)
+        _check_arguments(
+            max_disp=max_disp,
+            aggregation=aggregation,
+            base_channels=base_channels,
+            depths=depths,
+            pool_sizes=pool_sizes,
+        )
         self.max_disp, self.align_corners = max_disp, align_corners
-        self.features = StereoFeatures(base_channels, depths, pool_sizes, attention, align_corners)
+        self.features = StereoFeatures(
+            base_channels=base_channels,
+            depths=depths,
+            pool_sizes=pool_sizes,
+            attention=attention,
+            align_corners=align_corners,
+        )
         self.aggregation = AGGREGATIONS[aggregation](base_channels)
         default = self.aggregation.loss_weights
         self.loss_weights = default if loss_weights is None else loss_weights
@@ -120,10 +132,10 @@ class PSMNet(BaseModel):
         truth, valid = stack_truth(data_samples, map_shape(inputs['left']))
         valid = valid & (truth < self.max_disp)
         estimates = self._estimate(inputs, every=True)
-        return {
-            f'loss_disparity{number}': weight * disparity_loss(estimate, truth, valid)
-            for number, (weight, estimate) in enumerate(zip(self.loss_weights, estimates), 1)
-        }
+        losses = {}
+        for number, (weight, estimate) in enumerate(zip(self.loss_weights, estimates), 1):
+            losses[f'loss_disparity{number}'] = weight * disparity_loss(estimate, truth, valid)
+        return losses
 
     def predict(
         self, inputs: dict[str, Tensor], data_samples: list[StereoDataSample] | None = None
@@ -147,7 +159,9 @@ class PSMNet(BaseModel):
             concat_cost_volume(self.features(left), self.features(right), self.max_disp // STRIDE)
         )
         size = (self.max_disp, *left.shape[-2:])
-        return [self._regress(score, size) for score in (scores if every else scores[-1:])]
+        if not every:
+            scores = scores[-1:]
+        return [self._regress(score, size) for score in scores]
 
     def _regress(self, score: Tensor, size: tuple[int, int, int]) -> Tensor:
         # In float32, because steps from resizing in half precision would show in the disparity.

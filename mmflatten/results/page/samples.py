@@ -64,7 +64,9 @@ def _choose(runs: Sequence[TrainedRun], number: int) -> list[tuple[str, str]]:
         paths |= dict.fromkeys(_places(run))
     others = [path for path in paths if path not in worst]
     drawn = random.Random(0).sample(others, min(number - len(worst), len(others)))
-    return [(path, 'worst') for path in worst] + [(path, 'random') for path in drawn]
+    chosen = [(path, 'worst') for path in worst]
+    chosen += [(path, 'random') for path in drawn]
+    return chosen
 
 
 def _worst_paths(run: TrainedRun, number: int) -> list[str]:
@@ -92,7 +94,13 @@ def _draw(run: TrainedRun, index: int, score: float, budget: int) -> str:
     with TemporaryDirectory() as folder:
         file = str(Path(folder, 'drawing.png'))
         visualizer = run.task.visualizer(metainfo_of(run.results))
-        draw_sample(visualizer, image, run.task.restore(entry), file, score=score)
+        draw_sample(
+            visualizer=visualizer,
+            image=image,
+            sample=run.task.restore(entry),
+            out_file=file,
+            score=score,
+        )
         picture = Image.fromarray(read_rgb(file))
     side = MAX_SIDE
     while True:
