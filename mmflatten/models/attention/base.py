@@ -15,6 +15,7 @@ from mmflatten.models.layers import (
     Linear,
     LinearWithoutKeyBias,
     join_prefix,
+    map_shape,
     map_to_tokens,
     pad_to_multiple,
     split_prefix,
@@ -50,9 +51,9 @@ class TokenMixer(BaseModule):
     default."""
 
     extra_inputs: tuple[str, ...] = ()
-    """Further inputs of `attend` and `finish`, which `maps.extra` holds: 'C' for a projection of the
-    input, such as a gate, 'd' for one as wide as a head, and 'x', which comes last, for the input
-    itself."""
+    """Further inputs of `attend` and `finish`, which `maps.extra` holds: 'C' for a projection of
+    the input, such as a gate, 'd' for one as wide as a head, and 'x', which comes last, for the
+    input itself."""
 
     reads_residual_in_stripes = False
     """True if in `CrossShapedAttention` the extra input 'x' is that of the residual branch, before
@@ -216,13 +217,10 @@ class SpatialReduction(BaseModule):
         `sr_ratio`.
         """
         prefix, tokens = split_prefix(x_BNC, hw_shape)
-        x_BCHW = self.conv(
-            pad_to_multiple(tokens_to_map(tokens, hw_shape), (self.sr_ratio, self.sr_ratio))
-        )
-        return self.norm(join_prefix(prefix, map_to_tokens(x_BCHW))), (
-            x_BCHW.shape[2],
-            x_BCHW.shape[3],
-        )
+        x_BCHW = pad_to_multiple(tokens_to_map(tokens, hw_shape), (self.sr_ratio, self.sr_ratio))
+        x_BCHW = self.conv(x_BCHW)
+        reduced = self.norm(join_prefix(prefix, map_to_tokens(x_BCHW)))
+        return reduced, map_shape(x_BCHW)
 
 
 def check_heads(embed_dims: int, num_heads: int) -> None:

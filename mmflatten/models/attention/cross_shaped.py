@@ -106,12 +106,8 @@ class CrossShapedAttention(BaseModule):
         Raises:
             ValueError: a mask is given, because stripes make their own.
         """
-        outputs = [
-            branch(part, hw_shape, mask)
-            for branch, part in zip(
-                self.branches, self.parts(x, residual).split(self.channels, dim=-1)
-            )
-        ]
+        inputs = self.parts(x, residual).split(self.channels, dim=-1)
+        outputs = [branch(part, hw_shape, mask) for branch, part in zip(self.branches, inputs)]
         return self.proj(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1))
 
     def parts(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
@@ -119,5 +115,7 @@ class CrossShapedAttention(BaseModule):
         mixer needs them.
         """
         parts = rearrange(self.qkv(x), 'B N (P C) -> B N P C', P=self.num_projections)
+        if not self.needs_input:
+            return parts
         tokens = x if residual is None else residual.to(parts.dtype)
-        return torch.cat((parts, tokens.unsqueeze(2)), dim=2) if self.needs_input else parts
+        return torch.cat((parts, tokens.unsqueeze(2)), dim=2)

@@ -181,9 +181,8 @@ class BiLevelRoutingAttention(TokenMixer):
         q_BRnC, k_BRnC, v_BRnC = (self._regions(x, maps.hw) for x in (q_BNC, k_BNC, v_BNC))
         real_B1R = (real_BRn1.amax(dim=2) > 0).transpose(1, 2)
         routes = routed_regions(q_BRnC / fraction_BR11, k_BRnC / fraction_BR11, self.topk, real_B1R)
-        bias_B1Rn = (
-            torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)[..., 0].unsqueeze(1)
-        )
+        bias_BRn1 = torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)
+        bias_B1Rn = bias_BRn1[..., 0].unsqueeze(1)
         q, k, v = (
             rearrange(x, 'B R n (h d) -> B h R n d', h=self.num_heads)
             for x in (q_BRnC, k_BRnC, v_BRnC)
