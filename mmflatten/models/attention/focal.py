@@ -91,7 +91,14 @@ class FocalAttention(TokenMixer):
         super().__init__(embed_dims, num_heads, grid_size, sr_ratio=sr_ratio, **kwargs)
         window = min(window_size, *grid_size)
         whole = min(grid_size) <= window_size
-        _check(window, focal_window, focal_levels, expand_size, neighbor_boundary, sr_ratio)
+        _check(
+            window=window,
+            focal_window=focal_window,
+            focal_levels=focal_levels,
+            expand_size=expand_size,
+            neighbor_boundary=neighbor_boundary,
+            sr_ratio=sr_ratio,
+        )
         self.window_size = window
         self.focal_window = focal_window
         self.shift = window // 2 if shift and not whole else 0
@@ -199,10 +206,11 @@ class FocalAttention(TokenMixer):
         keys = torch.cat([index for index, _ in parts], dim=1)
         if all(visible is None for _, visible in parts):
             return keys, None
-        masks = [
-            torch.ones_like(index, dtype=torch.bool)[:, None] if visible is None else visible
-            for index, visible in parts
-        ]
+        masks = []
+        for index, visible in parts:
+            if visible is None:
+                visible = torch.ones_like(index, dtype=torch.bool)[:, None]
+            masks.append(visible)
         rows = max(mask.shape[1] for mask in masks)
         return keys, torch.cat([mask.expand(-1, rows, -1) for mask in masks], dim=-1)
 
@@ -219,7 +227,13 @@ class FocalAttention(TokenMixer):
             visible = None
             if not (wrap and padding):
                 visible = visible_keys(
-                    keys, queries, grid.hw, grid.padded_hw, self.shift, wrap=wrap, padding=padding
+                    keys,
+                    queries,
+                    hw_shape=grid.hw,
+                    map_size=grid.padded_hw,
+                    shift=self.shift,
+                    wrap=wrap,
+                    padding=padding,
                 )
             parts.append((window_order(keys, grid.shape, grid.side), visible))
         return parts
@@ -227,7 +241,9 @@ class FocalAttention(TokenMixer):
     def _pooled_keys(self, grid: WindowGrid, level: int) -> tuple[Tensor, Tensor | None]:
         """Keys of a pooling level as indices into the pooled map, and their mask."""
         device = self.window_offsets.device
-        index, visible = pooled_keys(grid.shape, level, self.focal_window, device)
+        index, visible = pooled_keys(
+            grid.shape, level=level, focal_window=self.focal_window, device=device
+        )
         if grid.has_padding and (self.mask_padding or not self.wrap):
             side = grid.side // 2**level
             real = sub_windows(grid.real(device), grid.shape, level, side)
@@ -251,6 +267,7 @@ class FocalAttention(TokenMixer):
 
 
 def _check(
+    *,
     window: int,
     focal_window: int,
     focal_levels: int,

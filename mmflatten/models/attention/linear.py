@@ -15,8 +15,8 @@ from mmflatten.models.attention.local_term import LocalTerm, ValueConv
 from mmflatten.models.attention.maps import (
     Maps,
     fill_masked,
+    mask_weights,
     mean_of_real,
-    real_or_not,
     real_tokens,
     values_at_queries,
 )
@@ -82,7 +82,7 @@ class LinearAttention(TokenMixer):
             self.num_heads,
             feature_map=self.feature_map,
             min_denominator=self.min_denominator,
-            weight_WM=real_or_not(maps.mask),
+            weight_WM=mask_weights(maps.mask),
         )
 
 

@@ -66,7 +66,13 @@ class MapAttention(BaseModule):
     ) -> None:
         super().__init__(init_cfg)
         value_channels = in_channels if value_channels is None else value_channels
-        _check_widths(in_channels, basis_channels, value_channels, num_heads, feed_forward_channels)
+        _check_widths(
+            in_channels=in_channels,
+            basis_channels=basis_channels,
+            value_channels=value_channels,
+            num_heads=num_heads,
+            feed_forward_channels=feed_forward_channels,
+        )
         if normalization not in self.operators:
             raise ValueError(
                 f'normalization: expected one of {sorted(self.operators)}, got {normalization!r}.'
@@ -199,19 +205,8 @@ class ConventionalAttention(MapAttention):
     operators = {'gaussian': conventional_gaussian_attention, 'dot': conventional_dot_attention}
 
 
-def _check_widths(
-    in_channels: int,
-    basis_channels: int,
-    value_channels: int,
-    num_heads: int,
-    feed_forward_channels: int | None,
-) -> None:
-    widths = dict(
-        in_channels=in_channels,
-        basis_channels=basis_channels,
-        value_channels=value_channels,
-        num_heads=num_heads,
-    )
+def _check_widths(*, num_heads: int, feed_forward_channels: int | None, **channels: int) -> None:
+    widths = dict(channels, num_heads=num_heads)
     if feed_forward_channels is not None:
         widths['feed_forward_channels'] = feed_forward_channels
     for name, width in widths.items():

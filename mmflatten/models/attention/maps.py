@@ -63,7 +63,7 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
     return x * (keep / keep.mean(dim=-2, keepdim=True))
 
 
-def real_or_not(mask: Tensor | None) -> Tensor | None:
+def mask_weights(mask: Tensor | None) -> Tensor | None:
     """1 for real keys and 0 for padding, `(nW, M)`; None without a mask. Errors are those of
     `fill_masked`.
     """
@@ -74,7 +74,7 @@ def weights_of_real(mask: Tensor | None) -> Tensor | None:
     """Factors by which `mean_of_real` multiplies the keys of each window, `(nW, M)`; None without a
     mask.
     """
-    keep = real_or_not(mask)
+    keep = mask_weights(mask)
     return keep if keep is None else keep / keep.mean(dim=-1, keepdim=True)
 
 

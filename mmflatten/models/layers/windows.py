@@ -95,14 +95,18 @@ class Windows(BaseModule):
     ) -> Shift | None:
         """Rows and columns by which the map is rolled; None for no roll."""
         distances = (window[0] // 2, window[1] // 2)
-        if not (self.shift and any(distances)) or any(certain(count <= 1) for count in number):
+        if not (self.shift and any(distances)):
+            return None
+        if any(certain(count <= 1) for count in number):
             return None
         if all(certain(count > 1) for count in number):
             return distances
+        # With symbolic sizes the graph decides.
         rows, cols = (
             torch.scalar_tensor(count, device=device, dtype=torch.long) > 1 for count in number
         )
-        return distances[0] * (rows & cols), distances[1] * (rows & cols)
+        is_rolled = rows & cols
+        return distances[0] * is_rolled, distances[1] * is_rolled
 
     def _mix(
         self,
@@ -122,7 +126,8 @@ class Windows(BaseModule):
         windows = join_prefix(repeat(prefix, 'B ... -> (B W) ...', W=copies), windows)
         if mask is not None:
             # Prefix tokens are visible to all queries, and see all keys.
-            mask = F.pad(mask, (number, 0, number if mask.shape[1] > 1 else 0, 0), value=True)
+            rows = number if mask.shape[1] > 1 else 0
+            mask = F.pad(mask, (number, 0, rows, 0), value=True)
         windows = mixer(windows, window, mask)
         mean = reduce(windows[:, :number], '(B W) P C -> B P C', 'mean', W=copies)
         return mean, windows[:, number:]
