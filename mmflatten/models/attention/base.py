@@ -165,8 +165,10 @@ class TokenMixer(BaseModule):
         Returns:
             Queries `(B, N, C)`, keys and values `(B, M, C)`, and the maps for `attend`.
         """
-        (H, W), C = hw_shape, x.shape[-1]
-        kv_hw, prefix = (H, W), x.shape[1] - H * W
+        H, W = hw_shape
+        kv_hw = (H, W)
+        C = x.shape[-1]
+        prefix = x.shape[1] - H * W
         if self.qkv is None:
             q, k, v, *extra = x.unbind(2)
             return q, k, v, Maps((H, W), kv_hw, mask, prefix, tuple(extra))
@@ -189,13 +191,15 @@ class TokenMixer(BaseModule):
             ValueError: the mixer reduces keys, or projects in a way of its own.
         """
         C = self.widths[0]
-        common = type(self).projections is TokenMixer.projections and {*self.widths} == {C}
-        if not common or self.reduction is not None or getattr(self.proj, 'in_features', None) != C:
+        has_common_input = type(self).projections is TokenMixer.projections
+        has_common_widths = {*self.widths, getattr(self.proj, 'in_features', None)} == {C}
+        if not (has_common_input and has_common_widths) or self.reduction is not None:
             raise ValueError(
                 'mixer: expected one with the projections of TokenMixer and sr_ratio=1, '
                 f'got {type(self).__name__}. Use it outside CrossShapedAttention.'
             )
-        self.qkv, self.proj = None, nn.Identity()
+        self.qkv = None
+        self.proj = nn.Identity()
 
 
 class SpatialReduction(BaseModule):

@@ -62,12 +62,14 @@ class CrossShapedAttention(BaseModule):
                 f' {sr_ratio}.'
             )
         H, W = grid_size
-        # Windows of the branches, and their sizes in pre-training.
+        # Windows of the branches with their sizes in pre-training, and numbers of heads.
         stripes: list[tuple[tuple[int | None, int | None] | None, tuple[int, int]]]
         if split is None or split >= max(H, W):
-            stripes, heads = [(None, (H, W))], [num_heads]
+            stripes = [(None, (H, W))]
+            heads = [num_heads]
         else:
-            rows, cols = min(split, H), min(split, W)
+            rows = min(split, H)
+            cols = min(split, W)
             stripes = [((None, cols), (H, cols)), ((rows, None), (rows, W))]
             heads = [num_heads - num_heads // 2, num_heads // 2]
         self.channels = [embed_dims // num_heads * number for number in heads if number]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 from einops import rearrange
 from mmengine.model import ModuleList
@@ -118,8 +120,8 @@ class FocalAttention(TokenMixer):
         self.pooled_bias = ModuleList(
             PooledBias(num_heads, window, focal_window + 2**k - 1, bias_by_query) for k in levels
         )
-        offsets = [(y, x) for y in range(window) for x in range(window)]
-        self.register_buffer('window_offsets', torch.tensor(offsets), persistent=False)
+        offsets = torch.tensor(list(product(range(window), repeat=2)))
+        self.register_buffer('window_offsets', offsets, persistent=False)
 
     def projections(
         self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
@@ -195,7 +197,8 @@ class FocalAttention(TokenMixer):
         The mask is None if every query may attend all of them.
         """
         parts = self._fine_keys(grid)
-        first, number = grid.num_tokens, grid.shape[0] * grid.shape[1]
+        first = grid.num_tokens
+        number = grid.shape[0] * grid.shape[1]
         for level in range(len(self.pools)):
             index, visible = self._pooled_keys(grid, level)
             parts.append((index + first, visible))
@@ -256,7 +259,9 @@ class FocalAttention(TokenMixer):
         self, q_BPC: Tensor, k_BhSd: Tensor, v_BhSd: Tensor, grid: WindowGrid
     ) -> Tensor:
         """Attention of the prefix tokens to the real fine tokens and to themselves, `(B, P, C)`."""
-        P, N, S = q_BPC.shape[1], grid.num_tokens, k_BhSd.shape[2]
+        N = grid.num_tokens
+        P = q_BPC.shape[1]
+        S = k_BhSd.shape[2]
         k, v = (torch.cat((x[:, :, :N], x[:, :, S - P :]), dim=2) for x in (k_BhSd, v_BhSd))
         bias = None
         if grid.has_padding:

@@ -72,7 +72,8 @@ class LinearAttention(TokenMixer):
                 f'feature_map: expected one of {FEATURE_MAPS}, got {feature_map!r}. For the L1 '
                 "norm of L2ViT's Table 1 use dict(type='SimAAttention')."
             )
-        self.feature_map, self.min_denominator = feature_map, min_denominator
+        self.feature_map = feature_map
+        self.min_denominator = min_denominator
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         return fused_linear_attention(

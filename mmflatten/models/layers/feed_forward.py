@@ -86,7 +86,8 @@ class ConvFeedForward(FeedForward):
     ) -> None:
         super().__init__(embed_dims, hidden_dims, init_cfg=init_cfg)
         self.conv = TokenConv(hidden_dims, 3)
-        self.act_twice, self.residual = act_twice, residual
+        self.act_twice = act_twice
+        self.residual = residual
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         u_BNC = self.fc1(x_BNC)

@@ -93,7 +93,8 @@ class NeighborBias(BaseModule):
 
     def __init__(self, num_heads: int, window: int, expand: int) -> None:
         super().__init__()
-        self.window, self.expand = window, expand
+        self.window = window
+        self.expand = expand
         listed = neighbor_offsets(window, expand)
         self.table = nn.Parameter(torch.zeros(1, num_heads, window**2, len(listed)))
         nn.init.trunc_normal_(self.table, std=0.02)

@@ -84,9 +84,11 @@ class Windows(BaseModule):
         prefix, x = split_prefix(x, hw_shape)
         x = pad_and_roll(rearrange(x, 'B (H W) ... -> B H W ...', H=H, W=W), padded, shift)
         windows = window_partition(x, window)
-        mask = self._mask((H, W), padded, window, shift, x.device)
+        mask = self._mask((H, W), padded=padded, window=window, shift=shift, device=x.device)
         copies = number[0] * number[1]
-        prefix, windows = self._mix(mixer, prefix, windows, window, mask, copies)
+        prefix, windows = self._mix(
+            mixer, prefix=prefix, windows=windows, window=window, mask=mask, copies=copies
+        )
         x = roll_and_crop(window_reverse(windows, window, padded), (H, W), shift)
         return join_prefix(prefix, rearrange(x, 'B H W C -> B (H W) C'))
 
@@ -111,6 +113,7 @@ class Windows(BaseModule):
     def _mix(
         self,
         mixer: Mixer,
+        *,
         prefix: Tensor,
         windows: Tensor,
         window: tuple[int, int],
@@ -135,6 +138,7 @@ class Windows(BaseModule):
     def _mask(
         self,
         hw_shape: tuple[int, int],
+        *,
         padded: tuple[int, int],
         window: tuple[int, int],
         shift: Shift | None,
