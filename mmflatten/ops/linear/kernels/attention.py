@@ -272,9 +272,8 @@ def _forward_shapes(
     B, h, N, d = q.shape
     y = v.new_empty(B, N, h, d)
     state = v.new_empty(B, h, d + 1, d, dtype=_full(v))
-    norms_q = norms_k = (0,)
-    if feature_map == FOCUSED:
-        norms_q, norms_k = (B, N, 2), (B, k.shape[2], 2)
+    norms_q = (B, N, 2) if feature_map == FOCUSED else (0,)
+    norms_k = (B, k.shape[2], 2) if feature_map == FOCUSED else (0,)
     return y, state, v.new_empty(norms_q, dtype=_full(v)), v.new_empty(norms_k, dtype=_full(v))
 
 
