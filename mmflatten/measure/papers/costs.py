@@ -30,8 +30,8 @@ MACs: multiply-accumulates, including products of activations (attention). Eleme
 norms, resizing, pooling, sums) are not multiply-accumulates; --json lists them. "not counted" \
 names operators that may
 multiply and accumulate but have no formula.
-papers' way: what OpenMMLab's get_flops.py counts: MACs and elementwise norms, resizing and average \
-pooling.
+papers' way: what OpenMMLab's get_flops.py counts: MACs and elementwise norms, resizing and \
+average pooling.
 *: without products of activations, as that paper counts.
 Two-stage detectors: 1000 proposals pass the box head, 100 the mask head.
 paper, diff: the paper's own number, and ours (parameters; papers' way) against it. ~: less than \
