@@ -46,7 +46,7 @@ def build_attention(attention: dict | None, in_channels: int) -> nn.Module:
         raise ValueError(
             f'attention: expected None or a config such as {DEFAULT_ATTENTION}, got {attention!r}.'
         )
-    cfg = dict(DEFAULT_ATTENTION)
+    cfg: dict = dict(DEFAULT_ATTENTION)
     cfg.update(attention or {})
     cfg.update(in_channels=in_channels, _scope_='mmflatten')
     module = MODELS.build(cfg)
