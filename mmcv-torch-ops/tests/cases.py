@@ -8,6 +8,7 @@ on another machine.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,10 @@ class Draw:
     """Random arguments. NumPy's RandomState gives the same numbers in every version."""
 
     def __init__(self, seed: int, dtype: torch.dtype) -> None:
-        self.random, self.dtype = np.random.RandomState(seed), dtype
-        self.after = dtype  # numbers are rounded to `dtype` and given in this type
+        self.random = np.random.RandomState(seed)
+        # Numbers are rounded to `dtype` and returned in the type `after`.
+        self.dtype = dtype
+        self.after = dtype
 
     def one_of(self, *options: Any) -> Any:
         return options[self.random.randint(len(options))]
@@ -53,18 +56,10 @@ class Draw:
         return int(self.random.randint(low, high + 1))
 
     def uniform(self, *shape: int, low: float = 0, high: float = 1) -> Tensor:
-        return (
-            torch.from_numpy(np.asarray(self.random.uniform(low, high, shape)))
-            .to(self.dtype)
-            .to(self.after)
-        )
+        return self._tensor(self.random.uniform(low, high, shape))
 
     def normal(self, *shape: int) -> Tensor:
-        return (
-            torch.from_numpy(np.asarray(self.random.standard_normal(shape)))
-            .to(self.dtype)
-            .to(self.after)
-        )
+        return self._tensor(self.random.standard_normal(shape))
 
     def threshold(self) -> float:
         """A threshold, often in tenths, which overlaps of boxes of whole pixels hit exactly."""
@@ -76,7 +71,7 @@ class Draw:
     def scores(self, number: int) -> Tensor:
         """Different scores in a random order, since equal ones have no defined order in mmcv."""
         places = self.random.permutation(number) + self.random.uniform(0.1, 0.9, number)
-        return torch.from_numpy(places / max(1, number)).to(self.dtype).to(self.after)
+        return self._tensor(places / max(1, number))
 
     def boxes(self, number: int, side: float, ordered: bool = True) -> Tensor:
         """Boxes that reach over the image of `side`, some without width or height, some the wrong
@@ -84,71 +79,89 @@ class Draw:
         """
         corners = self.uniform(number, 4, low=-0.3 * side, high=1.3 * side)
         if ordered:
-            corners = torch.cat(
-                (
-                    torch.minimum(corners[:, :2], corners[:, 2:]),
-                    torch.maximum(corners[:, :2], corners[:, 2:]),
-                ),
-                1,
-            )
+            first, second = corners.split(2, dim=1)
+            corners = torch.cat((torch.minimum(first, second), torch.maximum(first, second)), 1)
         flat = torch.from_numpy(self.random.random_sample(number) < 0.1)
         corners[flat, 2] = corners[flat, 0]
         return corners
 
     def rois(self, images: int, side: float, ordered: bool = True) -> Tensor:
         number = self.integer(0, 6)
-        return torch.cat(
-            (self.integers(images, number, 1).to(self.after), self.boxes(number, side, ordered)), 1
-        )
+        image = self.integers(images, number, 1).to(self.after)
+        return torch.cat((image, self.boxes(number, side, ordered)), 1)
+
+    def image(self, largest: int) -> Tensor:
+        """One or two maps of up to 3 channels, with sides from 4 to `largest`."""
+        batch, channels = self.integer(1, 2), self.integer(1, 3)
+        height, width = self.integer(4, largest), self.integer(4, largest)
+        return self.normal(batch, channels, height, width)
+
+    def _tensor(self, numbers: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.asarray(numbers)).to(self.dtype).to(self.after)
 
 
 def nms(draw: Draw) -> Run:
     number = draw.integer(0, 60)
-    boxes, scores, threshold, offset = (
-        draw.boxes(number, 20),
-        draw.scores(number),
-        draw.threshold(),
-        draw.integer(0, 1),
-    )
+    boxes = draw.boxes(number, 20)
+    scores = draw.scores(number)
+    threshold = draw.threshold()
+    offset = draw.integer(0, 1)
     boxes = draw.one_of(boxes, boxes.round())
     return lambda ext: [ext.nms(boxes, scores, iou_threshold=threshold, offset=offset)]
 
 
 def softnms(draw: Draw) -> Run:
-    number, method, offset = draw.integer(0, 40), draw.integer(0, 2), draw.integer(0, 1)
-    boxes, scores = draw.boxes(number, 20), draw.scores(number)
+    number = draw.integer(0, 40)
+    method = draw.integer(0, 2)
+    offset = draw.integer(0, 1)
+    boxes = draw.boxes(number, 20)
+    scores = draw.scores(number)
     boxes[:, 2:] += 0.5  # mmcv's gives NaN to overlaps of boxes without area
-    threshold, (sigma, smallest) = draw.threshold(), draw.random.uniform([0.2, 0.001], [0.9, 0.1])
+    threshold = draw.threshold()
+    sigma, smallest = draw.random.uniform([0.2, 0.001], [0.9, 0.1])
 
     def run(ext: Extension) -> list[Tensor]:
         dets = boxes.new_zeros(number, 5)
-        indices = ext.softnms(boxes, scores, dets, threshold, sigma, smallest, method, offset)
+        indices = ext.softnms(
+            boxes,
+            scores,
+            dets,
+            iou_threshold=threshold,
+            sigma=sigma,
+            min_score=smallest,
+            method=method,
+            offset=offset,
+        )
         return [indices, dets[: len(indices)]]
 
     return run
 
 
 def nms_match(draw: Draw) -> Run:
-    number, threshold = draw.integer(1, 40), draw.threshold()
+    number = draw.integer(1, 40)
+    threshold = draw.threshold()
     boxes = draw.boxes(number, 20)
     dets = torch.cat((draw.one_of(boxes, boxes.round()), draw.scores(number)[:, None]), 1)
 
     def run(ext: Extension) -> list[Tensor]:
         groups = ext.nms_match(dets, threshold)
-        return [
-            torch.tensor([index for group in groups for index in group]),
-            torch.tensor([len(group) for group in groups]),
-        ]
+        indices = torch.tensor(list(chain.from_iterable(groups)))
+        return [indices, torch.tensor([len(group) for group in groups])]
 
     return run
 
 
 def bbox_overlaps(draw: Draw) -> Run:
-    first, second, aligned = draw.integer(1, 12), draw.integer(1, 12), draw.one_of(True, False)
-    second = first if aligned else second
-    boxes1, boxes2 = draw.boxes(first, 10) + 0.01, draw.boxes(second, 10)
+    first = draw.integer(1, 12)
+    second = draw.integer(1, 12)
+    aligned = draw.one_of(True, False)
+    if aligned:
+        second = first
+    boxes1 = draw.boxes(first, 10) + 0.01
+    boxes2 = draw.boxes(second, 10)
     boxes1[:, 2:] += 0.5
-    mode, offset = draw.integer(0, 1), draw.integer(0, 1)
+    mode = draw.integer(0, 1)
+    offset = draw.integer(0, 1)
 
     def run(ext: Extension) -> list[Tensor]:
         ious = boxes1.new_zeros((first,) if aligned else (first, second))
@@ -159,10 +172,10 @@ def bbox_overlaps(draw: Draw) -> Run:
 
 
 def roi_align(draw: Draw) -> Run:
-    image = draw.normal(
-        draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 12), draw.integer(4, 12)
-    )
-    scale, aligned, mode = draw.one_of(1.0, 0.5, 0.25), draw.one_of(True, False), draw.integer(0, 1)
+    image = draw.image(12)
+    scale = draw.one_of(1.0, 0.5, 0.25)
+    aligned = draw.one_of(True, False)
+    mode = draw.integer(0, 1)
     rois = draw.rois(len(image), 12 / scale, ordered=aligned)
     if mode == 0 and aligned:  # mmcv's gives -10000 for regions without area
         rois[:, 3:] += 0.5 / scale
@@ -189,9 +202,7 @@ def roi_align(draw: Draw) -> Run:
 
 
 def roi_pool(draw: Draw) -> Run:
-    image = draw.normal(
-        draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 14), draw.integer(4, 14)
-    )
+    image = draw.image(14)
     scale = draw.one_of(1.0, 0.5, 0.25)
     rois = draw.rois(len(image), 14 / scale)  # of the wrong way round: see roi_pool_forward
     height, width = draw.integer(1, 4), draw.integer(1, 4)
@@ -210,17 +221,13 @@ def roi_pool(draw: Draw) -> Run:
 
 
 def deform_roi_pool(draw: Draw) -> Run:
-    image = draw.normal(
-        draw.integer(1, 2), draw.integer(1, 3), draw.integer(4, 12), draw.integer(4, 12)
-    )
+    image = draw.image(12)
     scale = draw.one_of(1.0, 0.5)
     rois = draw.rois(len(image), 12 / scale)
     height, width = draw.integer(1, 4), draw.integer(1, 4)
-    offset = (
-        draw.normal(len(rois), 2, height, width)
-        if draw.one_of(True, True, False)
-        else image.new_zeros(0)
-    )
+    offset = image.new_zeros(0)
+    if draw.one_of(True, True, False):
+        offset = draw.normal(len(rois), 2, height, width)
     options = dict(
         pooled_height=height,
         pooled_width=width,
@@ -232,11 +239,8 @@ def deform_roi_pool(draw: Draw) -> Run:
     gradient = draw.normal(*shape)
 
     def run(ext: Extension) -> list[Tensor]:
-        output, grad_input, grad_offset = (
-            image.new_zeros(shape),
-            torch.zeros_like(image),
-            torch.zeros_like(offset),
-        )
+        output = image.new_zeros(shape)
+        grad_input, grad_offset = torch.zeros_like(image), torch.zeros_like(offset)
         ext.deform_roi_pool_forward(image, rois, offset, output, **options)
         ext.deform_roi_pool_backward(
             gradient, image, rois, offset, grad_input, grad_offset, **options
@@ -259,49 +263,41 @@ class _Convolution(NamedTuple):
 
 
 def _convolution(draw: Draw, modulated: bool) -> _Convolution:
-    groups, offset_groups = draw.integer(1, 2), draw.integer(1, 2)
-    kernel, stride, padding, dilation = (
-        [draw.integer(low, high) for _ in range(2)]
-        for low, high in ((1, 3), (1, 2), (0, 2), (1, 2))
-    )
-    image = draw.normal(
-        draw.integer(1, 2), 2 * draw.integer(1, 2), draw.integer(5, 9), draw.integer(5, 9)
-    )
-    height, width = (
-        (image.shape[2 + axis] + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1)
-        // stride[axis]
-        + 1
-        for axis in range(2)
-    )
-    weight = draw.normal(2 * draw.integer(1, 2), image.shape[1] // groups, *kernel)
+    groups = draw.integer(1, 2)
+    offset_groups = draw.integer(1, 2)
+    kernel, stride = _pair(draw, 1, 3), _pair(draw, 1, 2)
+    padding, dilation = _pair(draw, 0, 2), _pair(draw, 1, 2)
+    batch, channels = draw.integer(1, 2), 2 * draw.integer(1, 2)
+    image = draw.normal(batch, channels, draw.integer(5, 9), draw.integer(5, 9))
+    output = []
+    for axis in range(2):
+        free = image.shape[2 + axis] + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1
+        output.append(free // stride[axis] + 1)
+    weight = draw.normal(2 * draw.integer(1, 2), channels // groups, *kernel)
     taps = offset_groups * kernel[0] * kernel[1]
-    names = (
-        (
-            'kernel_h',
-            'kernel_w',
-            'stride_h',
-            'stride_w',
-            'pad_h',
-            'pad_w',
-            'dilation_h',
-            'dilation_w',
-        )
-        if modulated
-        else ('kH', 'kW', 'dH', 'dW', 'padH', 'padW', 'dilationH', 'dilationW')
-    )
-    sizes = dict(
-        zip(names, (*kernel, *stride, *padding, *dilation)),
-        group=groups,
-        deformable_group=offset_groups,
-    )
-    offset = 2 * draw.normal(len(image), 2 * taps, height, width)
+    # mmcv names the sizes of the two versions differently.
+    names = 'kH kW dH dW padH padW dilationH dilationW'
+    if modulated:
+        names = 'kernel_h kernel_w stride_h stride_w pad_h pad_w dilation_h dilation_w'
+    sizes = dict(zip(names.split(), (*kernel, *stride, *padding, *dilation), strict=True))
+    offset = 2 * draw.normal(batch, 2 * taps, *output)
     # also whole pixels, for the border
     offset = draw.one_of(offset, offset.round(), torch.zeros_like(offset))
-    mask, gradient = (
-        draw.uniform(len(image), taps, height, width),
-        draw.normal(len(image), len(weight), height, width),
+    mask = draw.uniform(batch, taps, *output)
+    gradient = draw.normal(batch, len(weight), *output)
+    return _Convolution(
+        input=image,
+        weight=weight,
+        bias=draw.normal(len(weight)),
+        offset=offset,
+        mask=mask,
+        gradient=gradient,
+        sizes=dict(sizes, group=groups, deformable_group=offset_groups),
     )
-    return _Convolution(image, weight, draw.normal(len(weight)), offset, mask, gradient, sizes)
+
+
+def _pair(draw: Draw, low: int, high: int) -> tuple[int, int]:
+    return draw.integer(low, high), draw.integer(low, high)
 
 
 def deform_conv(draw: Draw) -> Run:
@@ -375,11 +371,9 @@ def modulated_deform_conv(draw: Draw) -> Run:
 
 
 def focal_loss(draw: Draw) -> Run:
-    number, classes, kind = (
-        draw.integer(1, 12),
-        draw.integer(1, 8),
-        draw.one_of('sigmoid', 'softmax'),
-    )
+    number = draw.integer(1, 12)
+    classes = draw.integer(1, 8)
+    kind = draw.one_of('sigmoid', 'softmax')
     logits = draw.normal(number, classes) * draw.one_of(1, 8, 60)
     target = draw.integers(classes, number)
     weight = draw.uniform(classes) if draw.one_of(True, False) else logits.new_empty(0)
@@ -430,19 +424,19 @@ def ms_deform_attn(draw: Draw) -> Run:
 
 
 def carafe(draw: Draw) -> Run:
-    groups, scale, kernel = draw.integer(1, 2), draw.integer(1, 3), draw.one_of(1, 3, 5)
-    features = draw.normal(
-        draw.integer(1, 2), 2 * draw.integer(1, 2), draw.integer(1, 6), draw.integer(1, 6)
-    )
-    batch, channels, height, width = features.shape
+    groups = draw.integer(1, 2)
+    scale = draw.integer(1, 3)
+    kernel = draw.one_of(1, 3, 5)
+    batch, channels = draw.integer(1, 2), 2 * draw.integer(1, 2)
+    height, width = draw.integer(1, 6), draw.integer(1, 6)
+    features = draw.normal(batch, channels, height, width)
     masks = draw.uniform(batch, groups * kernel * kernel, scale * height, scale * width)
     options = dict(kernel_size=kernel, group_size=groups, scale_factor=scale)
     gradient = draw.normal(batch, channels, scale * height, scale * width)
 
     def run(ext: Extension) -> list[Tensor]:
-        output, grad_input, grad_masks = (
-            torch.zeros_like(part) for part in (gradient, features, masks)
-        )
+        output = torch.zeros_like(gradient)
+        grad_input, grad_masks = torch.zeros_like(features), torch.zeros_like(masks)
         ext.carafe_naive_forward(features, masks, output, **options)
         ext.carafe_naive_backward(gradient, features, masks, grad_input, grad_masks, **options)
         return [output, grad_input, grad_masks]
@@ -475,7 +469,8 @@ def psa_mask(draw: Draw) -> Run:
 
 
 def masked_conv(draw: Draw) -> Run:
-    kernel, padding = draw.one_of((1, 1), (3, 3), (3, 5)), draw.integer(0, 2)
+    kernel = draw.one_of((1, 1), (3, 3), (3, 5))
+    padding = draw.integer(0, 2)
     image = draw.normal(1, draw.integer(1, 3), draw.integer(6, 9), draw.integer(6, 9))
     height, width = (image.shape[2 + axis] + 2 * padding - kernel[axis] + 1 for axis in range(2))
     sides = min(height, image.shape[2]), min(width, image.shape[3])
@@ -552,7 +547,6 @@ def difference(result: np.ndarray, expected: np.ndarray) -> float:
         return float('inf')
     if not result.size:
         return 0.0
-    largest = np.abs(result.astype(float) - expected.astype(float)).max() / max(
-        1, np.abs(expected).max()
-    )
-    return float('inf') if np.isnan(largest) else float(largest)
+    largest = np.abs(result.astype(float) - expected.astype(float)).max()
+    relative = largest / max(1, np.abs(expected).max())
+    return float('inf') if np.isnan(relative) else float(relative)

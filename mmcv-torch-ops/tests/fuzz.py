@@ -26,7 +26,8 @@ from cases import OPERATORS, Draw  # noqa: E402
 
 import mmcv_torch_ops.extension as extension  # noqa: E402
 
-SECONDS, MEMORY = 10, 2**31  # of one call; memory on top of what the process has when it begins
+SECONDS = 10  # of one call
+MEMORY = 2**31  # of one call, on top of what the process has when it begins
 HOSTILE = (
     float('nan'),
     float('inf'),
@@ -62,9 +63,10 @@ class HostileDraw(Draw):
         kind = self.random.randint(4)
         if not tensor.numel() or kind == 0:
             return tensor
+        fraction = (0.05, 0.3, 1.0)[kind - 1]
         flat = tensor.flatten()
         values = torch.tensor(self.random.choice(HOSTILE, len(flat))).to(flat.dtype)
-        chosen = torch.from_numpy(self.random.random_sample(len(flat)) < (0.05, 0.3, 1.0)[kind - 1])
+        chosen = torch.from_numpy(self.random.random_sample(len(flat)) < fraction)
         if self.random.randint(2):
             values = values[:1].expand(len(flat))  # one number everywhere
         return torch.where(chosen, values, flat).view(tensor.shape)
@@ -98,11 +100,8 @@ def call(operator: str, seed: int) -> str:
     except MemoryError:
         return 'memory'
     except Exception as error:
-        return (
-            'memory'
-            if "can't allocate memory" in str(error) or 'bad_alloc' in str(error)
-            else 'held'
-        )
+        out_of_memory = "can't allocate memory" in str(error) or 'bad_alloc' in str(error)
+        return 'memory' if out_of_memory else 'held'
     return 'held'
 
 
@@ -157,19 +156,11 @@ def main() -> None:
         outcomes = dict(zip(seeds, outcomes_of(name, seeds)))
         counts = Counter(outcomes.values())
         total += counts
-        print(
-            f'{name:<24}{len(outcomes):5d} tried  '
-            + '  '.join(f'{n} {kind}' for kind, n in counts.most_common())
-        )
-        if options.list:
-            print(
-                ''.join(
-                    f'  {name} {seed}: {kind}\n'
-                    for seed, kind in outcomes.items()
-                    if kind != 'held'
-                ),
-                end='',
-            )
+        kinds = '  '.join(f'{number} {kind}' for kind, number in counts.most_common())
+        print(f'{name:<24}{len(outcomes):5d} tried  {kinds}')
+        for seed, kind in outcomes.items():
+            if options.list and kind != 'held':
+                print(f'  {name} {seed}: {kind}')
     lost = sum(total.values()) - total['held']
     print(f'{sum(total.values())} tried, {total["held"]} held, {lost} lost')
     sys.exit(lost > 0)

@@ -16,18 +16,18 @@ NAN, INF = float('nan'), float('inf')
 def convolution(offset, mask, modulated, groups=1, offset_groups=1, dtype=torch.float32):
     """Return a deformable convolution and its gradients, of input, offset, weight and mask."""
     random = torch.Generator().manual_seed(0)
-    image, weight = (
-        torch.rand(1, 4, 6, 7, generator=random),
-        torch.rand(4, 4 // groups, 3, 3, generator=random),
+    image = torch.rand(1, 4, 6, 7, generator=random)
+    weight = torch.rand(4, 4 // groups, 3, 3, generator=random)
+    image, offset, weight, mask = (
+        part.to(dtype).requires_grad_() for part in (image, offset, weight, mask)
     )
-    parts = [part.to(dtype).requires_grad_() for part in (image, offset, weight, mask)]
+    sizes = (1, 1, 1, groups, offset_groups)  # stride, padding, dilation; mmcv takes no names
     if modulated:
-        result = mmcv.ops.modulated_deform_conv2d(
-            parts[0], parts[1], parts[3], parts[2], None, 1, 1, 1, groups, offset_groups
-        )
+        result = mmcv.ops.modulated_deform_conv2d(image, offset, mask, weight, None, *sizes)
+        wanted = (image, offset, weight, mask)
     else:
-        result = mmcv.ops.deform_conv2d(*parts[:3], 1, 1, 1, groups, offset_groups)
-    wanted = parts if modulated else parts[:3]
+        result = mmcv.ops.deform_conv2d(image, offset, weight, *sizes)
+        wanted = (image, offset, weight)
     return result, torch.autograd.grad(result.nansum(), wanted)
 
 
@@ -35,24 +35,25 @@ def convolution(offset, mask, modulated, groups=1, offset_groups=1, dtype=torch.
 @pytest.mark.parametrize('modulated', [False, True])
 def test_nan_offset_gives_nan_where_it_samples_and_no_gradient(modulated, dtype):
     random = torch.Generator().manual_seed(1)
-    offset, mask = (
-        torch.randn(1, 36, 6, 7, generator=random),
-        torch.rand(1, 18, 6, 7, generator=random),
-    )
+    offset = torch.randn(1, 36, 6, 7, generator=random)
+    mask = torch.rand(1, 18, 6, 7, generator=random)
     broken, far = offset.clone(), offset.clone()
     for channel in (4, 7):  # x of one tap, y of another, both of the first group of offsets
-        broken[0, channel, 2, 3], far[0, channel, 2, 3] = NAN, -1e3
-    expected, far_gradients = convolution(far, mask, modulated, 2, 2, dtype)
-    result, gradients = convolution(broken, mask, modulated, 2, 2, dtype)
-    assert result[0, :2, 2, 3].isnan().all() and result.isnan().sum() == 2
+        broken[0, channel, 2, 3] = NAN
+        far[0, channel, 2, 3] = -1e3
+    options = dict(modulated=modulated, groups=2, offset_groups=2, dtype=dtype)
+    expected, (_, far_offset, *_) = convolution(far, mask, **options)
+    result, gradients = convolution(broken, mask, **options)
+    assert result[0, :2, 2, 3].isnan().all()
+    assert result.isnan().sum() == 2
     assert torch.equal(result.nan_to_num(0), expected.masked_fill(result.isnan(), 0))
-    image, weight = gradients[0], gradients[2]
-    assert all(gradient.isfinite().all() for gradient in gradients) and weight.any() and image.any()
-    assert not gradients[1][0, 4:8, 2, 3].any()
-    others = torch.ones_like(far_gradients[1], dtype=torch.bool).index_fill_(
-        1, torch.arange(18), False
-    )
-    assert torch.equal(gradients[1][others], far_gradients[1][others])
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    of_image, of_offset, of_weight, *_ = gradients
+    assert of_image.any()
+    assert of_weight.any()
+    assert not of_offset[0, 4:8, 2, 3].any()
+    # The offsets of the second group.
+    assert torch.equal(of_offset[:, 18:], far_offset[:, 18:])
 
 
 @pytest.mark.parametrize('number', [INF, -INF, 1e30, -3e38, 1e9])
@@ -60,12 +61,13 @@ def test_nan_offset_gives_nan_where_it_samples_and_no_gradient(modulated, dtype)
 def test_offset_out_of_the_image_samples_zero(modulated, number):
     offset, mask = torch.zeros(1, 18, 6, 7), torch.ones(1, 9, 6, 7)
     far = offset.clone()
-    offset[0, ::3], far[0, ::3] = number, 1e3
-    for result, expected in zip(
-        convolution(offset, mask, modulated), convolution(far, mask, modulated)
-    ):
-        for one, other in zip(result, expected):
-            assert torch.equal(one, other)
+    offset[0, ::3] = number
+    far[0, ::3] = 1e3
+    result, gradients = convolution(offset, mask, modulated)
+    expected, expected_gradients = convolution(far, mask, modulated)
+    assert torch.equal(result, expected)
+    for gradient, wanted in zip(gradients, expected_gradients, strict=True):
+        assert torch.equal(gradient, wanted)
 
 
 @pytest.mark.parametrize('part', ['input', 'mask'])
@@ -75,7 +77,8 @@ def test_nan_in_input_or_mask_stays_where_it_is(part):
     result = mmcv.ops.modulated_deform_conv2d(
         image, torch.zeros(1, 18, 6, 7), mask, torch.ones(3, 2, 3, 3), None, 1, 1
     )
-    assert result[:, :, 0, 0].isnan().all() and result[:, :, 3:, 3:].isfinite().all()
+    assert result[:, :, 0, 0].isnan().all()
+    assert result[:, :, 3:, 3:].isfinite().all()
 
 
 def test_convolution_with_a_stride_or_groups_of_zero_is_refused():
@@ -90,41 +93,48 @@ def pooled_by_definition(
     image, rois, pooled, scale, aligned, offset=None, gamma=0.1, maximum=False
 ):
     """Pool regions sample by sample, in double precision."""
-    image, results = image.double(), []
-    height, width = image.shape[2:]
+    image = image.double()
+    results = []
     for number, roi in enumerate(rois.double()):
         x1, y1, x2, y2 = (roi[1:] * scale - (0.5 if aligned else 0)).tolist()
-        sides = [side if aligned else max(1, side) for side in (y2 - y1, x2 - x1)]
+        sides = [y2 - y1, x2 - x1]
+        if not aligned:
+            sides = [max(1, side) for side in sides]
         for row in range(pooled[0]):
             for column in range(pooled[1]):
-                places, weights = [], []
-                for axis, (start, index, side) in enumerate(
-                    zip((y1, x1), (row, column), (height, width))
-                ):
-                    step = sides[axis] / pooled[axis]
-                    count = max(0, -int(-step // 1))
-                    place = (
-                        start
-                        + index * step
-                        + (torch.arange(count).double() + 0.5) * step / max(1, count)
-                    )
-                    if offset is not None:
-                        place = (
-                            place
-                            + gamma * sides[axis] * offset[number, 1 - axis, row, column].double()
-                        )
-                    near = place.clamp(0, side - 1)
-                    weight = (1 - (near[:, None] - torch.arange(side)).abs()).clamp(min=0)
-                    weights.append(weight * ((place >= -1) & (place <= side))[:, None])
-                    places.append(count)
+                moves = (0, 0)
+                if offset is not None:
+                    x_move, y_move = gamma * offset[number, :, row, column].double()
+                    moves = (y_move * sides[0], x_move * sides[1])
+                y_step, x_step = sides[0] / pooled[0], sides[1] / pooled[1]
+                y = samples_of(y1 + row * y_step, y_step) + moves[0]
+                x = samples_of(x1 + column * x_step, x_step) + moves[1]
                 values = torch.einsum(
-                    'yh,chw,xw->cyx', weights[0], image[int(roi[0])], weights[1]
+                    'yh,chw,xw->cyx',
+                    weights_at(y, image.shape[2]),
+                    image[int(roi[0])],
+                    weights_at(x, image.shape[3]),
                 ).flatten(1)
-                empty = image.new_zeros(image.shape[1])
-                results.append(
-                    empty if not values.shape[1] else values.amax(1) if maximum else values.mean(1)
-                )
+                if not values.shape[1]:
+                    results.append(image.new_zeros(image.shape[1]))
+                elif maximum:
+                    results.append(values.amax(1))
+                else:
+                    results.append(values.mean(1))
     return torch.stack(results).view(len(rois), *pooled, -1).permute(0, 3, 1, 2)
+
+
+def samples_of(start, length):
+    """Return the samples of a bin along an axis, as many as it has pixels, rounded up."""
+    count = max(0, -int(-length // 1))
+    return start + (torch.arange(count).double() + 0.5) * length / max(1, count)
+
+
+def weights_at(place, side):
+    """Return the weights of linear interpolation along an axis, 0 beyond a pixel outside."""
+    near = place.clamp(0, side - 1)
+    weight = (1 - (near[:, None] - torch.arange(side)).abs()).clamp(min=0)
+    return weight * ((place >= -1) & (place <= side))[:, None]
 
 
 LARGE = torch.tensor(
@@ -199,12 +209,10 @@ def test_region_of_an_image_that_is_not_there_or_beyond_all_numbers_gives_nan(ki
     else:
         result = mmcv.ops.roi_align(image, rois, (2, 2), 1.0, 0, kind, True)
     (gradient,) = torch.autograd.grad(result[4].sum(), image)
-    assert (
-        result[:4].isnan().all()
-        and (result[4] == 1).all()
-        and not gradient[0].any()
-        and gradient[1].any()
-    )
+    assert result[:4].isnan().all()
+    assert (result[4] == 1).all()
+    assert not gradient[0].any()
+    assert gradient[1].any()
 
 
 @pytest.mark.parametrize('kind', ['avg', 'max'])
@@ -216,15 +224,18 @@ def test_map_without_pixels_is_refused(kind):
 
 
 def test_offset_that_is_not_finite_gives_nan_in_its_bin_of_deformable_pooling():
-    image, offset = torch.ones(1, 1, 8, 8, requires_grad=True), torch.zeros(1, 2, 2, 2)
-    offset[0, 0, 0, 1], offset[0, 1, 1, 0] = NAN, INF
+    image = torch.ones(1, 1, 8, 8, requires_grad=True)
+    offset = torch.zeros(1, 2, 2, 2)
+    offset[0, 0, 0, 1] = NAN
+    offset[0, 1, 1, 0] = INF
     offset.requires_grad_()
     result = mmcv.ops.deform_roi_pool(
         image, torch.tensor([[0.0, 1, 1, 6, 6]]), offset, (2, 2), 1.0, 0, 0.1
     )
     gradients = torch.autograd.grad(result.nansum(), [image, offset])
     assert result.isnan().flatten().tolist() == [False, True, True, False]
-    assert all(gradient.isfinite().all() for gradient in gradients) and gradients[0].any()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert gradients[0].any()
 
 
 def test_pooling_of_other_regions_does_not_read_a_nan_beside_them():
@@ -235,15 +246,8 @@ def test_pooling_of_other_regions_does_not_read_a_nan_beside_them():
 
 
 def test_hostile_numbers_and_sizes_end_no_process():
-    command = [
-        sys.executable,
-        Path(__file__).with_name('fuzz.py'),
-        '--cases',
-        '20',
-        '--seed',
-        '0',
-        '--list',
-    ]
+    options = ['--cases=20', '--seed=0', '--list']
+    command = [sys.executable, Path(__file__).with_name('fuzz.py'), *options]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0 and '280 tried, 280 held, 0 lost' in run.stdout, (
         run.stdout + run.stderr

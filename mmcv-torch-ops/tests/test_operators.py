@@ -88,9 +88,8 @@ def test_memory_layout_does_not_matter(operator):
 @pytest.mark.parametrize('operator', sorted(set(OPERATORS) - {'softnms', 'nms_match'}))
 def test_a_gpu_gives_the_same_results_and_gradients(operator):
     for case in cases_of(operator):
-        for place, (expected, result) in enumerate(
-            zip(case.run(extension), case.run(Changed(on_gpu)))
-        ):
+        results = zip(case.run(extension), case.run(Changed(on_gpu)))
+        for place, (expected, result) in enumerate(results):
             error = difference(result.numpy(), expected.numpy())
             assert error < 5 * TOLERANCE[case.dtype], f'{case.name}, result {place}: {error}'
 
@@ -100,9 +99,8 @@ def test_every_name_that_mmcv_asks_for_is_there_or_explained():
     for file in Path(mmcv.ops.__file__).parent.glob('*.py'):
         for block in re.findall(r"load_ext\(\s*'_ext',\s*\[(.*?)\]", file.read_text(), re.DOTALL):
             names |= set(re.findall(r"'(\w+)'", block))
-    assert names <= set(extension.__all__) | set(MISSING) and not set(extension.__all__) & set(
-        MISSING
-    )
+    assert names <= {*extension.__all__, *MISSING}
+    assert not {*extension.__all__} & {*MISSING}
     for name in names:
         assert callable(getattr(extension, name))
     with pytest.raises(AttributeError, match='cornr_pool'):
@@ -143,7 +141,7 @@ def test_regions_with_impossible_arguments_are_refused(change, message):
     image = torch.rand(1, 3, 8, 8)
     with pytest.raises(ValueError, match=message):
         extension.roi_align_forward(
-            image, torch.rand(1, 5), output, none, none, **{**options, **change}
+            image, torch.rand(1, 5), output, none, none, **(options | change)
         )
     with pytest.raises(ValueError, match=r'rois must have shape \(K, 5\).*got \(1, 4\)'):
         extension.roi_align_forward(image, torch.rand(1, 4), output, none, none, **options)
@@ -152,16 +150,13 @@ def test_regions_with_impossible_arguments_are_refused(change, message):
 def test_boxes_scores_and_offsets_of_wrong_shapes_are_refused():
     with pytest.raises(ValueError, match=r'nms: boxes must have shape \(N, 4\), got \(3, 5\)'):
         extension.nms(torch.rand(3, 5), torch.rand(3), 0.5, 0)
-    with pytest.raises(
-        ValueError, match=r'nms: scores must have shape \(3,\) for 3 boxes, got \(2,\)'
-    ):
+    message = r'nms: scores must have shape \(3,\) for 3 boxes, got \(2,\)'
+    with pytest.raises(ValueError, match=message):
         extension.nms(torch.rand(3, 4), torch.rand(2), 0.5, 0)
-    with pytest.raises(
-        ValueError, match=r'offset must have shape \(1, 18, 6, 6\).*got \(1, 9, 6, 6\)'
-    ):
-        mmcv.ops.deform_conv2d(
-            torch.rand(1, 2, 8, 8), torch.rand(1, 9, 6, 6), torch.rand(2, 2, 3, 3)
-        )
+    image, weight = torch.rand(1, 2, 8, 8), torch.rand(2, 2, 3, 3)
+    message = r'offset must have shape \(1, 18, 6, 6\).*got \(1, 9, 6, 6\)'
+    with pytest.raises(ValueError, match=message):
+        mmcv.ops.deform_conv2d(image, torch.rand(1, 9, 6, 6), weight)
 
 
 def test_soft_nms_of_many_boxes_equals_that_of_few(monkeypatch):
@@ -207,13 +202,15 @@ def test_region_that_is_not_finite_gives_nan_and_no_gradient(operator):
     'operator', sorted(set(OPERATORS) - {'nms_match', 'psa_mask', 'ms_deform_attn'})
 )
 def test_half_types_are_computed_in_single_precision(operator, dtype):
-    make, tolerance = OPERATORS[operator].make, 4e-2 if dtype == torch.bfloat16 else 2e-2
+    make = OPERATORS[operator].make
+    tolerance = 4e-2 if dtype == torch.bfloat16 else 2e-2
     for seed in range(6):
         with_half, with_single = Draw(seed, dtype), Draw(seed, dtype)
         with_single.after = torch.float32
         results = list(zip(make(with_half)(extension), make(with_single)(extension)))
-        # mmcv rounds the places of the maxima
-        for half, single in results[:1] if operator == 'roi_align' else results:
+        if operator == 'roi_align':
+            results = results[:1]  # mmcv rounds the places of the maxima
+        for half, single in results:
             if half.is_floating_point():
                 assert half.dtype == dtype
                 assert difference(half.float().numpy(), single.numpy()) < tolerance
@@ -223,10 +220,14 @@ def test_regions_of_very_different_sizes_are_pooled_alike_alone_and_together():
     torch.manual_seed(0)
     image = torch.rand(1, 3, 40, 40)
     rois = torch.tensor([[0.0, 0, 0, 40, 40], [0, 3, 3, 5, 6], [0, 10, 2, 39, 4], [0, 1, 1, 9, 9]])
-    for pool in (
-        lambda some: mmcv.ops.roi_align(image, some, (3, 3), 1.0, 0, 'max', True),
-        lambda some: mmcv.ops.deform_roi_pool(image, some, torch.zeros(len(some), 2, 3, 3), (3, 3)),
-    ):
+
+    def roi_align(some):
+        return mmcv.ops.roi_align(image, some, (3, 3), 1.0, 0, 'max', True)
+
+    def deform_roi_pool(some):
+        return mmcv.ops.deform_roi_pool(image, some, torch.zeros(len(some), 2, 3, 3), (3, 3))
+
+    for pool in (roi_align, deform_roi_pool):
         assert torch.equal(pool(rois), torch.cat([pool(roi[None]) for roi in rois]))
 
 
@@ -243,19 +244,15 @@ def test_new_deformable_layer_has_no_slope_one_pixel_outside():
 
 def test_weight_alone_gets_the_gradient_it_gets_with_the_others():
     torch.manual_seed(0)
-    image, offset, weight = (
-        torch.rand(1, 2, 6, 6),
-        torch.randn(1, 18, 6, 6),
-        torch.rand(3, 2, 3, 3, requires_grad=True),
-    )
-    (alone,) = torch.autograd.grad(
-        mmcv.ops.deform_conv2d(image, offset, weight, 1, 1).square().sum(), [weight]
-    )
+    image = torch.rand(1, 2, 6, 6)
+    offset = torch.randn(1, 18, 6, 6)
+    weight = torch.rand(3, 2, 3, 3, requires_grad=True)
+    loss = mmcv.ops.deform_conv2d(image, offset, weight, 1, 1).square().sum()
+    (alone,) = torch.autograd.grad(loss, [weight])
     image.requires_grad_()
-    together = torch.autograd.grad(
-        mmcv.ops.deform_conv2d(image, offset, weight, 1, 1).square().sum(), [weight, image]
-    )
-    assert torch.equal(alone, together[0])
+    loss = mmcv.ops.deform_conv2d(image, offset, weight, 1, 1).square().sum()
+    together, _ = torch.autograd.grad(loss, [weight, image])
+    assert torch.equal(alone, together)
 
 
 def test_carafe_equals_its_formula_with_gradients():
@@ -267,37 +264,38 @@ def test_carafe_equals_its_formula_with_gradients():
     result = mmcv.ops.carafe(features, masks, 3, 2, 2)
     assert torch.allclose(result, formula, atol=1e-6)
     gradient = torch.rand_like(result)
-    for ours, wanted in zip(
-        torch.autograd.grad(result, [features, masks], gradient),
-        torch.autograd.grad(formula, [features, masks], gradient),
-    ):
+    gradients = torch.autograd.grad(result, [features, masks], gradient)
+    expected = torch.autograd.grad(formula, [features, masks], gradient)
+    for ours, wanted in zip(gradients, expected):
         assert torch.allclose(ours, wanted, atol=1e-5)
 
 
 def test_masked_convolution_is_the_convolution_at_the_mask():
     torch.manual_seed(0)
-    layer, image = mmcv.ops.MaskedConv2d(3, 5, 3, padding=1).eval(), torch.rand(1, 3, 7, 9)
+    layer = mmcv.ops.MaskedConv2d(3, 5, 3, padding=1).eval()
+    image = torch.rand(1, 3, 7, 9)
     mask = (torch.rand(1, 7, 9) < 0.4).float()
     expected = torch.nn.functional.conv2d(image, layer.weight, layer.bias, padding=1) * mask
-    assert torch.allclose(
-        mmcv.ops.masked_conv2d(image, mask, layer.weight, layer.bias, 1), expected, atol=1e-5
-    )
+    result = mmcv.ops.masked_conv2d(image, mask, layer.weight, layer.bias, 1)
+    assert torch.allclose(result, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize('kind, most', [('sigmoid', 4), ('softmax', 3)])
 def test_focal_loss_of_an_unknown_class_is_refused(kind, most):
     loss = getattr(mmcv.ops, f'{kind}_focal_loss')
     loss(torch.rand(2, 4), torch.tensor([0, most]), 2.0, 0.25, None, 'sum')
-    with pytest.raises(
-        ValueError, match=f'{kind}_focal_loss: target must be at most {most}, got {most + 1}'
-    ):
+    message = f'{kind}_focal_loss: target must be at most {most}, got {most + 1}'
+    with pytest.raises(ValueError, match=message):
         loss(torch.rand(2, 4), torch.tensor([0, most + 1]), 2.0, 0.25, None, 'sum')
 
 
 def suppressed_lanes(lanes, scores, overlap, top_k):
     """Lane suppression with loops, as its paper's code does it."""
-    order, points = scores.argsort(descending=True).tolist(), lanes.shape[1] - 5
-    removed, keep, parent = set(), [], [0] * len(lanes)
+    order = scores.argsort(descending=True).tolist()
+    points = lanes.shape[1] - 5
+    removed = set()
+    keep = []
+    parent = [0] * len(lanes)
     for place, best in enumerate(order):
         if best in removed or len(keep) == top_k:
             continue
@@ -306,12 +304,12 @@ def suppressed_lanes(lanes, scores, overlap, top_k):
         for other in order[place + 1 :]:
             starts = [int(lanes[i, 2] * (points - 1) + 0.5) for i in (best, other)]
             ends = [start + int(lanes[i, 4]) - 1 for start, i in zip(starts, (best, other))]
-            start, end = max(starts), min(*ends, points - 1)
+            start = max(starts)
+            end = min(*ends, points - 1)
             if end < start:
                 continue
-            distance = (
-                (lanes[best, 5 + start : 6 + end] - lanes[other, 5 + start : 6 + end]).abs().sum()
-            )
+            shared = slice(5 + start, 6 + end)
+            distance = (lanes[best, shared] - lanes[other, shared]).abs().sum()
             if distance < overlap * (end - start + 1):
                 removed.add(other)
                 parent[other] = len(keep)
@@ -355,12 +353,11 @@ def test_autocast_keeps_the_type_of_the_map():
         kept = mmcv.ops.nms(rois[:, 1:], torch.ones(1), 0.5)[1]
         loss = mmcv.ops.roi_align(layer(image), rois.bfloat16(), (3, 3)).square().sum()
     loss.backward()
-    assert (
-        half.dtype == torch.bfloat16
-        and torch.allclose(half.float(), expected, atol=0.02)
-        and kept.tolist() == [0]
-    )
-    assert layer.weight.grad.isfinite().all() and layer.weight.grad.any()
+    assert half.dtype == torch.bfloat16
+    assert torch.allclose(half.float(), expected, atol=0.02)
+    assert kept.tolist() == [0]
+    assert layer.weight.grad.isfinite().all()
+    assert layer.weight.grad.any()
 
 
 def test_compiled_graph_gives_the_same_values_and_gradients():

@@ -22,14 +22,13 @@ from pathlib import Path
 
 MMCV = 'onedl-mmcv==2.3.6'
 PINS = (
-    'torch==2.12.1',
+    'torch==2.12.1',  # mmcv 2.3.6 does not compile with PyTorch 2.14 or later
     'torchvision==0.27.1',
     'numpy==2.2.6',
     'setuptools>=80,<82',
     'wheel',
     'ninja',
     'psutil',
-    # mmcv 2.3.6 does not compile with PyTorch 2.14 or later
     'packaging',
     'onedl-mmengine==0.10.12',
 )
@@ -49,32 +48,14 @@ def main() -> None:
         return
     options.scratch.mkdir(parents=True, exist_ok=True)
     python = options.python or make_environment(options.scratch / 'venv')
-    subprocess.run(
-        [
-            python,
-            '-m',
-            'pip',
-            'download',
-            '--no-deps',
-            '--no-binary',
-            ':all:',
-            '--no-build-isolation',
-            '-q',
-            '-d',
-            options.scratch,
-            MMCV,
-        ],
-        check=True,
-    )
+    download = [python, '-m', 'pip', 'download', '-q', '-d', options.scratch]
+    from_source = ['--no-deps', '--no-binary=:all:', '--no-build-isolation']
+    subprocess.run([*download, *from_source, MMCV], check=True)
     with tarfile.open(next(options.scratch.glob('onedl_mmcv-*.tar.gz'))) as archive:
         archive.extractall(options.scratch, filter='data')
-    inside = [
-        python,
-        __file__,
-        options.scratch,
-        '--inside',
-        *(('--store', options.store) if options.store else ()),
-    ]
+    inside = [python, __file__, options.scratch, '--inside']
+    if options.store:
+        inside += ['--store', options.store]
     sys.exit(subprocess.run(inside).returncode)
 
 
@@ -101,16 +82,19 @@ def compare(scratch: Path, store: Path | None) -> None:
         sys.exit(f'{compiled.__file__} is not the compiled extension')
     source = next(path for path in scratch.glob('onedl_mmcv-*') if path.is_dir())
     references = {CPU: compiled, CUDA: load_reference(source, scratch / 'cuda_reference')}
-    worst, numbers, stored = defaultdict(float), defaultdict(int), {}
+    worst = defaultdict(float)
+    numbers = defaultdict(int)
+    stored = {}
     for case in all_cases():
-        expected, results = case.run(references[case.reference]), case.run(ours)
+        expected = case.run(references[case.reference])
+        results = case.run(ours)
         row = case.name.rsplit('-', 1)[0], str(case.dtype).removeprefix('torch.'), case.reference
         for place, (result, wanted) in enumerate(zip(results, expected, strict=True)):
             worst[row] = max(worst[row], difference(result.numpy(), wanted.numpy()))
             values = sampled(wanted)
-            stored[f'{case.name}/{place}'] = (
-                values if wanted.dtype.itemsize == 8 else values.astype(np.float32)
-            )
+            if wanted.dtype.itemsize < 8:
+                values = values.astype(np.float32)
+            stored[f'{case.name}/{place}'] = values
         numbers[row] += 1
     for row, number in numbers.items():
         print(

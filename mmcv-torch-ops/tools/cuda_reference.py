@@ -63,18 +63,14 @@ def load_reference(mmcv_source: str | Path, build_folder: str | Path) -> ModuleT
         mmcv_source: An unpacked source distribution of mmcv or onedl-mmcv.
         build_folder: Where the build's files go.
     """
-    csrc, build = (
-        Path(mmcv_source).resolve() / 'mmcv' / 'ops' / 'csrc',
-        Path(build_folder).resolve(),
-    )
+    csrc = Path(mmcv_source).resolve() / 'mmcv' / 'ops' / 'csrc'
+    build = Path(build_folder).resolve()
     headers = build / 'headers'
     for name in REPLACED:
         write(headers / name, '#include "cuda_on_cpu.h"\n')
     for name in LAUNCHERS:
-        write(
-            headers / f'{name}.cu',
-            as_cpp((csrc / 'pytorch' / 'cuda' / f'{name}.cu').read_text(encoding='utf-8')),
-        )
+        launcher = (csrc / 'pytorch' / 'cuda' / f'{name}.cu').read_text(encoding='utf-8')
+        write(headers / f'{name}.cu', as_cpp(launcher))
     return load(
         'mmcv_cuda_reference',
         [str(TOOLS / 'cuda_reference.cpp')],

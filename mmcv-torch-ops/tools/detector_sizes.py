@@ -17,12 +17,11 @@ def _boxes(number: int, side: float) -> Tensor:
 
 
 def _roi_align(pool_mode: int, backward: bool, regions: int, size: int) -> Callable[[Any], None]:
-    image, rois = (
-        torch.randn(4, 48, 40, 40),
-        torch.cat((torch.randint(4, (regions, 1)), _boxes(regions, 160)), 1),
-    )
+    image = torch.randn(4, 48, 40, 40)
+    rois = torch.cat((torch.randint(4, (regions, 1)), _boxes(regions, 160)), 1)
     output = torch.zeros(regions, 48, size, size)
-    y, x = torch.rand_like(output) * 40, torch.rand_like(output) * 40
+    y = torch.rand_like(output) * 40
+    x = torch.rand_like(output) * 40
     options = dict(
         aligned_height=size,
         aligned_width=size,
@@ -39,17 +38,13 @@ def _roi_align(pool_mode: int, backward: bool, regions: int, size: int) -> Calla
 
 
 def _convolution(modulated: bool, backward: bool) -> Callable[[Any], None]:
-    image, weight, offset = (
-        torch.randn(2, 64, 20, 20),
-        torch.randn(64, 64, 3, 3),
-        torch.randn(2, 18, 20, 20),
-    )
-    mask, output, bias, none = (
-        torch.rand(2, 9, 20, 20),
-        torch.randn(2, 64, 20, 20),
-        torch.zeros(64),
-        torch.zeros(0),
-    )
+    image = torch.randn(2, 64, 20, 20)
+    weight = torch.randn(64, 64, 3, 3)
+    offset = torch.randn(2, 18, 20, 20)
+    mask = torch.rand(2, 9, 20, 20)
+    output = torch.randn(2, 64, 20, 20)
+    bias = torch.zeros(64)
+    none = torch.zeros(0)
     v1 = dict(
         kW=3,
         kH=3,
@@ -110,7 +105,8 @@ def _convolution(modulated: bool, backward: bool) -> Callable[[Any], None]:
 
 
 def _psa_mask() -> Callable[[Any], None]:
-    image, output = torch.randn(2, 39 * 39, 20, 20), torch.zeros(2, 400, 20, 20)
+    image = torch.randn(2, 39 * 39, 20, 20)
+    output = torch.zeros(2, 400, 20, 20)
     return lambda ext: ext.psamask_forward(
         image,
         output,

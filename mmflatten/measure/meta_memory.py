@@ -54,7 +54,8 @@ class _LiveTensors(TorchDispatchMode):
         return out
 
     def _add(self, storage: torch.UntypedStorage) -> None:
-        size, key = storage.nbytes(), storage._cdata
+        size = storage.nbytes()
+        key = storage._cdata
         self._bytes += size
         self.peak = max(self.peak, self._bytes)
         self._known.add(key)

@@ -59,10 +59,10 @@ def full_precision(operator: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(operator)
     def run(q: Tensor, k: Tensor, v: Tensor, **options) -> Tensor:
-        options = {
-            name: upcast(x)[0] if isinstance(x, Tensor) else x for name, x in options.items()
-        }
+        wide = {}
+        for name, option in options.items():
+            wide[name] = upcast(option)[0] if isinstance(option, Tensor) else option
         with no_autocast(v):
-            return operator(*upcast(q, k, v), **options).to(v.dtype)
+            return operator(*upcast(q, k, v), **wide).to(v.dtype)
 
     return run

@@ -1,7 +1,8 @@
 """Explicit O(N^2) reference of every operator, for tests and analysis.
 
-Each function has the name of its operator and stands beside it, in `mmflatten.ops.<idea>.reference`.
-It forms the whole attention matrix `(B, h, N, M)` by the textbook formula.
+Each function has the name of its operator and stands beside it, in
+`mmflatten.ops.<idea>.reference`. It forms the whole attention matrix `(B, h, N, M)` by the textbook
+formula.
 """
 
 from mmflatten.ops.cost_volume.reference import concat_cost_volume, soft_argmax_disparity

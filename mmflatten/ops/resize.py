@@ -36,23 +36,19 @@ def resize_grid(
         return table_1NC
     if mode == 'bilinear' and torch.is_grad_enabled() and table_1NC.requires_grad:
         (table,) = upcast(table_1NC)
-        rows_HH, cols_WW = (_interpolation(*lengths, table) for lengths in zip(size, new_size))
+        rows_HH = _interpolation(size[0], new_size[0], table)
+        cols_WW = _interpolation(size[1], new_size[1], table)
         with no_autocast(table):
             grid_HWC = (rows_HH @ table.reshape(size[0], -1)).unflatten(1, (size[1], -1))
             return (cols_WW @ grid_HWC).flatten(0, 1)[None].to(table_1NC.dtype)
     # channels last, which is interpolated without a copy
     grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)
     kind, _, rule = mode.partition('-')
-    steps = (
-        [(new + _OFFSET) / old for new, old in zip(new_size, size)] if rule == 'offset' else None
-    )
+    extent: dict = dict(size=new_size)
+    if rule == 'offset':
+        extent = dict(scale_factor=[(new + _OFFSET) / old for new, old in zip(new_size, size)])
     grid = F.interpolate(
-        grid,
-        None if steps else new_size,
-        steps,
-        kind,
-        align_corners=False,
-        antialias=rule == 'antialias',
+        grid, mode=kind, align_corners=False, antialias=rule == 'antialias', **extent
     )
     return rearrange(grid, '1 C H W -> 1 (H W) C')
 
@@ -99,7 +95,8 @@ def pool_cells(x_BCHW: Tensor, side: int) -> Tensor:
 
 def cell_weights(length: int, side: int, like: Tensor) -> Tensor:
     """Averaging weights of the cells along one axis, `(side, length)`, in the type of `like`."""
-    cell, position = (torch.arange(number, device=like.device) for number in (side, length))
+    cell = torch.arange(side, device=like.device)
+    position = torch.arange(length, device=like.device)
     first = cell * operand(length) // side
     last = ((cell + 1) * operand(length) + side - 1) // side
     inside = ((position >= first[:, None]) & (position < last[:, None])).to(like.dtype)

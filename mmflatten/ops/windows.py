@@ -52,10 +52,12 @@ def pad_and_roll(x_BHWC: Tensor, map_size: tuple[int, int], shift: Shift | None 
     """
     H, W = x_BHWC.shape[1:3]
     if not same_size((H, W), map_size):
-        x_BHWC = F.pad(
-            x_BHWC, (0, 0) * (x_BHWC.dim() - 3) + (0, map_size[1] - W, 0, map_size[0] - H)
-        )
-    return x_BHWC if shift is None else _roll_and_crop(x_BHWC, (-shift[0], -shift[1]), map_size)
+        # `F.pad` lists the axes from the last one on.
+        after_map = (0, 0) * (x_BHWC.dim() - 3)
+        x_BHWC = F.pad(x_BHWC, (*after_map, 0, map_size[1] - W, 0, map_size[0] - H))
+    if shift is None:
+        return x_BHWC
+    return _roll_and_crop(x_BHWC, (-shift[0], -shift[1]), map_size)
 
 
 def roll_and_crop(x_BHWC: Tensor, hw_shape: tuple[int, int], shift: Shift | None = None) -> Tensor:
@@ -65,17 +67,13 @@ def roll_and_crop(x_BHWC: Tensor, hw_shape: tuple[int, int], shift: Shift | None
 
 def _roll_and_crop(x_BHWC: Tensor, shift: Shift, size: tuple[int, int]) -> Tensor:
     if not is_open(*size):
-        x_BHWC = x_BHWC.roll(shift, dims=(1, 2)) if any(shift) else x_BHWC
+        if any(shift):
+            x_BHWC = x_BHWC.roll(shift, dims=(1, 2))
         return x_BHWC[:, : size[0], : size[1]]
     for dim, (distance, length) in enumerate(zip(shift, size), 1):
         position = torch.arange(length, device=x_BHWC.device)
         x_BHWC = x_BHWC.index_select(dim, (position - distance) % operand(x_BHWC.shape[dim]))
     return x_BHWC
-
-
-def _shift_regions(length: int, window: int, shift: int | Tensor, device: torch.device) -> Tensor:
-    position = torch.arange(length, device=device)
-    return (position >= length - window).int() + (position >= length - shift).int()
 
 
 def shifted_window_mask(
@@ -101,6 +99,12 @@ def shifted_window_mask(
     return regions[:, :, None] == regions[:, None, :]
 
 
+def _shift_regions(length: int, window: int, shift: int | Tensor, device: torch.device) -> Tensor:
+    """Number of the region of each position of a rolled axis; windows may contain two."""
+    position = torch.arange(length, device=device)
+    return (position >= length - window).int() + (position >= length - shift).int()
+
+
 def padded_window_mask(
     hw_shape: tuple[int, int],
     map_size: tuple[int, int],
@@ -114,8 +118,11 @@ def padded_window_mask(
     Returns:
         Boolean `(nW, 1, h * w)`, False for padding.
     """
-    rows, cols = (
-        (torch.arange(length, device=device) + distance) % operand(length) < real
-        for length, distance, real in zip(map_size, shift, hw_shape)
-    )
+    rows = _is_real(map_size[0], hw_shape[0], shift[0], device)
+    cols = _is_real(map_size[1], hw_shape[1], shift[1], device)
     return window_partition((rows[:, None] & cols)[None], window_size)[:, None]
+
+
+def _is_real(length: int, real: int, shift: int | Tensor, device: torch.device) -> Tensor:
+    """Mask of the positions of a rolled axis that are not padding."""
+    return (torch.arange(length, device=device) + shift) % operand(length) < real

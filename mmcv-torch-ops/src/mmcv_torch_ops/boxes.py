@@ -67,16 +67,19 @@ def softnms(
         raise ValueError(
             f'soft_nms: method must be 0 (naive), 1 (linear) or 2 (gaussian), got {method}'
         )
-    current = scores.numpy().copy()
 
     def decays(chosen: slice) -> np.ndarray:
         iou = _overlaps(boxes[chosen, None], boxes, offset).nan_to_num(0)
         if method == 2:
             return (-(iou * iou) / sigma).exp().numpy()
-        return torch.where(iou >= _single(iou_threshold), 1 - iou if method == 1 else 0, 1).numpy()
+        factor = 1 - iou if method == 1 else 0
+        return torch.where(iou >= _single(iou_threshold), factor, 1).numpy()
 
     matrix = decays(slice(None)) if len(boxes) ** 2 <= _PAIRS else None
-    done, picked, picked_scores = np.zeros(len(boxes), bool), [], []
+    current = scores.numpy().copy()
+    done = np.zeros(len(boxes), bool)
+    picked = []
+    picked_scores = []
     with np.errstate(invalid='ignore'):  # -inf * 0, of boxes that are done
         while not done.all():
             best = int(current.argmax())
@@ -107,20 +110,26 @@ def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
     _check_boxes('nms_match', dets=(dets, 5))
     order = dets[:, 4].argsort(descending=True, stable=True)
     (ordered,) = single(dets[order, :4])
-    # torchvision drops what is above
+    number = len(order)
+    # torchvision drops boxes above a threshold, mmcv those at it, too.
     below = float(np.nextafter(np.float32(iou_threshold), np.float32(-np.inf)))
-    kept = torchvision.ops.nms(ordered, torch.arange(len(order), 0, -1, dtype=ordered.dtype), below)
-    owners, place = torch.full_like(order, len(order)), torch.arange(len(order))
-    for some in kept.split(max(1, _PAIRS // max(1, len(order)))):
+    falling = torch.arange(number, 0, -1, dtype=ordered.dtype)
+    kept = torchvision.ops.nms(ordered, falling, below)
+
+    # The owner of a box is the best kept box that suppresses it; `number` stands for none.
+    owners = torch.full_like(order, number)
+    place = torch.arange(number)
+    for some in kept.split(max(1, _PAIRS // max(1, number))):
         after = int(some[0])  # a kept box suppresses later ones alone
         close = _overlaps(ordered[some, None], ordered[after:], offset=0) >= _single(iou_threshold)
         close &= place[after:] > some[:, None]
-        owners[after:] = torch.minimum(
-            owners[after:], torch.where(close, some[:, None], len(order)).amin(0)
-        )
+        first = torch.where(close, some[:, None], number).amin(0)
+        owners[after:] = torch.minimum(owners[after:], first)
     owners[kept] = kept
-    groups = order[owners.argsort(stable=True)].split(owners.unique(return_counts=True)[1].tolist())
-    return [group.tolist() for group in groups if len(group)]
+
+    by_owner = order[owners.argsort(stable=True)]
+    _, sizes = owners.unique(return_counts=True)
+    return [group.tolist() for group in by_owner.split(sizes.tolist()) if len(group)]
 
 
 def bbox_overlaps(
@@ -149,39 +158,49 @@ def line_nms_forward(boxes: Tensor, scores: Tensor, overlap: float, top_k: int) 
         Indices of the kept lanes, padded with zeros to N; their number; and for each lane 1 + the
         position, in that list, of the last lane that covers it, or 0.
     """
+    device = boxes.device
     order = scores.argsort(descending=True, stable=True)
-    lanes, points = boxes[order], boxes.shape[1] - 5
-    first = (lanes[:, 2] * (points - 1) + 0.5).to(torch.long)
-    last = first + lanes[:, 4].to(torch.long) - 1
-    start = torch.maximum(first[:, None], first)
-    end = torch.minimum(last[:, None], last).clamp(max=points - 1)
-    place = torch.arange(points, device=boxes.device)
-    shared = (place >= start[..., None]) & (place <= end[..., None])
-    distance = ((lanes[:, None, 5:] - lanes[:, 5:]).abs() * shared).sum(-1)
-    close = ((distance < overlap * (end - start + 1)) & (end >= start) & (start >= 0)).triu(1)
+    close = _close_lanes(boxes[order], overlap)
     kept = _greedy(close).nonzero()[:top_k, 0]
-    number = torch.zeros(len(boxes), dtype=torch.long, device=boxes.device)
-    number[kept] = torch.arange(1, len(kept) + 1, device=boxes.device)
-    covers = (close | torch.eye(len(boxes), dtype=torch.bool, device=boxes.device)) * number[
-        :, None
-    ]
-    parent = torch.zeros_like(order).scatter_(0, order, covers.amax(0) if len(boxes) else order)
     keep = torch.cat((order[kept], order.new_zeros(len(boxes) - len(kept))))
-    return [keep, torch.tensor(len(kept), device=boxes.device), parent]
+
+    # A kept lane covers itself and those that it suppresses.
+    number = torch.zeros(len(boxes), dtype=torch.long, device=device)
+    number[kept] = torch.arange(1, len(kept) + 1, device=device)
+    covers = close | torch.eye(len(boxes), dtype=torch.bool, device=device)
+    parent = torch.zeros_like(order)
+    if len(boxes):
+        parent[order] = (covers * number[:, None]).amax(0)
+    return [keep, torch.tensor(len(kept), device=device), parent]
 
 
 def _overlaps(first: Tensor, second: Tensor, offset: int, foreground: bool = False) -> Tensor:
+    """Return the IoU of boxes that broadcast, or their intersection over the area of the first."""
     left, top, right, bottom = first.unbind(-1)
     other_left, other_top, other_right, other_bottom = second.unbind(-1)
-    inter = (torch.minimum(right, other_right) - torch.maximum(left, other_left) + offset).clamp(
-        min=0
-    ) * (torch.minimum(bottom, other_bottom) - torch.maximum(top, other_top) + offset).clamp(min=0)
+    width = torch.minimum(right, other_right) - torch.maximum(left, other_left) + offset
+    height = torch.minimum(bottom, other_bottom) - torch.maximum(top, other_top) + offset
+    inter = width.clamp(min=0) * height.clamp(min=0)
     area = (right - left + offset) * (bottom - top + offset)
     if foreground:
         return inter / area
-    return inter / (
-        area + (other_right - other_left + offset) * (other_bottom - other_top + offset) - inter
-    )
+    other_area = (other_right - other_left + offset) * (other_bottom - other_top + offset)
+    return inter / (area + other_area - inter)
+
+
+def _close_lanes(lanes: Tensor, overlap: float) -> Tensor:
+    """Return a mask (N, N), set for a lane and a later one if they are close to each other."""
+    points = lanes.shape[1] - 5
+    first = (lanes[:, 2] * (points - 1) + 0.5).to(torch.long)
+    last = first + lanes[:, 4].to(torch.long) - 1
+    # The points that both lanes have.
+    start = torch.maximum(first[:, None], first)
+    end = torch.minimum(last[:, None], last).clamp(max=points - 1)
+    place = torch.arange(points, device=lanes.device)
+    shared = (place >= start[..., None]) & (place <= end[..., None])
+    distance = ((lanes[:, None, 5:] - lanes[:, 5:]).abs() * shared).sum(-1)
+    close = (distance < overlap * (end - start + 1)) & (end >= start) & (start >= 0)
+    return close.triu(1)
 
 
 def _greedy(suppresses: Tensor) -> Tensor:

@@ -54,7 +54,8 @@ def carafe_naive_backward(
     for (tap, mask), (tap_gradient, mask_gradient) in zip(taps, mask_gradients):
         mask_gradient.copy_((gradient * tap).sum(2, keepdim=True))
         tap_gradient.add_((gradient * mask).sum((4, 6), keepdim=True))
-    radius, (height, width) = kernel_size // 2, grad_input.shape[2:]
+    radius = kernel_size // 2
+    height, width = grad_input.shape[2:]
     grad_input.copy_(padded_gradient[:, :, radius : radius + height, radius : radius + width])
 
 
@@ -114,13 +115,10 @@ def _taps(
     factors = masks.unflatten(1, (group_size, kernel_size, kernel_size))
     for row in range(kernel_size):
         for column in range(kernel_size):
-            window = around[:, :, row : row + height, column : column + width].unflatten(
-                1, (group_size, -1)
-            )
-            yield (
-                window[:, :, :, :, None, :, None],
-                _grouped(factors[:, :, row, column], group_size, scale_factor),
-            )
+            window = around[:, :, row : row + height, column : column + width]
+            window = window.unflatten(1, (group_size, -1))
+            factor = _grouped(factors[:, :, row, column], group_size, scale_factor)
+            yield window[:, :, :, :, None, :, None], factor
 
 
 def _padded(features: Tensor, kernel_size: int) -> Tensor:

@@ -49,17 +49,23 @@ def ms_deform_attn_backward(
     kernel, it is 0.
     """
     with torch.enable_grad():
-        inputs = [
-            tensor.detach().requires_grad_()
-            for tensor in (value, sampling_locations, attention_weights)
-        ]
+        value = value.detach().requires_grad_()
+        locations = sampling_locations.detach().requires_grad_()
+        weights = attention_weights.detach().requires_grad_()
         output = ms_deform_attn_forward(
-            inputs[0], value_spatial_shapes, value_level_start_index, *inputs[1:], im2col_step
+            value,
+            value_spatial_shapes,
+            value_level_start_index,
+            sampling_locations=locations,
+            attention_weights=weights,
+            im2col_step=im2col_step,
         )
-        gradients = list(torch.autograd.grad(output, inputs, grad_output))
+        of_value, of_locations, of_weights = torch.autograd.grad(
+            output, (value, locations, weights), grad_output
+        )
     sides = value_spatial_shapes.flip(1)[:, None]  # width and height of each level
     position = sampling_locations * sides - 0.5
     inside = ((position > -1) & (position < sides)).all(-1, keepdim=True)
-    gradients[1] = torch.where(inside, gradients[1], 0)
-    for target, gradient in zip((grad_value, grad_sampling_loc, grad_attn_weight), gradients):
-        target.copy_(gradient)
+    grad_value.copy_(of_value)
+    grad_sampling_loc.copy_(torch.where(inside, of_locations, 0))
+    grad_attn_weight.copy_(of_weights)

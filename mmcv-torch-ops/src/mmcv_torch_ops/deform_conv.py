@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torchvision  # noqa: F401  registers torch.ops.torchvision
 from torch import Tensor
@@ -41,36 +43,18 @@ def deform_conv_forward(
 
     A tap whose offset is NaN gives NaN, and no gradient.
     """
-    _check(
-        'deform_conv',
-        input,
-        offset,
-        weight,
-        (dH, dW, dilationH, dilationW),
-        group,
-        deformable_group,
-        output,
+    sizes = _Sizes(
+        stride=(dH, dW),
+        padding=(padH, padW),
+        dilation=(dilationH, dilationW),
+        group=group,
+        deformable_group=deformable_group,
     )
+    _check('deform_conv', input=input, offset=offset, weight=weight, output=output, sizes=sizes)
     input, weight, offset = single(input, weight, offset)
     offset, mask = _known(offset)
-    output.copy_(
-        torch.ops.torchvision.deform_conv2d(
-            input,
-            weight,
-            offset,
-            mask,
-            input.new_zeros(len(weight)),
-            dH,
-            dW,
-            padH,
-            padW,
-            dilationH,
-            dilationW,
-            group,
-            deformable_group,
-            True,
-        )
-    )
+    bias = input.new_zeros(len(weight))
+    output.copy_(_convolved(input, weight, offset=offset, mask=mask, bias=bias, sizes=sizes))
 
 
 def deform_conv_backward_input(
@@ -98,18 +82,17 @@ def deform_conv_backward_input(
     torchvision's operator computes the gradient of the weight too. It is kept in `columns`, the
     scratch tensor that mmcv passes to this function and then to `deform_conv_backward_parameters`.
     """
-    gradients = _gradients(
-        input,
-        weight,
-        offset,
-        gradOutput,
-        (dH, dW, padH, padW, dilationH, dilationW),
-        group,
-        deformable_group,
+    sizes = _Sizes(
+        stride=(dH, dW),
+        padding=(padH, padW),
+        dilation=(dilationH, dilationW),
+        group=group,
+        deformable_group=deformable_group,
     )
-    gradInput.copy_(gradients[0])
-    gradOffset.copy_(gradients[2])
-    columns.resize_(weight.shape).copy_(gradients[1])
+    gradients = _gradients(input, weight, offset=offset, grad_output=gradOutput, sizes=sizes)
+    gradInput.copy_(gradients.input)
+    gradOffset.copy_(gradients.offset)
+    columns.resize_(weight.shape).copy_(gradients.weight)
 
 
 def deform_conv_backward_parameters(
@@ -136,15 +119,16 @@ def deform_conv_backward_parameters(
     it was called.
     """
     if columns.shape != gradWeight.shape:
-        columns = _gradients(
-            input,
-            gradWeight,
-            offset,
-            gradOutput,
-            (dH, dW, padH, padW, dilationH, dilationW),
-            group,
-            deformable_group,
-        )[1]
+        sizes = _Sizes(
+            stride=(dH, dW),
+            padding=(padH, padW),
+            dilation=(dilationH, dilationW),
+            group=group,
+            deformable_group=deformable_group,
+        )
+        # The gradient of a weight does not depend on its values.
+        gradients = _gradients(input, gradWeight, offset, grad_output=gradOutput, sizes=sizes)
+        columns = gradients.weight
     gradWeight.copy_(columns * scale)
 
 
@@ -177,36 +161,26 @@ def modulated_deform_conv_forward(
         bias: (D,), used with `with_bias`.
         input, weight, offset, output: as in `deform_conv_forward`.
     """
+    sizes = _Sizes(
+        stride=(stride_h, stride_w),
+        padding=(pad_h, pad_w),
+        dilation=(dilation_h, dilation_w),
+        group=group,
+        deformable_group=deformable_group,
+    )
     _check(
         'modulated_deform_conv',
-        input,
-        offset,
-        weight,
-        (stride_h, stride_w, dilation_h, dilation_w),
-        group,
-        deformable_group,
-        output,
+        input=input,
+        offset=offset,
+        weight=weight,
+        output=output,
+        sizes=sizes,
     )
     input, weight, offset, mask, bias = single(input, weight, offset, mask, bias)
     offset, mask = _known(offset, mask)
-    output.copy_(
-        torch.ops.torchvision.deform_conv2d(
-            input,
-            weight,
-            offset,
-            mask,
-            bias if with_bias else input.new_zeros(len(weight)),
-            stride_h,
-            stride_w,
-            pad_h,
-            pad_w,
-            dilation_h,
-            dilation_w,
-            group,
-            deformable_group,
-            True,
-        )
-    )
+    if not with_bias:
+        bias = input.new_zeros(len(weight))
+    output.copy_(_convolved(input, weight, offset=offset, mask=mask, bias=bias, sizes=sizes))
 
 
 def modulated_deform_conv_backward(
@@ -236,46 +210,115 @@ def modulated_deform_conv_backward(
     with_bias: bool,
 ) -> None:
     """Write the gradients of input, weight, bias, offsets and mask."""
-    sizes = (stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w)
-    gradients = _gradients(input, weight, offset, grad_output, sizes, group, deformable_group, mask)
-    for target, gradient in zip((grad_input, grad_weight, grad_offset, grad_mask), gradients):
-        target.copy_(gradient)
+    sizes = _Sizes(
+        stride=(stride_h, stride_w),
+        padding=(pad_h, pad_w),
+        dilation=(dilation_h, dilation_w),
+        group=group,
+        deformable_group=deformable_group,
+    )
+    gradients = _gradients(
+        input, weight, offset=offset, grad_output=grad_output, sizes=sizes, mask=mask
+    )
+    grad_input.copy_(gradients.input)
+    grad_weight.copy_(gradients.weight)
+    grad_offset.copy_(gradients.offset)
+    grad_mask.copy_(gradients.mask)
     if with_bias:
-        grad_bias.copy_(gradients[4])
+        grad_bias.copy_(gradients.bias)
+
+
+class _Sizes(NamedTuple):
+    """Numbers of a deformable convolution; pairs are (height, width)."""
+
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    group: int
+    deformable_group: int
+
+    def arguments(self) -> dict[str, int]:
+        """Return the arguments of torchvision's operators."""
+        return dict(
+            stride_h=self.stride[0],
+            stride_w=self.stride[1],
+            pad_h=self.padding[0],
+            pad_w=self.padding[1],
+            dilation_h=self.dilation[0],
+            dilation_w=self.dilation[1],
+            groups=self.group,
+            offset_groups=self.deformable_group,
+        )
+
+
+class _Gradients(NamedTuple):
+    """Gradients of a modulated deformable convolution, in the order of torchvision's operator."""
+
+    input: Tensor
+    weight: Tensor
+    offset: Tensor
+    mask: Tensor
+    bias: Tensor
+
+
+def _check(
+    operator: str, *, input: Tensor, offset: Tensor, weight: Tensor, output: Tensor, sizes: _Sizes
+) -> None:
+    groups = (sizes.group, sizes.deformable_group)
+    if min(*sizes.stride, *sizes.dilation, *groups) < 1:
+        raise ValueError(
+            f'{operator}: strides, dilations and groups must be positive, got {sizes.stride},'
+            f' {sizes.dilation} and {groups[0]}, {groups[1]}'
+        )
+    kernel_h, kernel_w = weight.shape[2:]
+    channels = 2 * sizes.deformable_group * kernel_h * kernel_w
+    expected = (len(input), channels, *output.shape[2:])
+    if offset.shape != expected:
+        raise ValueError(
+            f'{operator}: offset must have shape {expected}, two numbers for each of the '
+            f'{kernel_h} x {kernel_w} taps of {sizes.deformable_group} groups, '
+            f'got {tuple(offset.shape)}'
+        )
+
+
+def _convolved(
+    input: Tensor, weight: Tensor, *, offset: Tensor, mask: Tensor, bias: Tensor, sizes: _Sizes
+) -> Tensor:
+    return torch.ops.torchvision.deform_conv2d(
+        input, weight, offset, mask, bias, **sizes.arguments(), use_mask=True
+    )
 
 
 def _gradients(
     input: Tensor,
     weight: Tensor,
     offset: Tensor,
+    *,
     grad_output: Tensor,
-    sizes: tuple[int, ...],
-    group: int,
-    deformable_group: int,
+    sizes: _Sizes,
     mask: Tensor | None = None,
-) -> tuple[Tensor, ...]:
-    """Return the gradients of input, weight, offset, mask and bias; `sizes` are strides, paddings
-    and dilations.
-    """
+) -> _Gradients:
+    """Return the gradients of input, weight, offset, mask and bias."""
     factors = input.new_zeros(len(input), 1) if mask is None else mask
     grad_output, input, weight, offset, factors = single(
         grad_output, input, weight, offset, factors
     )
     known, _ = _known(offset)
-    grad_input, grad_weight, grad_offset, *others = torch.ops.torchvision._deform_conv2d_backward(
+    found = torch.ops.torchvision._deform_conv2d_backward(
         grad_output,
         input,
         weight,
         known,
         factors,
         input.new_zeros(len(weight)),
-        *sizes,
-        group,
-        deformable_group,
-        mask is not None,
+        **sizes.arguments(),
+        use_mask=mask is not None,
     )
-    inside = _inside(offset, tuple(weight.shape[2:]), sizes, tuple(input.shape[2:]))
-    return grad_input, grad_weight, torch.where(inside, grad_offset, 0), *others
+    gradients = _Gradients(*found)
+    inside = _inside(
+        offset, kernel=tuple(weight.shape[2:]), image=tuple(input.shape[2:]), sizes=sizes
+    )
+    return gradients._replace(offset=torch.where(inside, gradients.offset, 0))
 
 
 def _known(offset: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -292,7 +335,7 @@ def _known(offset: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
 
 
 def _inside(
-    offset: Tensor, kernel: tuple[int, int], sizes: tuple[int, ...], image: tuple[int, int]
+    offset: Tensor, kernel: tuple[int, int], image: tuple[int, int], sizes: _Sizes
 ) -> Tensor:
     """Return a mask, in the shape of `offset`, of the taps that are less than one pixel outside of
     the image.
@@ -301,42 +344,17 @@ def _inside(
     slope towards the image, mmcv takes 0. This matters: the offsets of a new layer are zero, and
     with padding 1 every tap in the padding is exactly there.
     """
+    device = offset.device
     positions = offset.unflatten(1, (-1, *kernel, 2))  # (N, G, kH, kW, 2, OH, OW)
     inside = torch.ones_like(positions[:, :, :, :, :1], dtype=torch.bool)
-    for axis, (stride, padding, dilation) in enumerate(zip(sizes[:2], sizes[2:4], sizes[4:])):
-        tap = torch.arange(kernel[axis], device=offset.device) * dilation - padding
-        start = torch.arange(offset.shape[2 + axis], device=offset.device) * stride
-        place = (
-            (tap[:, None, None, None], start[:, None]) if axis == 0 else (tap[:, None, None], start)
-        )
-        position = positions[:, :, :, :, axis] + place[0] + place[1]
+    # Shapes that place the taps and the pixels of an axis among (kH, kW, OH, OW).
+    tap_shapes = ((-1, 1, 1, 1), (-1, 1, 1))
+    start_shapes = ((-1, 1), (-1,))
+    for axis in range(2):
+        tap = torch.arange(kernel[axis], device=device) * sizes.dilation[axis]
+        tap = (tap - sizes.padding[axis]).view(tap_shapes[axis])
+        start = torch.arange(offset.shape[2 + axis], device=device) * sizes.stride[axis]
+        start = start.view(start_shapes[axis])
+        position = positions[:, :, :, :, axis] + tap + start
         inside &= ((position > -1) & (position < image[axis]))[:, :, :, :, None]
     return inside.expand_as(positions).flatten(1, 4)
-
-
-def _check(
-    operator: str,
-    input: Tensor,
-    offset: Tensor,
-    weight: Tensor,
-    steps: tuple[int, ...],
-    group: int,
-    deformable_group: int,
-    output: Tensor,
-) -> None:
-    if min(*steps, group, deformable_group) < 1:
-        raise ValueError(
-            f'{operator}: strides, dilations and groups must be positive, got {steps[:2]},'
-            f' {steps[2:]} and {group}, {deformable_group}'
-        )
-    expected = (
-        len(input),
-        2 * deformable_group * weight.shape[2] * weight.shape[3],
-        *output.shape[2:],
-    )
-    if offset.shape != expected:
-        raise ValueError(
-            f'{operator}: offset must have shape {tuple(expected)}, two numbers for each of the '
-            f'{weight.shape[2]} x {weight.shape[3]} taps of {deformable_group} groups, '
-            f'got {tuple(offset.shape)}'
-        )

@@ -46,18 +46,17 @@ def deform_roi_pool_forward(
     input, rois, offset = single(input, rois, offset)
     rois, broken = finite_regions(rois, len(input))
     shift, lost = _shift(rois, offset, pooled, spatial_scale, gamma)
-    output.copy_(
-        mean_samples(
-            pixel_rows(input),
-            rois,
-            pooled,
-            tuple(input.shape[2:]),
-            spatial_scale,
-            sampling_ratio,
-            True,
-            shift,
-        )
+    means = mean_samples(
+        pixel_rows(input),
+        rois,
+        pooled=pooled,
+        image=tuple(input.shape[2:]),
+        spatial_scale=spatial_scale,
+        sampling_ratio=sampling_ratio,
+        aligned=True,
+        shift=shift,
     )
+    output.copy_(means)
     output.masked_fill_(broken | lost, torch.nan)
 
 
@@ -80,14 +79,23 @@ def deform_roi_pool_backward(
     As in mmcv's kernel, the gradient of an offset extrapolates for samples up to one pixel outside
     of the map. There it is not the derivative of the value, which is constant across the border.
     """
-    image, pooled = tuple(input.shape[2:]), (pooled_height, pooled_width)
+    image = tuple(input.shape[2:])
+    pooled = (pooled_height, pooled_width)
     input, rois, offset, grad_output = single(input, rois, offset, grad_output)
     rois, _ = finite_regions(rois, len(input))
     shift, lost = _shift(rois, offset, pooled, spatial_scale, gamma)
     rows = pixel_rows(input)
     grad_rows = torch.zeros_like(rows)
     slopes = add_mean_gradients(
-        grad_rows, grad_output, rois, image, spatial_scale, sampling_ratio, True, shift, rows
+        grad_rows,
+        grad_output,
+        rois,
+        image=image,
+        spatial_scale=spatial_scale,
+        sampling_ratio=sampling_ratio,
+        aligned=True,
+        shift=shift,
+        rows=rows,
     )
     if offset.numel():
         slopes = slopes.view(2, len(rois), *pooled).transpose(0, 1).flip(1)
@@ -109,9 +117,17 @@ def mean_samples(
     maps, (N * H * W, C).
     """
     means = rows.new_zeros(len(rois) * pooled[0] * pooled[1], rows.shape[1])
-    for some, samples in bin_samples(
-        rois, pooled, image, spatial_scale, sampling_ratio, aligned, rows.shape[1], shift
-    ):
+    groups = bin_samples(
+        rois,
+        pooled=pooled,
+        image=image,
+        spatial_scale=spatial_scale,
+        sampling_ratio=sampling_ratio,
+        aligned=aligned,
+        channels=rows.shape[1],
+        shift=shift,
+    )
+    for some, samples in groups:
         points = points_at(samples.y, samples.x, image, samples.real)
         total = sum(
             (take(rows, pixel) * weight[..., None]).sum((1, 2))
@@ -135,19 +151,28 @@ def add_mean_gradients(
     """Add the gradients of `mean_samples` to `grad_rows`. Returns those of `shift`, if there is
     one.
     """
-    pooled, flat = tuple(grad_output.shape[2:]), grad_output.permute(0, 2, 3, 1).flatten(0, 2)
+    flat = grad_output.permute(0, 2, 3, 1).flatten(0, 2)
     grad_shift = flat.new_zeros(2, len(flat))
-    for some, samples in bin_samples(
-        rois, pooled, image, spatial_scale, sampling_ratio, aligned, flat.shape[1], shift
-    ):
+    groups = bin_samples(
+        rois,
+        pooled=tuple(grad_output.shape[2:]),
+        image=image,
+        spatial_scale=spatial_scale,
+        sampling_ratio=sampling_ratio,
+        aligned=aligned,
+        channels=flat.shape[1],
+        shift=shift,
+    )
+    for some, samples in groups:
         points = points_at(samples.y, samples.x, image, samples.real)
         gradient = (flat[some] / samples.count)[:, None, None]
         pixels = points.pixel + samples.first
         for pixel, weight in zip(pixels, points.weight):
             grad_rows.index_add_(0, pixel.flatten(), (weight[..., None] * gradient).flatten(0, 2))
         if shift is not None:
-            slopes = _slopes(points, [(take(rows, pixel) * gradient).sum(-1) for pixel in pixels])
-            grad_shift[:, some] = torch.stack([slope.sum((1, 2)) for slope in slopes])
+            corners = [(take(rows, pixel) * gradient).sum(-1) for pixel in pixels]
+            along_y, along_x = _slopes(points, corners)
+            grad_shift[:, some] = torch.stack((along_y.sum((1, 2)), along_x.sum((1, 2))))
     return grad_shift
 
 
@@ -169,7 +194,8 @@ def _shift(
 
 def _sides(rois: Tensor, spatial_scale: float, gamma: float) -> Tensor:
     """Return `gamma` times width and height of regions, (K, 2, 1, 1)."""
-    return gamma * starts_and_sizes(rois, spatial_scale, True)[1].flip(1)[:, :, None, None]
+    _, size = starts_and_sizes(rois, spatial_scale, aligned=True)
+    return gamma * size.flip(1)[:, :, None, None]
 
 
 def _slopes(points: Points, corners: list[Tensor]) -> tuple[Tensor, Tensor]:

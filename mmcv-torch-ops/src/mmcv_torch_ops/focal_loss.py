@@ -27,12 +27,12 @@ def sigmoid_focal_loss_forward(
     """
     _check('sigmoid_focal_loss', target, most=input.shape[1])
     input, weight = single(input, weight)
-    positive, p = _classes(input, target), input.sigmoid()
+    positive = _classes(input, target)
+    p = input.sigmoid()
     term_p = (1 - p).pow(gamma) * p.clamp(min=_SMALLEST).log()
     term_n = p.pow(gamma) * (1 - p).clamp(min=_SMALLEST).log()
-    output.copy_(
-        _weighted(torch.where(positive, -alpha * term_p, (alpha - 1) * term_n), target, weight)
-    )
+    loss = torch.where(positive, -alpha * term_p, (alpha - 1) * term_n)
+    output.copy_(_weighted(loss, target, weight))
 
 
 def sigmoid_focal_loss_backward(
@@ -40,12 +40,12 @@ def sigmoid_focal_loss_backward(
 ) -> None:
     """Write the derivative of the sum of the losses into `grad_input` (N, C)."""
     input, weight = single(input, weight)
-    positive, p = _classes(input, target), input.sigmoid()
+    positive = _classes(input, target)
+    p = input.sigmoid()
     term_p = (1 - p).pow(gamma) * (1 - p - gamma * p * p.clamp(min=_SMALLEST).log())
     term_n = p.pow(gamma) * (gamma * (1 - p) * (1 - p).clamp(min=_SMALLEST).log() - p)
-    grad_input.copy_(
-        _weighted(torch.where(positive, -alpha * term_p, (alpha - 1) * term_n), target, weight)
-    )
+    slope = torch.where(positive, -alpha * term_p, (alpha - 1) * term_n)
+    grad_input.copy_(_weighted(slope, target, weight))
 
 
 def softmax_focal_loss_forward(

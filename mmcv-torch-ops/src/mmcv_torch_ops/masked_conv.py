@@ -26,9 +26,10 @@ def masked_im2col_forward(
         im: (1, C, H, W).
         mask_h_idx, mask_w_idx: (M,), row and column of the pixels.
     """
-    padded = F.pad(
-        im[0], (pad_w, max(pad_w, kernel_w - 1 - pad_w), pad_h, max(pad_h, kernel_h - 1 - pad_h))
-    )
+    # The neighbourhoods of the last pixels end inside of the padding.
+    right = max(pad_w, kernel_w - 1 - pad_w)
+    bottom = max(pad_h, kernel_h - 1 - pad_h)
+    padded = F.pad(im[0], (pad_w, right, pad_h, bottom))
     rows = mask_h_idx + torch.arange(kernel_h, device=im.device)[:, None, None]
     columns = mask_w_idx + torch.arange(kernel_w, device=im.device)[:, None]
     col.copy_(padded[:, rows, columns].flatten(0, 2))

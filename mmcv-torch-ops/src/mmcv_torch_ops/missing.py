@@ -93,9 +93,8 @@ _CALLERS = {
     },
 }
 
-MISSING = {
-    name: f'called by {caller}, used by {user}'
-    for user, callers in _CALLERS.items()
-    for caller, names in callers.items()
-    for name in names
-}
+MISSING: dict[str, str] = {}
+for _user, _callers in _CALLERS.items():
+    for _caller, _names in _callers.items():
+        for _name in _names:
+            MISSING[_name] = f'called by {_caller}, used by {_user}'

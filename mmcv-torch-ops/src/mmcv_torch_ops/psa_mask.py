@@ -30,12 +30,12 @@ def psamask_forward(
     """
     _check(psa_type)
     windows = input.view(num_, h_mask, w_mask, h_feature, w_feature)
-    row, column = (
-        torch.arange(h_feature, device=input.device),
-        torch.arange(w_feature, device=input.device),
-    )
+    row = torch.arange(h_feature, device=input.device)
+    column = torch.arange(w_feature, device=input.device)
     pairs = _gathered(
-        windows, row[:, None] - row + half_h_mask, column[:, None] - column + half_w_mask
+        windows,
+        rows=row[:, None] - row + half_h_mask,
+        columns=column[:, None] - column + half_w_mask,
     )
     output.view(pairs.shape).copy_(pairs if psa_type == 0 else pairs.permute(0, 3, 4, 1, 2))
 
@@ -57,13 +57,13 @@ def psamask_backward(
     pairs = grad_output.reshape(num_, h_feature, w_feature, h_feature, w_feature)
     if psa_type == 1:
         pairs = pairs.permute(0, 3, 4, 1, 2)
-    ranges = (
-        torch.arange(side, device=grad_input.device)
-        for side in (h_mask, h_feature, w_mask, w_feature)
-    )
-    mask_row, row, mask_column, column = ranges
+    device = grad_input.device
+    mask_row = torch.arange(h_mask, device=device)[:, None]
+    mask_column = torch.arange(w_mask, device=device)[:, None]
     windows = _gathered(
-        pairs, mask_row[:, None] + row - half_h_mask, mask_column[:, None] + column - half_w_mask
+        pairs,
+        rows=mask_row + torch.arange(h_feature, device=device) - half_h_mask,
+        columns=mask_column + torch.arange(w_feature, device=device) - half_w_mask,
     )
     grad_input.copy_(windows.view(grad_input.shape))
 
@@ -77,9 +77,9 @@ def _gathered(source: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         rows: (A, H), and `columns` (B, W).
     """
     _, row_count, column_count, height, width = source.shape
-    inside = ((rows >= 0) & (rows < row_count))[:, None, :, None] & (
-        (columns >= 0) & (columns < column_count)
-    )[None, :, None, :]
+    row_inside = (rows >= 0) & (rows < row_count)
+    column_inside = (columns >= 0) & (columns < column_count)
+    inside = row_inside[:, None, :, None] & column_inside[None, :, None, :]
     picked = source[
         :,
         rows.clamp(0, row_count - 1)[:, None, :, None],

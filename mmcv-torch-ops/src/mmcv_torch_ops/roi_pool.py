@@ -4,6 +4,8 @@ two.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -35,46 +37,14 @@ def roi_pool_forward(
     Args:
         input: (N, C, H, W), and `rois` (K, 5): rows of (image, x1, y1, x2, y2).
     """
-    check_regions('roi_pool', input, rois, (pooled_height, pooled_width))
-    height, width = input.shape[-2:]
+    pooled = (pooled_height, pooled_width)
+    check_regions('roi_pool', input, rois, pooled)
     rois, broken = finite_regions(*single(rois), len(input))
-    (y1, y2), (x1, x2), real = _bins(
-        rois, (pooled_height, pooled_width), (height, width), spatial_scale
-    )
     output.zero_()
     argmax.fill_(-1)
-    filled = (y2 > y1)[:, :, None] & (x2 > x1)[:, None, :] & real[:, None, None]
-    region, row, column = filled.nonzero(as_tuple=True)
-    y1, y2, x1, x2 = y1[region, row], y2[region, row], x1[region, column], x2[region, column]
-    image = rois[region, 0].long()
-    tall, wide = (_power_below(sides) for sides in (y2 - y1, x2 - x1))
-    # a NaN is never the largest
-    values = input.permute(0, 2, 3, 1).nan_to_num(-torch.inf, torch.inf, -torch.inf)
-    pixel = torch.arange(height * width, device=input.device, dtype=torch.int32).view(
-        height, width, 1
-    )
-    strips = (values.contiguous(), pixel.expand(values.shape).contiguous())
-    for high in range(int(tall.max()) + 1 if len(tall) else 0):
-        windows = strips
-        for broad in range(int(wide.max()) + 1):
-            some = ((tall == high) & (wide == broad)).nonzero()[:, 0]
-            if len(some):
-                tops, lefts = (y1[some], y2[some] - 2**high), (x1[some], x2[some] - 2**broad)
-                best = None
-                for top in tops:
-                    for left in lefts:
-                        found = tuple(
-                            take(table.flatten(0, 2), (image[some] * height + top) * width + left)
-                            for table in windows
-                        )
-                        best = found if best is None else _larger(best, found)
-                place = region[some], slice(None), row[some], column[some]
-                output[place], argmax[place] = (
-                    best[0],
-                    best[1].to(argmax.dtype).masked_fill(best[0] == -torch.inf, -1),
-                )
-            windows = _doubled(windows, 2, 2**broad)
-        strips = _doubled(strips, 1, 2**high)
+    bins = _filled_bins(rois, pooled, tuple(input.shape[2:]), spatial_scale)
+    if len(bins.region):
+        _write_maxima(bins, input, output, argmax)
     output.masked_fill_(broken, torch.nan)
 
 
@@ -94,24 +64,105 @@ def roi_pool_backward(
     rois, _ = finite_regions(*single(rois), len(grad_input))
     plane = rois[:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
     pixel = argmax.clamp(min=0) + (plane * height * width)[:, :, None, None]
-    grad_input.view(-1).scatter_add_(0, pixel.flatten(), (grad_output * (argmax >= 0)).flatten())
+    gradient = grad_output * (argmax >= 0)
+    grad_input.view(-1).scatter_add_(0, pixel.flatten(), gradient.flatten())
 
 
-def _bins(
-    rois: Tensor, pooled: tuple[int, int], sides: tuple[int, int], spatial_scale: float
-) -> tuple:
-    """Return first and last + 1 row (K, PH) and column (K, PW) of the bins, and which regions have
-    an area.
+class _Bins(NamedTuple):
+    """Bins with pixels: rows y1 to y2 - 1 and columns x1 to x2 - 1 of an image.
+
+    Attributes:
+        region, row, column: (B,), places of the bins in the output.
+        image, y1, y2, x1, x2: (B,).
     """
-    start, end = rois[:, [2, 1]] * spatial_scale, (rois[:, [4, 3]] + 1) * spatial_scale
-    size, ranges = end - start, []
-    for axis in range(2):
-        step = size[:, axis, None] / pooled[axis]
-        number = torch.arange(pooled[axis], device=rois.device, dtype=rois.dtype)
-        first = (number * step + start[:, axis, None]).floor().clamp(0, sides[axis]).long()
-        last = ((number + 1) * step + start[:, axis, None]).ceil().clamp(0, sides[axis]).long()
-        ranges.append((first, last))
-    return *ranges, (size > 0).all(1)
+
+    region: Tensor
+    row: Tensor
+    column: Tensor
+    image: Tensor
+    y1: Tensor
+    y2: Tensor
+    x1: Tensor
+    x2: Tensor
+
+    def chosen(self, some: Tensor) -> _Bins:
+        return _Bins(*(part[some] for part in self))
+
+
+def _filled_bins(
+    rois: Tensor, pooled: tuple[int, int], sides: tuple[int, int], spatial_scale: float
+) -> _Bins:
+    """Return the bins that have pixels, of regions that have an area."""
+    start = rois[:, [2, 1]] * spatial_scale
+    end = (rois[:, [4, 3]] + 1) * spatial_scale
+    size = end - start
+    y1, y2 = _ranges(start[:, 0], size[:, 0], pooled[0], sides[0])
+    x1, x2 = _ranges(start[:, 1], size[:, 1], pooled[1], sides[1])
+    has_area = (size > 0).all(1)
+    filled = (y2 > y1)[:, :, None] & (x2 > x1)[:, None, :] & has_area[:, None, None]
+    region, row, column = filled.nonzero(as_tuple=True)
+    return _Bins(
+        region=region,
+        row=row,
+        column=column,
+        image=rois[region, 0].long(),
+        y1=y1[region, row],
+        y2=y2[region, row],
+        x1=x1[region, column],
+        x2=x2[region, column],
+    )
+
+
+def _ranges(start: Tensor, size: Tensor, pooled: int, side: int) -> tuple[Tensor, Tensor]:
+    """Return the first and the last + 1 pixel of the bins along an axis, both (K, pooled)."""
+    step = size[:, None] / pooled
+    number = torch.arange(pooled, device=start.device, dtype=start.dtype)
+    first = number * step + start[:, None]
+    last = (number + 1) * step + start[:, None]
+    return first.floor().clamp(0, side).long(), last.ceil().clamp(0, side).long()
+
+
+def _write_maxima(bins: _Bins, input: Tensor, output: Tensor, argmax: Tensor) -> None:
+    """Write the largest value and its pixel for each bin; there is at least one bin."""
+    tall = _power_below(bins.y2 - bins.y1)
+    wide = _power_below(bins.x2 - bins.x1)
+    strips = _pixels(input)
+    for high in range(int(tall.max()) + 1):
+        windows = strips
+        for broad in range(int(wide.max()) + 1):
+            some = ((tall == high) & (wide == broad)).nonzero()[:, 0]
+            if len(some):
+                group = bins.chosen(some)
+                value, pixel = _largest(windows, group, 2**high, 2**broad)
+                place = group.region, slice(None), group.row, group.column
+                output[place] = value
+                argmax[place] = pixel.to(argmax.dtype).masked_fill(value == -torch.inf, -1)
+            windows = _doubled(windows, 2, 2**broad)
+        strips = _doubled(strips, 1, 2**high)
+
+
+def _pixels(input: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the values of all pixels and their numbers, both (N, H, W, C)."""
+    height, width = input.shape[-2:]
+    # a NaN is never the largest
+    values = input.permute(0, 2, 3, 1).nan_to_num(-torch.inf, torch.inf, -torch.inf)
+    pixel = torch.arange(height * width, device=input.device, dtype=torch.int32)
+    pixel = pixel.view(height, width, 1).expand(values.shape)
+    return values.contiguous(), pixel.contiguous()
+
+
+def _largest(
+    windows: tuple[Tensor, Tensor], bins: _Bins, high: int, broad: int
+) -> tuple[Tensor, Tensor]:
+    """Return the largest values of bins and their pixels, by four windows of `high` x `broad`."""
+    height, width = windows[0].shape[1:3]
+    best = None
+    for top in (bins.y1, bins.y2 - high):
+        for left in (bins.x1, bins.x2 - broad):
+            corner = (bins.image * height + top) * width + left
+            found = tuple(take(table.flatten(0, 2), corner) for table in windows)
+            best = found if best is None else _larger(best, found)
+    return best
 
 
 def _power_below(sides: Tensor) -> Tensor:
@@ -132,9 +183,8 @@ def _doubled(windows: tuple[Tensor, Tensor], axis: int, step: int) -> tuple[Tens
     length = windows[0].shape[axis]
     if step >= length:
         return windows
+    here = tuple(table.narrow(axis, 0, length - step) for table in windows)
     ahead = tuple(table.narrow(axis, step, length - step) for table in windows)
-    merged = _larger(tuple(table.narrow(axis, 0, length - step) for table in windows), ahead)
-    return tuple(
-        torch.cat((new, old.narrow(axis, length - step, step)), axis)
-        for new, old in zip(merged, windows)
-    )
+    last = tuple(table.narrow(axis, length - step, step) for table in windows)
+    merged = _larger(here, ahead)
+    return tuple(torch.cat(parts, axis) for parts in zip(merged, last))

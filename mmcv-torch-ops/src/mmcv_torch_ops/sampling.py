@@ -52,7 +52,8 @@ def finite_regions(rois: Tensor, images: int) -> tuple[Tensor, Tensor]:
 
 def moved_away(rois: Tensor, mask: Tensor) -> Tensor:
     """Return regions of which those of `mask` (K,) lie far outside of the map, in image 0."""
-    return torch.where(mask[:, None], (torch.arange(5, device=rois.device) > 0) * FAR, rois)
+    away = (torch.arange(5, device=rois.device) > 0) * FAR  # 0 for the image, FAR for coordinates
+    return torch.where(mask[:, None], away, rois)
 
 
 def large_regions(
@@ -127,42 +128,37 @@ def bin_samples(
     their values fit into memory.
     """
     start, size = starts_and_sizes(rois, spatial_scale, aligned)
-    place = torch.arange(len(rois) * pooled[0] * pooled[1], device=rois.device)
-    region, bins = (
-        place // (pooled[0] * pooled[1]),
-        (place // pooled[1] % pooled[0], place % pooled[1]),
-    )
-    axes = [
-        _axis(
-            start[region, axis],
-            size[region, axis],
-            bins[axis],
-            pooled[axis],
-            image[axis],
-            sampling_ratio,
-            None if shift is None else shift[axis],
+    bins_per_region = pooled[0] * pooled[1]
+    place = torch.arange(len(rois) * bins_per_region, device=rois.device)
+    region = place // bins_per_region
+    row = place // pooled[1] % pooled[0]
+    column = place % pooled[1]
+    axes = []
+    for axis, index in enumerate((row, column)):
+        points = _axis(
+            start=start[region, axis],
+            size=size[region, axis],
+            bins=index,
+            pooled=pooled[axis],
+            side=image[axis],
+            sampling_ratio=sampling_ratio,
+            shift=None if shift is None else shift[axis],
         )
-        for axis in range(2)
-    ]
-    rows, columns = (axis.used.clamp(min=1).log2().ceil().long() for axis in axes)
-    kinds = 64 * rows + columns
-    for kind in kinds.unique().tolist():
-        number = max(1, _CHUNK // (2 ** (kind // 64 + kind % 64) * max(1, channels)))
-        number = number - number % (pooled[0] * pooled[1]) or number  # whole regions, if one fits
-        for some in (kinds == kind).nonzero()[:, 0].split(number):
-            (y, real_y), (x, real_x) = (axis.points(some) for axis in axes)
-            count = (axes[0].number[some] * axes[1].number[some]).clamp(min=1)
-            first = rois[region[some], 0].long() * image[0] * image[1]
-            yield (
-                some,
-                Samples(
-                    first[:, None, None],
-                    y[:, :, None],
-                    x[:, None],
-                    real_y[:, :, None] & real_x[:, None],
-                    count[:, None],
-                ),
-            )
+        axes.append(points)
+    rows, columns = axes
+    for some in _groups(rows, columns, bins_per_region, channels):
+        y, real_y = rows.points(some)
+        x, real_x = columns.points(some)
+        first = rois[region[some], 0].long() * image[0] * image[1]
+        count = (rows.number[some] * columns.number[some]).clamp(min=1)
+        samples = Samples(
+            first=first[:, None, None],
+            y=y[:, :, None],
+            x=x[:, None],
+            real=real_y[:, :, None] & real_x[:, None],
+            count=count[:, None],
+        )
+        yield some, samples
 
 
 def points_at(y: Tensor, x: Tensor, image: tuple[int, int], real: Tensor | None = None) -> Points:
@@ -183,7 +179,13 @@ def points_at(y: Tensor, x: Tensor, image: tuple[int, int], real: Tensor | None 
     )
     weight = torch.stack(((1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx))
     return Points(
-        pixel, weight.masked_fill_(~counts, 0), y - top, bottom - y, x - left, right - x, counts
+        pixel=pixel,
+        weight=weight.masked_fill_(~counts, 0),
+        above=y - top,
+        below=bottom - y,
+        left=x - left,
+        right=right - x,
+        counts=counts,
     )
 
 
@@ -200,8 +202,11 @@ def take(rows: Tensor, index: Tensor) -> Tensor:
 def starts_and_sizes(rois: Tensor, spatial_scale: float, aligned: bool) -> tuple[Tensor, Tensor]:
     """Return top left corner (y, x) and size (height, width) of regions in the map, each (K, 2)."""
     corners = rois[:, 1:] * spatial_scale - (0.5 if aligned else 0.0)
-    start, size = corners[:, :2].flip(1), (corners[:, 2:] - corners[:, :2]).flip(1)
-    return start, size if aligned else size.clamp(min=1)
+    start = corners[:, :2].flip(1)
+    size = (corners[:, 2:] - corners[:, :2]).flip(1)
+    if not aligned:
+        size = size.clamp(min=1)
+    return start, size
 
 
 class _Axis(NamedTuple):
@@ -239,24 +244,42 @@ def _axis(
     beside it, which stand for all others: the value of each of them is 0.
     """
     step = size / pooled
-    corner, shift = start + bins * step, torch.zeros_like(step) if shift is None else shift
-    number = (
-        torch.full_like(step, sampling_ratio) if sampling_ratio > 0 else step.ceil().clamp(min=0)
-    )
+    corner = start + bins * step
+    if shift is None:
+        shift = torch.zeros_like(step)
+    if sampling_ratio > 0:
+        number = torch.full_like(step, sampling_ratio)
+        return _Axis(corner=corner, step=step, number=number, used=number, shift=shift)
+    number = step.ceil().clamp(min=0)
     large = size > LARGE * side
-    if sampling_ratio > 0 or not large.any():
-        return _Axis(corner, step, number, number, shift)
+    if not large.any():
+        return _Axis(corner=corner, step=step, number=number, used=number, shift=shift)
+
     spacing = step.double() / number.clamp(min=1)
     place = corner.double() + shift
-    last = ((-1 - place) / spacing - 1.5).floor().minimum(number - 1).clamp(min=0)  # before the map
-    behind = ((side - place) / spacing + 1.5).ceil().minimum(number).maximum(last + 1)
+    # The numbers of a point before the map and of one behind it.
+    before = ((-1 - place) / spacing - 1.5).floor().minimum(number - 1).clamp(min=0)
+    behind = ((side - place) / spacing + 1.5).ceil().minimum(number).maximum(before + 1)
     return _Axis(
-        torch.where(large, place + last * spacing, corner).to(step.dtype),
-        step,
-        number,
-        torch.where(large, behind - last, number).to(step.dtype),
-        torch.where(large, 0, shift),
+        corner=torch.where(large, place + before * spacing, corner).to(step.dtype),
+        step=step,
+        number=number,
+        used=torch.where(large, behind - before, number).to(step.dtype),
+        shift=torch.where(large, 0, shift),
     )
+
+
+def _groups(rows: _Axis, columns: _Axis, bins_per_region: int, channels: int) -> Iterator[Tensor]:
+    """Yield the indices of bins that are computed together, as `bin_samples` describes them."""
+    # The numbers of points in each direction, rounded up to powers of two.
+    high, broad = (axis.used.clamp(min=1).log2().ceil().long() for axis in (rows, columns))
+    kinds = 64 * high + broad
+    for kind in kinds.unique().tolist():
+        points = 2 ** (kind // 64 + kind % 64)
+        number = max(1, _CHUNK // (points * max(1, channels)))
+        if number > bins_per_region:
+            number -= number % bins_per_region  # whole regions
+        yield from (kinds == kind).nonzero()[:, 0].split(number)
 
 
 def _neighbours(position: Tensor, side: int) -> tuple[Tensor, Tensor, Tensor]:

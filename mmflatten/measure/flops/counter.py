@@ -27,6 +27,19 @@ from mmflatten.measure.flops import rules
 from mmflatten.measure.flops.rules import CONV, LINEAR, MATMUL, OTHER, PRODUCT
 
 
+def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:
+    """Run `function(*args, **kwargs)` without gradients and count its operators, by module if it is
+    one.
+
+    With meta tensors (`torch.empty(shape, device='meta')`) nothing is computed. Operators of a
+    compiled mmcv are not counted.
+    """
+    model = function if isinstance(function, nn.Module) else None
+    with torch.no_grad(), OperationCounter(model) as counter:
+        function(*args, **kwargs)
+    return counter.counts
+
+
 @dataclass
 class OperationCounts:
     """Operations of a run."""
@@ -122,7 +135,9 @@ class OperationCounter:
         self._exits.close()
 
     def _count(self, func: OpOverload, args: tuple, kwargs: dict, out: Any) -> None:
-        name, counts, results = rules.operator_name(func), self.counts, _tensors(out)
+        name = rules.operator_name(func)
+        counts = self.counts
+        results = _tensors(out)
         if name in rules.MAC_RULES:
             cost = Counter(rules.MAC_RULES[name](*args, **kwargs, out=out))
             if MATMUL in cost:
@@ -169,16 +184,3 @@ class _Watch(TorchDispatchMode):
 
 def _tensors(tree: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
-
-
-def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:
-    """Run `function(*args, **kwargs)` without gradients and count its operators, by module if it is
-    one.
-
-    With meta tensors (`torch.empty(shape, device='meta')`) nothing is computed. Operators of a
-    compiled mmcv are not counted.
-    """
-    model = function if isinstance(function, nn.Module) else None
-    with torch.no_grad(), OperationCounter(model) as counter:
-        function(*args, **kwargs)
-    return counter.counts

@@ -53,8 +53,9 @@ class ModelCost:
             level = path.count('.') + 1 if path else 0
             if level > depth:
                 continue
-            kinds, params = self.counts.of_module(path), count_parameters(module)
+            kinds = self.counts.of_module(path)
             macs = macs_of(kinds)
+            params = count_parameters(module)
             if not params and not macs:
                 continue
             label = path.rpartition('.')[2] or name
@@ -108,7 +109,8 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
     The model is one of a task, or a module that takes an image. Raises ValueError if it cannot run
     at this shape.
     """
-    counter, task = OperationCounter(model), task_of_model(model)
+    counter = OperationCounter(model)
+    task = task_of_model(model)
     image = torch.empty(1, 3, *shape, device='meta')
     try:
         with torch.no_grad(), counter:

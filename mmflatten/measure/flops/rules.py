@@ -18,12 +18,11 @@ from torch.utils.flop_counter import flop_registry
 
 from mmflatten.ops.linear.kernels.flop_formulas import multiply_accumulates
 
-CONV, LINEAR, PRODUCT, OTHER = (
-    'convolutions',
-    'linear layers',
-    'products of activations',
-    'norms, resizing, pooling',
-)
+# Kinds of operations.
+CONV = 'convolutions'
+LINEAR = 'linear layers'
+PRODUCT = 'products of activations'
+OTHER = 'norms, resizing, pooling'
 MATMUL = 'matmul'  # the counter turns it into LINEAR if an operand is a parameter, else PRODUCT
 
 Cost = dict[str, int]
@@ -111,9 +110,11 @@ MAC_RULES |= {
 
 
 def _norm(weight_at: int, with_weight: int, without: int) -> Rule:
-    return lambda *args, **kwargs: {
-        OTHER: args[0].numel() * (without if args[weight_at] is None else with_weight)
-    }
+    def rule(*args: Any, **kwargs: Any) -> Cost:
+        factor = without if args[weight_at] is None else with_weight
+        return {OTHER: factor * args[0].numel()}
+
+    return rule
 
 
 def _resize(factor: int) -> Rule:

@@ -30,7 +30,8 @@ MACs: multiply-accumulates, including products of activations (attention). Eleme
 norms, resizing, pooling, sums) are not multiply-accumulates; --json lists them. "not counted" \
 names operators that may
 multiply and accumulate but have no formula.
-papers' way: what OpenMMLab's get_flops.py counts: MACs and elementwise norms, resizing and average pooling.
+papers' way: what OpenMMLab's get_flops.py counts: MACs and elementwise norms, resizing and \
+average pooling.
 *: without products of activations, as that paper counts.
 Two-stage detectors: 1000 proposals pass the box head, 100 the mask head.
 paper, diff: the paper's own number, and ours (parameters; papers' way) against it. ~: less than \
@@ -58,7 +59,8 @@ class PaperCost:
             return cls(row)
         image = 'x'.join(map(str, cost.shape))
         flops = cost.counts.papers_convention(row.with_products)
-        return cls(row, image, cost.params, cost.counts.macs, flops, *others)
+        macs = cost.counts.macs
+        return cls(row, image, cost.params, macs, flops, *others)
 
     @property
     def is_counted(self) -> bool:

@@ -43,14 +43,19 @@ def work_of(events: Sequence[Any], device: DeviceType) -> Work:
     """Aggregate the Kineto events of a call inside `record_function(CALL)`. Overlapping events
     count once as busy.
     """
-    host, spans = 0, []
+    host = 0
+    spans = []
     for event in events:
-        start, duration = event.start_ns(), event.duration_ns()
+        start = event.start_ns()
+        duration = event.duration_ns()
         if event.name() == CALL:
-            host += duration if event.device_type() == DeviceType.CPU else 0
+            # The call has a second event on the device.
+            if event.device_type() == DeviceType.CPU:
+                host += duration
         elif event.device_type() == device:
             spans.append((start, start + duration))
-    busy, end = 0, 0
+    busy = 0
+    end = 0
     for start, stop in sorted(spans):
         busy += max(0, stop - max(start, end))
         end = max(end, stop)

@@ -14,7 +14,9 @@ from mmflatten.models.layers.linear import uses_onednn
 from mmflatten.version import __version__
 
 BUSY_CPUS = 0.1  # used by other processes, above which a measurement is disturbed
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # options of glibc's `mallopt`
+# options of glibc's `mallopt`
+M_TRIM_THRESHOLD = -1
+M_MMAP_MAX = -4
 PROC = Path('/proc')  # missing on other systems than Linux
 
 

@@ -67,7 +67,9 @@ def result_rows(
     rows = []
     for subject, taken, peak, work in zip_longest(subjects, seconds, peaks, works):
         q1, median, q3 = _quartiles(taken)
-        height, width = map_of(subject.tokens) if subject.tokens else settings.size
+        height, width = settings.size
+        if subject.tokens:
+            height, width = map_of(subject.tokens)
         compared = None if reference is None else seconds[reference]
         rows.append(
             {
@@ -115,7 +117,8 @@ def ratio_columns(
 
 def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """Render the rows as a table with explanatory notes."""
-    header, cells = HEADER, [_cells(row) for row in rows]
+    header = HEADER
+    cells = [_cells(row) for row in rows]
     notes = NOTES.format(reference=rows[0]['reference'] or f'{SOFTMAX}, which was not measured,')
     if rows[0]['launches'] != '':  # measured on a GPU
         header += GPU_HEADER
@@ -152,7 +155,10 @@ def _gpu_cells(row: Row) -> tuple[str, ...]:
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows with a header, without the times of single rounds."""
     header = [name for name in rows[0] if name != 'seconds']
-    csv_files.write_csv(path, header, [[row.get(name) for name in header] for row in rows])
+    lines = []
+    for row in rows:
+        lines.append([row.get(name) for name in header])
+    csv_files.write_csv(path, header, lines)
 
 
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
@@ -168,7 +174,8 @@ def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[f
     left = dearer[-1]
     if left == len(gaps) - 1:
         return math.inf
-    return float(np.exp(np.interp(0, -gaps[left : left + 2], np.log(tokens[left : left + 2]))))
+    around = slice(left, left + 2)
+    return float(np.exp(np.interp(0, -gaps[around], np.log(tokens[around]))))
 
 
 def format_crossover(tokens: Sequence[int], number: float) -> str:

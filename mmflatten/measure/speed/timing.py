@@ -61,10 +61,12 @@ def measure(
     repeats = []
     for subject in subjects:
         clock(subject.call, 1)
-        repeats.append(max(1, math.ceil(SAMPLE_SECONDS / max(clock(subject.call, 1), 1e-6))))
+        seconds_of_one = max(clock(subject.call, 1), 1e-6)
+        repeats.append(max(1, math.ceil(SAMPLE_SECONDS / seconds_of_one)))
     budget = seconds * len(subjects)
     by_round: list[list[float]] = []
-    done, elapsed = 0, 0.0
+    done = 0
+    elapsed = 0.0
     start = time.monotonic()
     while done < rounds and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
         by_round.append([clock(subject.call, number) for subject, number in zip(subjects, repeats)])
@@ -85,7 +87,8 @@ def _cuda_clock(call: Call, number: int) -> float:
     """Time with events in the GPU's queue, where kernel launches count only while the GPU waits for
     them.
     """
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     start.record()
     for _ in range(number):

@@ -15,6 +15,7 @@ from mmflatten.models.layers import (
     Linear,
     LinearWithoutKeyBias,
     join_prefix,
+    map_shape,
     map_to_tokens,
     pad_to_multiple,
     split_prefix,
@@ -50,9 +51,9 @@ class TokenMixer(BaseModule):
     default."""
 
     extra_inputs: tuple[str, ...] = ()
-    """Further inputs of `attend` and `finish`, which `maps.extra` holds: 'C' for a projection of the
-    input, such as a gate, 'd' for one as wide as a head, and 'x', which comes last, for the input
-    itself."""
+    """Further inputs of `attend` and `finish`, which `maps.extra` holds: 'C' for a projection of
+    the input, such as a gate, 'd' for one as wide as a head, and 'x', which comes last, for the
+    input itself."""
 
     reads_residual_in_stripes = False
     """True if in `CrossShapedAttention` the extra input 'x' is that of the residual branch, before
@@ -164,8 +165,10 @@ class TokenMixer(BaseModule):
         Returns:
             Queries `(B, N, C)`, keys and values `(B, M, C)`, and the maps for `attend`.
         """
-        (H, W), C = hw_shape, x.shape[-1]
-        kv_hw, prefix = (H, W), x.shape[1] - H * W
+        H, W = hw_shape
+        kv_hw = (H, W)
+        C = x.shape[-1]
+        prefix = x.shape[1] - H * W
         if self.qkv is None:
             q, k, v, *extra = x.unbind(2)
             return q, k, v, Maps((H, W), kv_hw, mask, prefix, tuple(extra))
@@ -188,13 +191,15 @@ class TokenMixer(BaseModule):
             ValueError: the mixer reduces keys, or projects in a way of its own.
         """
         C = self.widths[0]
-        common = type(self).projections is TokenMixer.projections and {*self.widths} == {C}
-        if not common or self.reduction is not None or getattr(self.proj, 'in_features', None) != C:
+        has_common_input = type(self).projections is TokenMixer.projections
+        has_common_widths = {*self.widths, getattr(self.proj, 'in_features', None)} == {C}
+        if not (has_common_input and has_common_widths) or self.reduction is not None:
             raise ValueError(
                 'mixer: expected one with the projections of TokenMixer and sr_ratio=1, '
                 f'got {type(self).__name__}. Use it outside CrossShapedAttention.'
             )
-        self.qkv, self.proj = None, nn.Identity()
+        self.qkv = None
+        self.proj = nn.Identity()
 
 
 class SpatialReduction(BaseModule):
@@ -216,13 +221,10 @@ class SpatialReduction(BaseModule):
         `sr_ratio`.
         """
         prefix, tokens = split_prefix(x_BNC, hw_shape)
-        x_BCHW = self.conv(
-            pad_to_multiple(tokens_to_map(tokens, hw_shape), (self.sr_ratio, self.sr_ratio))
-        )
-        return self.norm(join_prefix(prefix, map_to_tokens(x_BCHW))), (
-            x_BCHW.shape[2],
-            x_BCHW.shape[3],
-        )
+        x_BCHW = pad_to_multiple(tokens_to_map(tokens, hw_shape), (self.sr_ratio, self.sr_ratio))
+        x_BCHW = self.conv(x_BCHW)
+        reduced = self.norm(join_prefix(prefix, map_to_tokens(x_BCHW)))
+        return reduced, map_shape(x_BCHW)
 
 
 def check_heads(embed_dims: int, num_heads: int) -> None:

@@ -57,24 +57,21 @@ class TokenLevelMultiHeadAttention(TokenMixer):
         return super().projections(x if self.norm is None else self.norm(x), hw_shape, mask)
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        q_BNC, k_BMC = upcast(q_BNC, k_BMC)
         with no_autocast(q_BNC):
-            q_BNC, k_BMC = (
-                F.relu(F.rms_norm(x, weight.shape, weight, 1e-6)) + 1e-6
-                for x, weight in zip(upcast(q_BNC, k_BMC), (self.q_norm, self.k_norm))
-            )
-        parts = (
-            split_heads(x, self.num_heads)
-            for x in (q_BNC, fill_masked(k_BMC, maps.mask, 0.0), v_BMC)
+            q_BNC = F.relu(F.rms_norm(q_BNC, self.q_norm.shape, self.q_norm, eps=1e-6)) + 1e-6
+            k_BMC = F.relu(F.rms_norm(k_BMC, self.k_norm.shape, self.k_norm, eps=1e-6)) + 1e-6
+        k_BMC = fill_masked(k_BMC, maps.mask, 0.0)
+        y_BhNd = block_linear_attention(
+            split_heads(q_BNC, self.num_heads),
+            split_heads(k_BMC, self.num_heads),
+            split_heads(v_BMC, self.num_heads),
+            mixing_bb=self.mixing,
+            hw_shape=maps.hw,
+            kv_shape=maps.kv_hw,
+            own_sum=self.own_sum,
         )
-        return merge_heads(
-            block_linear_attention(
-                *parts,
-                mixing_bb=self.mixing,
-                hw_shape=maps.hw,
-                kv_shape=maps.kv_hw,
-                own_sum=self.own_sum,
-            )
-        )
+        return merge_heads(y_BhNd)
 
 
 def _initial_mixing(side: int) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps, fill_masked, real_or_not
+from mmflatten.models.attention.maps import Maps, fill_masked, mask_weights
 from mmflatten.models.layers import LocalConcentration
 from mmflatten.ops.linear.kernels import fused_linear_attention
 from mmflatten.registry import MODELS
@@ -68,5 +68,5 @@ class ClampedLinearAttention(TokenMixer):
             floor=0.0,
             min_denominator=self.min_denominator,
             temperature_h=None if self.temperature is None else self.temperature.flatten(),
-            weight_WM=real_or_not(maps.mask),
+            weight_WM=mask_weights(maps.mask),
         )

@@ -62,12 +62,14 @@ class CrossShapedAttention(BaseModule):
                 f' {sr_ratio}.'
             )
         H, W = grid_size
-        # Windows of the branches, and their sizes in pre-training.
+        # Windows of the branches with their sizes in pre-training, and numbers of heads.
         stripes: list[tuple[tuple[int | None, int | None] | None, tuple[int, int]]]
         if split is None or split >= max(H, W):
-            stripes, heads = [(None, (H, W))], [num_heads]
+            stripes = [(None, (H, W))]
+            heads = [num_heads]
         else:
-            rows, cols = min(split, H), min(split, W)
+            rows = min(split, H)
+            cols = min(split, W)
             stripes = [((None, cols), (H, cols)), ((rows, None), (rows, W))]
             heads = [num_heads - num_heads // 2, num_heads // 2]
         self.channels = [embed_dims // num_heads * number for number in heads if number]
@@ -106,12 +108,8 @@ class CrossShapedAttention(BaseModule):
         Raises:
             ValueError: a mask is given, because stripes make their own.
         """
-        outputs = [
-            branch(part, hw_shape, mask)
-            for branch, part in zip(
-                self.branches, self.parts(x, residual).split(self.channels, dim=-1)
-            )
-        ]
+        inputs = self.parts(x, residual).split(self.channels, dim=-1)
+        outputs = [branch(part, hw_shape, mask) for branch, part in zip(self.branches, inputs)]
         return self.proj(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1))
 
     def parts(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
@@ -119,5 +117,7 @@ class CrossShapedAttention(BaseModule):
         mixer needs them.
         """
         parts = rearrange(self.qkv(x), 'B N (P C) -> B N P C', P=self.num_projections)
+        if not self.needs_input:
+            return parts
         tokens = x if residual is None else residual.to(parts.dtype)
-        return torch.cat((parts, tokens.unsqueeze(2)), dim=2) if self.needs_input else parts
+        return torch.cat((parts, tokens.unsqueeze(2)), dim=2)

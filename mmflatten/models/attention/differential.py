@@ -61,22 +61,23 @@ class GatedDifferentialLinearAttention(TokenMixer):
         require_whole_map(self, maps)
         parts = q_BNC, k_BNC, v_BNC, maps.extra[0]
         local = on_map(self.local, torch.cat(parts, dim=-1), maps.hw).chunk(4, dim=-1)
-        return torch.cat(
-            (self._difference(parts, self.factor), self._difference(local, self.local_factor)),
-            dim=-1,
-        )
+        y_BNC = self._difference(parts, self.factor)
+        local_BNC = self._difference(local, self.local_factor)
+        return torch.cat((y_BNC, local_BNC), dim=-1)
 
     def _difference(self, parts: tuple[Tensor, ...], factor_h1d: Tensor) -> Tensor:
         q_BNC, k_BNC, v_BNC, gate_BNC = parts
-        q, k, v_BhNd = (
-            split_heads(x, self.num_heads) for x in (*upcast(q_BNC, k_BNC), widen(v_BNC))
-        )
-        halves = zip((F.elu(q) + 1).chunk(2, dim=-1), (F.elu(k) + 1).chunk(2, dim=-1))
-        first_BhNd, second_BhNd = (linear_attention(*half, v_BhNd) for half in halves)
+        q_BNC, k_BNC = upcast(q_BNC, k_BNC)
+        q_BhNd = F.elu(split_heads(q_BNC, self.num_heads)) + 1
+        k_BhNd = F.elu(split_heads(k_BNC, self.num_heads)) + 1
+        v_BhNd = split_heads(widen(v_BNC), self.num_heads)
+        first_q, second_q = q_BhNd.chunk(2, dim=-1)
+        first_k, second_k = k_BhNd.chunk(2, dim=-1)
+        first_BhNd = linear_attention(first_q, first_k, v_BhNd)
+        second_BhNd = linear_attention(second_q, second_k, v_BhNd)
         y_BhNd = first_BhNd - factor_h1d * second_BhNd
-        y_BhNd = (
-            y_BhNd
-            * (upcast(y_BhNd)[0].square().mean(-1, keepdim=True) + 1e-5).rsqrt()
-            * self.norm_weight
-        )
+
+        # RMS norm of each head, then the gate.
+        square_BhN1 = upcast(y_BhNd)[0].square().mean(-1, keepdim=True)
+        y_BhNd = y_BhNd * (square_BhN1 + 1e-5).rsqrt() * self.norm_weight
         return merge_heads(y_BhNd) * gate_BNC.sigmoid()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 from einops import rearrange
 from mmengine.model import ModuleList
@@ -91,7 +93,14 @@ class FocalAttention(TokenMixer):
         super().__init__(embed_dims, num_heads, grid_size, sr_ratio=sr_ratio, **kwargs)
         window = min(window_size, *grid_size)
         whole = min(grid_size) <= window_size
-        _check(window, focal_window, focal_levels, expand_size, neighbor_boundary, sr_ratio)
+        _check(
+            window=window,
+            focal_window=focal_window,
+            focal_levels=focal_levels,
+            expand_size=expand_size,
+            neighbor_boundary=neighbor_boundary,
+            sr_ratio=sr_ratio,
+        )
         self.window_size = window
         self.focal_window = focal_window
         self.shift = window // 2 if shift and not whole else 0
@@ -111,8 +120,8 @@ class FocalAttention(TokenMixer):
         self.pooled_bias = ModuleList(
             PooledBias(num_heads, window, focal_window + 2**k - 1, bias_by_query) for k in levels
         )
-        offsets = [(y, x) for y in range(window) for x in range(window)]
-        self.register_buffer('window_offsets', torch.tensor(offsets), persistent=False)
+        offsets = torch.tensor(list(product(range(window), repeat=2)))
+        self.register_buffer('window_offsets', offsets, persistent=False)
 
     def projections(
         self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
@@ -188,7 +197,8 @@ class FocalAttention(TokenMixer):
         The mask is None if every query may attend all of them.
         """
         parts = self._fine_keys(grid)
-        first, number = grid.num_tokens, grid.shape[0] * grid.shape[1]
+        first = grid.num_tokens
+        number = grid.shape[0] * grid.shape[1]
         for level in range(len(self.pools)):
             index, visible = self._pooled_keys(grid, level)
             parts.append((index + first, visible))
@@ -199,10 +209,11 @@ class FocalAttention(TokenMixer):
         keys = torch.cat([index for index, _ in parts], dim=1)
         if all(visible is None for _, visible in parts):
             return keys, None
-        masks = [
-            torch.ones_like(index, dtype=torch.bool)[:, None] if visible is None else visible
-            for index, visible in parts
-        ]
+        masks = []
+        for index, visible in parts:
+            if visible is None:
+                visible = torch.ones_like(index, dtype=torch.bool)[:, None]
+            masks.append(visible)
         rows = max(mask.shape[1] for mask in masks)
         return keys, torch.cat([mask.expand(-1, rows, -1) for mask in masks], dim=-1)
 
@@ -219,7 +230,13 @@ class FocalAttention(TokenMixer):
             visible = None
             if not (wrap and padding):
                 visible = visible_keys(
-                    keys, queries, grid.hw, grid.padded_hw, self.shift, wrap=wrap, padding=padding
+                    keys,
+                    queries,
+                    hw_shape=grid.hw,
+                    map_size=grid.padded_hw,
+                    shift=self.shift,
+                    wrap=wrap,
+                    padding=padding,
                 )
             parts.append((window_order(keys, grid.shape, grid.side), visible))
         return parts
@@ -227,7 +244,9 @@ class FocalAttention(TokenMixer):
     def _pooled_keys(self, grid: WindowGrid, level: int) -> tuple[Tensor, Tensor | None]:
         """Keys of a pooling level as indices into the pooled map, and their mask."""
         device = self.window_offsets.device
-        index, visible = pooled_keys(grid.shape, level, self.focal_window, device)
+        index, visible = pooled_keys(
+            grid.shape, level=level, focal_window=self.focal_window, device=device
+        )
         if grid.has_padding and (self.mask_padding or not self.wrap):
             side = grid.side // 2**level
             real = sub_windows(grid.real(device), grid.shape, level, side)
@@ -240,7 +259,9 @@ class FocalAttention(TokenMixer):
         self, q_BPC: Tensor, k_BhSd: Tensor, v_BhSd: Tensor, grid: WindowGrid
     ) -> Tensor:
         """Attention of the prefix tokens to the real fine tokens and to themselves, `(B, P, C)`."""
-        P, N, S = q_BPC.shape[1], grid.num_tokens, k_BhSd.shape[2]
+        N = grid.num_tokens
+        P = q_BPC.shape[1]
+        S = k_BhSd.shape[2]
         k, v = (torch.cat((x[:, :, :N], x[:, :, S - P :]), dim=2) for x in (k_BhSd, v_BhSd))
         bias = None
         if grid.has_padding:
@@ -251,6 +272,7 @@ class FocalAttention(TokenMixer):
 
 
 def _check(
+    *,
     window: int,
     focal_window: int,
     focal_levels: int,

@@ -60,7 +60,9 @@ class GatedMixer(TokenMixer):
         if not self.gated:
             return y_BNC
         gate_BNC = maps.extra[0]
-        return widen(y_BNC) * (gate_BNC if self.norm is None else F.silu(gate_BNC))
+        if self.norm is not None:
+            gate_BNC = F.silu(gate_BNC)
+        return widen(y_BNC) * gate_BNC
 
 
 class RotaryMixer(GatedMixer):
@@ -84,12 +86,15 @@ class RotaryMixer(GatedMixer):
         **kwargs,
     ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.rotary, self.span = rotary, grid_size if interpolate else None
         if interpolate and kwargs.get('sr_ratio', 1) > 1:
             raise ValueError(f'interpolate: expected sr_ratio 1, got {kwargs["sr_ratio"]}.')
+        self.rotary = rotary
+        self.span = grid_size if interpolate else None
 
     def rotated(self, x_BhNf: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        return rotary_2d(x_BhNf, hw_shape, span=self.span) if self.rotary else x_BhNf
+        if not self.rotary:
+            return x_BhNf
+        return rotary_2d(x_BhNf, hw_shape, span=self.span)
 
 
 @MODELS.register_module()
@@ -101,10 +106,8 @@ class GatedSoftmaxAttention(RotaryMixer, SoftmaxAttention):
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        q_BhNd, k_BhMd = (
-            self.rotated(*pair).to(v_BhMd.dtype)
-            for pair in ((q_BhNd, maps.hw), (k_BhMd, maps.kv_hw))
-        )
+        q_BhNd = self.rotated(q_BhNd, maps.hw).to(v_BhMd.dtype)
+        k_BhMd = self.rotated(k_BhMd, maps.kv_hw).to(v_BhMd.dtype)
         return super().attend(q_BhNd, k_BhMd, v_BhMd, maps)
 
 
@@ -122,6 +125,7 @@ class RankAugmentedLinearAttention(RotaryMixer):
         weights_BhM1 = global_key_weights(
             mean_of_real(q_BhNd, maps.mask), k_BhMd, real_tokens(k_BhMd, maps.mask)
         )
+        # Padding has no weight either.
         k_BhMd = fill_masked(k_BhMd * weights_BhM1, maps.mask, 0.0)
         return linear_attention(
             q_BhNd,
@@ -181,14 +185,20 @@ class NormAwareLinearAttention(RotaryMixer):
         q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
         with no_autocast(q_BhNd):
             length_BhN1 = torch.linalg.vector_norm(q_BhNd, dim=-1, keepdim=True).clamp(min=1e-6)
-            q_BhNf = positive_power(
-                signed_parts(q_BhNd / length_BhN1), 3 * (0.5 + length_BhN1.tanh())
-            )
+            power_BhN1 = 3 * (0.5 + length_BhN1.tanh())
+            q_BhNf = positive_power(signed_parts(q_BhNd / length_BhN1), power_BhN1)
             k_BhMf = mean_of_real(signed_parts(k_BhMd**3), maps.mask)
-        rotated_q, rotated_k = (
-            torch.cat([self.rotated(part, hw) for part in x.chunk(2, dim=-1)], dim=-1)
-            for x, hw in ((q_BhNf, maps.hw), (k_BhMf, maps.kv_hw))
-        )
         return linear_attention(
-            q_BhNf, k_BhMf, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k
+            q_BhNf,
+            k_BhMf,
+            widen(v_BhMd),
+            rotated_q_BhNd=self._rotated_halves(q_BhNf, maps.hw),
+            rotated_k_BhMd=self._rotated_halves(k_BhMf, maps.kv_hw),
+        )
+
+    def _rotated_halves(self, x_BhNf: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        """Rotate the positive and the negative parts separately."""
+        positive, negative = x_BhNf.chunk(2, dim=-1)
+        return torch.cat(
+            (self.rotated(positive, hw_shape), self.rotated(negative, hw_shape)), dim=-1
         )

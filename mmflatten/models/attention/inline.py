@@ -38,9 +38,8 @@ class ImageConv(LocalTerm):
                 return x_BCHW
             x = widen(x_BCHW).reshape(1, -1, *hw_shape)
             with no_autocast(x):
-                return F.conv2d(x, weight.to(x.dtype), padding=1, groups=x.shape[1]).view(
-                    x_BCHW.shape
-                )
+                y = F.conv2d(x, weight.to(x.dtype), padding=1, groups=x.shape[1])
+            return y.view(x_BCHW.shape)
 
         return on_map(convolve, x_BNC, hw_shape)
 
@@ -86,6 +85,5 @@ class InLineAttention(TokenMixer):
         if self.dwc is None:
             return merge_heads(y_BhNd)
         mean_BC = mean_of_real(maps.extra[0], maps.mask).mean(dim=1)
-        return merge_heads(y_BhNd) + self.dwc(
-            values_at_queries(v_BMC, maps, bilinear=True), mean_BC, maps.hw
-        )
+        v_BNC = values_at_queries(v_BMC, maps, bilinear=True)
+        return merge_heads(y_BhNd) + self.dwc(v_BNC, mean_BC, maps.hw)

@@ -66,8 +66,15 @@ class AgentAttention(TokenMixer):
         key_bias = key_bias if mask_B11M is None else key_bias + mask_B11M
         query_bias = self.query_bias(maps.hw, maps.prefix).to(q_BNC.dtype).transpose(-2, -1)
         agents_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)
-        parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC, agents_BaC))
-        y_BNC = merge_heads(agent_attention(*parts, key_bias=key_bias, query_bias=query_bias))
+        y_BhNd = agent_attention(
+            split_heads(q_BNC, self.num_heads),
+            split_heads(k_BMC, self.num_heads),
+            split_heads(v_BMC, self.num_heads),
+            split_heads(agents_BaC, self.num_heads),
+            key_bias=key_bias,
+            query_bias=query_bias,
+        )
+        y_BNC = merge_heads(y_BhNd)
         return y_BNC if self.dwc is None else y_BNC + self.dwc(v_BMC, maps)
 
 
@@ -102,7 +109,8 @@ class VisualContrastAttention(TokenMixer):
         **kwargs,
     ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.side, self.start = square_side('num_agents', num_agents), start
+        self.side = square_side('num_agents', num_agents)
+        self.start = start
         self.agents = nn.Parameter(torch.empty(2, num_agents, embed_dims))
         self.shares = nn.Parameter(torch.empty(2, 4, embed_dims // num_heads))
         self.norm = nn.Parameter(torch.ones(embed_dims // num_heads))
@@ -116,7 +124,8 @@ class VisualContrastAttention(TokenMixer):
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         pooled_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)
-        plus_BaC, minus_BaC = pooled_BaC + self.agents[0], pooled_BaC + self.agents[1]
+        plus_BaC = pooled_BaC + self.agents[0]
+        minus_BaC = pooled_BaC + self.agents[1]
         q, k, v, plus, minus = (
             split_heads(x, self.num_heads) for x in upcast(q_BNC, k_BMC, v_BMC, plus_BaC, minus_BaC)
         )
@@ -162,7 +171,8 @@ class NystromAttention(TokenMixer):
         **kwargs,
     ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.side, self.iterations = square_side('num_landmarks', num_landmarks), iterations
+        self.side = square_side('num_landmarks', num_landmarks)
+        self.iterations = iterations
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         q_landmarks_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)

@@ -15,8 +15,8 @@ from mmflatten.models.attention.local_term import LocalTerm, ValueConv
 from mmflatten.models.attention.maps import (
     Maps,
     fill_masked,
+    mask_weights,
     mean_of_real,
-    real_or_not,
     real_tokens,
     values_at_queries,
 )
@@ -72,7 +72,8 @@ class LinearAttention(TokenMixer):
                 f'feature_map: expected one of {FEATURE_MAPS}, got {feature_map!r}. For the L1 '
                 "norm of L2ViT's Table 1 use dict(type='SimAAttention')."
             )
-        self.feature_map, self.min_denominator = feature_map, min_denominator
+        self.feature_map = feature_map
+        self.min_denominator = min_denominator
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         return fused_linear_attention(
@@ -82,7 +83,7 @@ class LinearAttention(TokenMixer):
             self.num_heads,
             feature_map=self.feature_map,
             min_denominator=self.min_denominator,
-            weight_WM=real_or_not(maps.mask),
+            weight_WM=mask_weights(maps.mask),
         )
 
 

@@ -66,7 +66,13 @@ class MapAttention(BaseModule):
     ) -> None:
         super().__init__(init_cfg)
         value_channels = in_channels if value_channels is None else value_channels
-        _check_widths(in_channels, basis_channels, value_channels, num_heads, feed_forward_channels)
+        _check_widths(
+            in_channels=in_channels,
+            basis_channels=basis_channels,
+            value_channels=value_channels,
+            num_heads=num_heads,
+            feed_forward_channels=feed_forward_channels,
+        )
         if normalization not in self.operators:
             raise ValueError(
                 f'normalization: expected one of {sorted(self.operators)}, got {normalization!r}.'
@@ -84,23 +90,25 @@ class MapAttention(BaseModule):
                 'zero_init: expected False with residual=False, because the output would be zero,'
                 ' got True.'
             )
-        self.in_channels, self.num_heads, self.ndim = in_channels, num_heads, ndim
-        self.normalization, self.residual, self.zero_init = normalization, residual, zero_init
+        self.in_channels = in_channels
+        self.num_heads = num_heads
+        self.ndim = ndim
+        self.normalization = normalization
+        self.residual = residual
+        self.zero_init = zero_init
         conv = nn.Conv2d if ndim == 2 else nn.Conv3d
-        self.out_channels = out_channels = in_channels if reprojection else value_channels
+        self.out_channels = in_channels if reprojection else value_channels
         self.coefficients = conv(in_channels, basis_channels, 1)
         self.basis = conv(in_channels, basis_channels, 1)
         self.values = conv(in_channels, value_channels, 1)
         self.reprojection = conv(value_channels, in_channels, 1) if reprojection else None
-        self.feed_forward = (
-            nn.Sequential(
-                conv(out_channels, feed_forward_channels, 1),
+        self.feed_forward: nn.Sequential | None = None
+        if feed_forward_channels:
+            self.feed_forward = nn.Sequential(
+                conv(self.out_channels, feed_forward_channels, 1),
                 nn.ReLU(inplace=True),
-                conv(feed_forward_channels, out_channels, 1),
+                conv(feed_forward_channels, self.out_channels, 1),
             )
-            if feed_forward_channels
-            else None
-        )
         self._zero_last_projections()
 
     def init_weights(self) -> None:
@@ -113,18 +121,21 @@ class MapAttention(BaseModule):
     def forward(self, x: Tensor) -> Tensor:
         """`(B, C, H, W)`, or `(B, C, T, H, W)` with `ndim=3`, to the same shape."""
         self._check_input(x)
-        projections = [project(x) for project in (self.coefficients, self.basis, self.values)]
+        coefficients = self.coefficients(x)
+        basis = self.basis(x)
+        values = self.values(x)
         if self.normalization == 'gaussian':
-            return self._attend(x, *projections)
+            return self._attend(x, coefficients, basis=basis, values=values)
         # Sums over a large map overflow float16, so autocast is off.
+        dtype = self.values.weight.dtype
         with no_autocast(x):
             return self._attend(
-                x, *(projection.to(self.values.weight.dtype) for projection in projections)
+                x, coefficients.to(dtype), basis=basis.to(dtype), values=values.to(dtype)
             )
 
-    def _attend(self, x: Tensor, coefficients: Tensor, basis: Tensor, values: Tensor) -> Tensor:
-        heads = (self._heads(projection) for projection in (coefficients, basis, values))
-        y_BhNe = self.operators[self.normalization](*heads)
+    def _attend(self, x: Tensor, coefficients: Tensor, *, basis: Tensor, values: Tensor) -> Tensor:
+        operator = self.operators[self.normalization]
+        y_BhNe = operator(self._heads(coefficients), self._heads(basis), self._heads(values))
         y = rearrange(y_BhNe, 'B h N e -> B (h e) N').unflatten(-1, x.shape[2:])
         if self.reprojection is not None:
             y = self.reprojection(y)
@@ -173,14 +184,13 @@ class FactorizedAttention(MapAttention):
             projections without normalisation.
         """
         self._check_input(x)
-        c_BhNd, b_BhNd = self._heads(self.coefficients(x)), self._heads(self.basis(x))
+        c_BhNd = self._heads(self.coefficients(x))
+        b_BhNd = self._heads(self.basis(x))
         if self.normalization == 'gaussian':
-            c_BhNd, b_BhNd = c_BhNd.softmax(-1), b_BhNd.softmax(-2)
-        coefficients, masks = (
-            rearrange(factor, 'B h N d -> B h d N').unflatten(-1, x.shape[2:])
-            for factor in (c_BhNd, b_BhNd)
-        )
-        return coefficients, masks
+            c_BhNd = c_BhNd.softmax(-1)
+            b_BhNd = b_BhNd.softmax(-2)
+        grid = x.shape[2:]
+        return c_BhNd.mT.unflatten(-1, grid), b_BhNd.mT.unflatten(-1, grid)
 
 
 @MODELS.register_module()
@@ -195,19 +205,8 @@ class ConventionalAttention(MapAttention):
     operators = {'gaussian': conventional_gaussian_attention, 'dot': conventional_dot_attention}
 
 
-def _check_widths(
-    in_channels: int,
-    basis_channels: int,
-    value_channels: int,
-    num_heads: int,
-    feed_forward_channels: int | None,
-) -> None:
-    widths = dict(
-        in_channels=in_channels,
-        basis_channels=basis_channels,
-        value_channels=value_channels,
-        num_heads=num_heads,
-    )
+def _check_widths(*, num_heads: int, feed_forward_channels: int | None, **channels: int) -> None:
+    widths = dict(channels, num_heads=num_heads)
     if feed_forward_channels is not None:
         widths['feed_forward_channels'] = feed_forward_channels
     for name, width in widths.items():

@@ -63,7 +63,7 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
     return x * (keep / keep.mean(dim=-2, keepdim=True))
 
 
-def real_or_not(mask: Tensor | None) -> Tensor | None:
+def mask_weights(mask: Tensor | None) -> Tensor | None:
     """1 for real keys and 0 for padding, `(nW, M)`; None without a mask. Errors are those of
     `fill_masked`.
     """
@@ -74,7 +74,7 @@ def weights_of_real(mask: Tensor | None) -> Tensor | None:
     """Factors by which `mean_of_real` multiplies the keys of each window, `(nW, M)`; None without a
     mask.
     """
-    keep = real_or_not(mask)
+    keep = mask_weights(mask)
     return keep if keep is None else keep / keep.mean(dim=-1, keepdim=True)
 
 
@@ -85,8 +85,10 @@ def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor | None:
     """
     if mask is None:
         return None
-    keep = _for_all_queries(mask).view(mask.shape[0], *[1] * (x.dim() - 3), -1, 1)
-    return keep.repeat(x.shape[0] // mask.shape[0], *[1] * (x.dim() - 1))
+    windows = mask.shape[0]
+    between = [1] * (x.dim() - 3)  # axes between batch and tokens, such as heads
+    keep = _for_all_queries(mask).view(windows, *between, -1, 1)
+    return keep.repeat(x.shape[0] // windows, *between, 1, 1)
 
 
 def _for_all_queries(mask: Tensor) -> Tensor:
@@ -123,11 +125,8 @@ def masked_logits(k_BhMd: Tensor, mask: Tensor | None) -> Tensor | None:
     real_B1M1 = real_tokens(k_BhMd, mask)
     if real_B1M1 is None:
         return None
-    return (
-        torch.zeros_like(real_B1M1, dtype=k_BhMd.dtype)
-        .masked_fill(~real_B1M1, -torch.inf)
-        .transpose(-2, -1)
-    )
+    zeros = torch.zeros_like(real_B1M1, dtype=k_BhMd.dtype)
+    return zeros.masked_fill(~real_B1M1, -torch.inf).transpose(-2, -1)
 
 
 def pool_real(x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None, side: int) -> Tensor:
@@ -137,9 +136,9 @@ def pool_real(x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None, sid
     Prefix tokens are excluded.
     """
 
-    def pool(tokens: Tensor) -> Tensor:
-        on_map = tokens_to_map(split_prefix(tokens, hw_shape)[1], hw_shape)
-        return map_to_tokens(pool_cells(on_map, side))
+    def pool(x_BNC: Tensor) -> Tensor:
+        _, tokens = split_prefix(x_BNC, hw_shape)
+        return map_to_tokens(pool_cells(tokens_to_map(tokens, hw_shape), side))
 
     real_BN1 = real_tokens(x_BNC, mask)
     if real_BN1 is None:

@@ -57,12 +57,12 @@ class MultiScaleLinearAttention(TokenMixer):
         self.proj = NormedProjection(2 * embed_dims, embed_dims)
 
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
-        qkv = torch.cat((q_BNC, k_BNC, v_BNC), dim=-1)
-        aggregated = on_map(self.aggregate, fill_masked(qkv, maps.mask, 0.0), maps.hw).chunk(
-            3, dim=-1
-        )
-        parts = (torch.cat(both, dim=-1) for both in zip((q_BNC, k_BNC, v_BNC), aggregated))
-        q, k, v = (split_heads(x, 2 * self.num_heads) for x in parts)
+        first = (q_BNC, k_BNC, v_BNC)
+        tokens = fill_masked(torch.cat(first, dim=-1), maps.mask, 0.0)
+        second = on_map(self.aggregate, tokens, maps.hw).chunk(3, dim=-1)
+        # The heads of the second set follow those of the first.
+        both = (torch.cat(parts, dim=-1) for parts in zip(first, second))
+        q, k, v = (split_heads(x, 2 * self.num_heads) for x in both)
         q, k = (F.relu(x) + 1e-6 for x in upcast(q, k))
         return merge_heads(linear_attention(q, mean_of_real(k, maps.mask), v))
 

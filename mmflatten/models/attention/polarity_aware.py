@@ -103,11 +103,12 @@ class ExponentialPolarityAttention(RotaryMixer):
         with no_autocast(q_BhNf):
             same, opposite = self.scales.sigmoid()
             k_BhMf, k_factor = _exponential(k_BhMf, dim=(-2, -1))
-            k_BhMf, halves = mean_of_real(k_BhMf, maps.mask), []
+            k_BhMf = mean_of_real(k_BhMf, maps.mask)
             rotated_k_BhMf = self.rotated(k_BhMf, maps.kv_hw)
-            for x_BhNf, v_BhMe in zip(
-                (q_BhNf * same, swap(q_BhNf) * opposite), widen(v_BhMd).chunk(2, dim=-1)
-            ):
+            # Half of the values for products of the same sign, half for those of opposite signs.
+            queries = (q_BhNf * same, swap(q_BhNf) * opposite)
+            halves = []
+            for x_BhNf, v_BhMe in zip(queries, widen(v_BhMd).chunk(2, dim=-1)):
                 x_BhNf, factor = _exponential(x_BhNf, dim=(-1,))
                 halves.append(
                     linear_attention(

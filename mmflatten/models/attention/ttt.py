@@ -92,25 +92,30 @@ class TTTAttention(TestTimeTraining):
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         if self.rotary:
-            q_BNC, k_BMC = (
-                rotary_2d(x, hw, last_frequency=False).to(x.dtype)
-                for x, hw in ((q_BNC, maps.hw), (k_BMC, maps.kv_hw))
-            )
-        parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, widen(v_BMC)))
-        return merge_heads(
-            gated_test_time_training(*parts, value_hdd=self.value_weight, gate_hdd=self.gate_weight)
+            q_BNC = rotary_2d(q_BNC, maps.hw, last_frequency=False).to(q_BNC.dtype)
+            k_BMC = rotary_2d(k_BMC, maps.kv_hw, last_frequency=False).to(k_BMC.dtype)
+        y_BhNd = gated_test_time_training(
+            split_heads(q_BNC, self.num_heads),
+            split_heads(k_BMC, self.num_heads),
+            split_heads(widen(v_BMC), self.num_heads),
+            value_hdd=self.value_weight,
+            gate_hdd=self.gate_weight,
         )
+        return merge_heads(y_BhNd)
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
         """Concatenate the outputs of both networks."""
+        inputs = []
+        for x_BNd in maps.extra:
+            _, tokens = split_prefix(x_BNd, maps.hw)
+            inputs.append(tokens_to_map(tokens, maps.hw))
+        q_BdHW, k_BdHW, v_BdHW = inputs
         local_BNd = map_to_tokens(
-            conv_test_time_training(
-                *(tokens_to_map(split_prefix(x, maps.hw)[1], maps.hw) for x in maps.extra),
-                weight_C1yx=self.conv_weight,
-            )
+            conv_test_time_training(q_BdHW, k_BdHW, v_BdHW, weight_C1yx=self.conv_weight)
         )
         prefix = local_BNd.new_zeros(local_BNd.shape[0], maps.prefix, local_BNd.shape[2])
-        return torch.cat((y_BNC, torch.cat((prefix, local_BNd), dim=1)), dim=-1)
+        local_BNd = torch.cat((prefix, local_BNd), dim=1)
+        return torch.cat((y_BNC, local_BNd), dim=-1)
 
 
 @MODELS.register_module()
@@ -135,22 +140,25 @@ class TransformerToTTTAttention(TestTimeTraining):
         self.gate_weight, self.value_weight, self.out_weight = (
             nn.Parameter(torch.empty(shape)) for _ in range(3)
         )
-        self.q_conv, self.k_conv = TokenConv(embed_dims, 3), TokenConv(embed_dims, 3)
+        self.q_conv = TokenConv(embed_dims, 3)
+        self.k_conv = TokenConv(embed_dims, 3)
         self.reset_parameters()
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        # Normalise the keys over the tokens.
         (wide_BMC,) = upcast(k_BMC)
         wide_BMC = wide_BMC - wide_BMC.mean(dim=1, keepdim=True)
-        k_BMC = (wide_BMC * (wide_BMC.square().mean(dim=1, keepdim=True) + 1).rsqrt()).to(
-            k_BMC.dtype
+        variance_B1C = wide_BMC.square().mean(dim=1, keepdim=True)
+        k_BMC = (wide_BMC * (variance_B1C + 1).rsqrt()).to(k_BMC.dtype)
+
+        q_BNC = q_BNC + self.q_conv(q_BNC, maps.hw)
+        k_BMC = k_BMC + self.k_conv(k_BMC, maps.kv_hw)
+        y_BhNd = swiglu_test_time_training(
+            split_heads(q_BNC, self.num_heads),
+            split_heads(k_BMC, self.num_heads),
+            split_heads(widen(v_BMC), self.num_heads),
+            gate_hdd=self.gate_weight,
+            value_hdd=self.value_weight,
+            out_hdd=self.out_weight,
         )
-        q_BNC, k_BMC = q_BNC + self.q_conv(q_BNC, maps.hw), k_BMC + self.k_conv(k_BMC, maps.kv_hw)
-        parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, widen(v_BMC)))
-        return merge_heads(
-            swiglu_test_time_training(
-                *parts,
-                gate_hdd=self.gate_weight,
-                value_hdd=self.value_weight,
-                out_hdd=self.out_weight,
-            )
-        )
+        return merge_heads(y_BhNd)

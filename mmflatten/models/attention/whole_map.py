@@ -118,12 +118,12 @@ class NeighborhoodAttention(TokenMixer):
         check_odd(kernel_size)
         if dilation < 1:
             raise ValueError(f'dilation: expected at least 1, got {dilation}.')
-        self.kernel_size, self.dilation = kernel_size, dilation
+        self.kernel_size = kernel_size
+        self.dilation = dilation
         self.bias = None
         if relative_position_bias:
-            self.bias = nn.Parameter(
-                torch.zeros(num_heads, 2 * kernel_size - 1, 2 * kernel_size - 1)
-            )
+            offsets = 2 * kernel_size - 1
+            self.bias = nn.Parameter(torch.zeros(num_heads, offsets, offsets))
             nn.init.trunc_normal_(self.bias, std=0.02)
 
     def attend(self, q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, maps: Maps) -> Tensor:
@@ -170,7 +170,8 @@ class BiLevelRoutingAttention(TokenMixer):
             raise ValueError(
                 f'num_regions, topk: expected at least 1, got {num_regions} and {topk}.'
             )
-        self.num_regions, self.topk = num_regions, topk
+        self.num_regions = num_regions
+        self.topk = topk
         self.lepe = ValueConv(embed_dims, 5)
 
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
@@ -181,9 +182,8 @@ class BiLevelRoutingAttention(TokenMixer):
         q_BRnC, k_BRnC, v_BRnC = (self._regions(x, maps.hw) for x in (q_BNC, k_BNC, v_BNC))
         real_B1R = (real_BRn1.amax(dim=2) > 0).transpose(1, 2)
         routes = routed_regions(q_BRnC / fraction_BR11, k_BRnC / fraction_BR11, self.topk, real_B1R)
-        bias_B1Rn = (
-            torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)[..., 0].unsqueeze(1)
-        )
+        bias_BRn1 = torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)
+        bias_B1Rn = bias_BRn1[..., 0].unsqueeze(1)
         q, k, v = (
             rearrange(x, 'B R n (h d) -> B h R n d', h=self.num_heads)
             for x in (q_BRnC, k_BRnC, v_BRnC)
@@ -195,7 +195,8 @@ class BiLevelRoutingAttention(TokenMixer):
 
     def _regions(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         """`(B, N, C) -> (B, R, n, C)`, zero-padded to whole regions."""
-        (H, W), number = hw_shape, self.num_regions
+        H, W = hw_shape
+        number = self.num_regions
         height, width = (ceil_div(length, number) * number for length in hw_shape)
         x = F.pad(x_BNC.unflatten(1, hw_shape), (0, 0, 0, width - W, 0, height - H))
         return rearrange(x, 'B (Y y) (X x) C -> B (Y X) (y x) C', Y=number, X=number)

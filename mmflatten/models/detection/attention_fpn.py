@@ -45,8 +45,9 @@ class AttentionFPN(FPN):
         """Compute one map of `out_channels` per level from the maps of the backbone, as
         `FPN.forward`.
         """
-        outputs = super().forward(inputs)
-        return tuple(
-            self.attentions[str(level)](output) if str(level) in self.attentions else output
-            for level, output in enumerate(outputs, 1)
-        )
+        outputs = []
+        for level, output in enumerate(super().forward(inputs), 1):
+            if str(level) in self.attentions:
+                output = self.attentions[str(level)](output)
+            outputs.append(output)
+        return tuple(outputs)

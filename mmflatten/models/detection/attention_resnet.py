@@ -34,9 +34,8 @@ class AttentionAfterStages(ResNet):
         super().__init__(*args, **kwargs)
         for stage in check_positions(attention_after, self.num_stages, 'stage'):
             channels = self.block.expansion * self.base_channels * 2 ** (stage - 1)
-            getattr(self, f'layer{stage}').add_module(
-                'attention', build_attention(attention, channels)
-            )
+            layer = getattr(self, f'layer{stage}')
+            layer.add_module('attention', build_attention(attention, channels))
 
     def train(self, mode: bool = True) -> AttentionAfterStages:
         super().train(mode)

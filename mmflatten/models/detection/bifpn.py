@@ -31,7 +31,8 @@ class Fusion(nn.Module):
     def forward(self, *maps_BCHW: Tensor) -> Tensor:
         weights = self.weights.relu()
         weights = weights / (weights.sum() + _EPS)
-        return self.conv(F.silu(sum(weight * x_BCHW for weight, x_BCHW in zip(weights, maps_BCHW))))
+        fused = sum(weight * x_BCHW for weight, x_BCHW in zip(weights, maps_BCHW))
+        return self.conv(F.silu(fused))
 
 
 class BiFPNLayer(nn.Module):

@@ -17,18 +17,22 @@ def check_positions(attention_after: Sequence[int], number: int, what: str) -> t
     Raises:
         ValueError: not a sequence of integers, or repeated or out-of-range numbers.
     """
-    positions = attention_after
-    if (
-        isinstance(positions, str)
-        or not isinstance(positions, Sequence)
-        or not all(isinstance(position, int) and 1 <= position <= number for position in positions)
-        or len(set(positions)) != len(positions)
-    ):
+    if not _are_distinct(attention_after, number):
         raise ValueError(
             f'attention_after: expected distinct {what} numbers from 1 to {number}, got'
-            f' {positions!r}.'
+            f' {attention_after!r}.'
         )
-    return tuple(sorted(positions))
+    return tuple(sorted(attention_after))
+
+
+def _are_distinct(positions: object, number: int) -> bool:
+    """Return True for a sequence of different integers from 1 to `number`."""
+    if isinstance(positions, str) or not isinstance(positions, Sequence):
+        return False
+    for position in positions:
+        if not isinstance(position, int) or not 1 <= position <= number:
+            return False
+    return len(set(positions)) == len(positions)
 
 
 def build_attention(attention: dict | None, in_channels: int) -> nn.Module:
@@ -42,14 +46,10 @@ def build_attention(attention: dict | None, in_channels: int) -> nn.Module:
         raise ValueError(
             f'attention: expected None or a config such as {DEFAULT_ATTENTION}, got {attention!r}.'
         )
-    module = MODELS.build(
-        {
-            **DEFAULT_ATTENTION,
-            **(attention or {}),
-            'in_channels': in_channels,
-            '_scope_': 'mmflatten',
-        }
-    )
+    cfg: dict = dict(DEFAULT_ATTENTION)
+    cfg.update(attention or {})
+    cfg.update(in_channels=in_channels, _scope_='mmflatten')
+    module = MODELS.build(cfg)
     if getattr(module, 'out_channels', in_channels) != in_channels:
         raise ValueError(
             f'attention ({attention}): expected {in_channels} output channels, the same as its'

@@ -38,11 +38,8 @@ class FeedForward(BaseModule):
                 'inner: expected a module that contains an activation, got a TokenConv without one.'
                 ' Set gelu=True.'
             )
-        self.fc1 = (
-            LinearGELU(embed_dims, hidden_dims)
-            if inner is None
-            else Linear(embed_dims, hidden_dims)
-        )
+        first = LinearGELU if inner is None else Linear
+        self.fc1 = first(embed_dims, hidden_dims)
         self.inner = inner
         self.fc2 = Linear(hidden_dims, embed_dims)
 
@@ -89,7 +86,8 @@ class ConvFeedForward(FeedForward):
     ) -> None:
         super().__init__(embed_dims, hidden_dims, init_cfg=init_cfg)
         self.conv = TokenConv(hidden_dims, 3)
-        self.act_twice, self.residual = act_twice, residual
+        self.act_twice = act_twice
+        self.residual = residual
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         u_BNC = self.fc1(x_BNC)
@@ -97,7 +95,9 @@ class ConvFeedForward(FeedForward):
         if self.residual:
             u_BNC = u_BNC + conv_BNC
         else:
-            u_BNC = join_prefix(
-                split_prefix(u_BNC, hw_shape)[0], split_prefix(conv_BNC, hw_shape)[1]
-            )
-        return self.fc2(F.gelu(u_BNC) if self.act_twice else u_BNC)
+            prefix, _ = split_prefix(u_BNC, hw_shape)
+            _, tokens = split_prefix(conv_BNC, hw_shape)
+            u_BNC = join_prefix(prefix, tokens)
+        if self.act_twice:
+            u_BNC = F.gelu(u_BNC)
+        return self.fc2(u_BNC)

@@ -93,22 +93,23 @@ class NeighborBias(BaseModule):
 
     def __init__(self, num_heads: int, window: int, expand: int) -> None:
         super().__init__()
-        self.window, self.expand = window, expand
+        self.window = window
+        self.expand = expand
         listed = neighbor_offsets(window, expand)
         self.table = nn.Parameter(torch.zeros(1, num_heads, window**2, len(listed)))
         nn.init.trunc_normal_(self.table, std=0.02)
-        slots = {
-            offset: [i for i, other in enumerate(listed) if other == offset] for offset in listed
-        }
+        slots: dict[tuple[int, int], list[int]] = {}
+        for slot, offset in enumerate(listed):
+            slots.setdefault(offset, []).append(slot)
         twice = {offset: where for offset, where in slots.items() if len(where) == 2}
         once = {offset: where for offset, where in slots.items() if len(where) == 1}
-        for name, values in (
-            ('offsets', [*twice, *once]),
-            ('first', [where[0] for where in twice.values()]),
-            ('second', [where[1] for where in twice.values()]),
-            ('single', [where[0] for where in once.values()]),
-        ):
-            self.register_buffer(name, torch.tensor(values, dtype=torch.long), persistent=False)
+        self._register_index('offsets', [*twice, *once])
+        self._register_index('first', [where[0] for where in twice.values()])
+        self._register_index('second', [where[1] for where in twice.values()])
+        self._register_index('single', [where[0] for where in once.values()])
+
+    def _register_index(self, name: str, values: list) -> None:
+        self.register_buffer(name, torch.tensor(values, dtype=torch.long), persistent=False)
 
     def forward(self) -> Tensor:
         """Bias `(heads, n, K)` for the keys at `offsets`."""
@@ -120,21 +121,29 @@ class NeighborBias(BaseModule):
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[-2:] != self.table.shape[-2:]:
             window = square_size(table.shape[-2], prefix + 'table')[0]
-            expands = [
-                e
-                for e in range(1, window + 1)
-                if len(neighbor_offsets(window, e)) == table.shape[-1]
-            ]
-            if not expands:
-                raise ValueError(
-                    f'{prefix}table: no expand_size gives a window of {window} this number of'
-                    f' neighbours, got {table.shape[-1]}. The checkpoint does not belong to this'
-                    ' model.'
-                )
             state_dict[prefix + 'table'] = resize_neighbor_bias(
-                table, window, expands[0], self.window, self.expand
+                table,
+                window=window,
+                expand=_expand_of(prefix + 'table', window, table.shape[-1]),
+                new_window=self.window,
+                new_expand=self.expand,
             )
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def _expand_of(name: str, window: int, neighbors: int) -> int:
+    """Return the `expand_size` that gives a window this number of neighbours.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for expand in range(1, window + 1):
+        if len(neighbor_offsets(window, expand)) == neighbors:
+            return expand
+    raise ValueError(
+        f'{name}: no expand_size gives a window of {window} this number of neighbours, got'
+        f' {neighbors}. The checkpoint does not belong to this model.'
+    )
 
 
 class PooledBias(BaseModule):
@@ -154,9 +163,9 @@ class PooledBias(BaseModule):
         self.name = 'table' if by_query else 'window_table'
         self.register_parameter(self.name, nn.Parameter(torch.zeros(num_heads, self.side**2)))
         nn.init.trunc_normal_(self.get_parameter(self.name), std=0.02)
-        rows = (
-            torch.arange(window)[:, None] if by_query else torch.zeros(window, 1, dtype=torch.long)
-        )
+        rows = torch.arange(window)[:, None]
+        if not by_query:
+            rows = torch.zeros_like(rows)
         offsets = rows - torch.arange(region) + region - 1
         index = offsets[:, None, :, None] * self.side + offsets[None, :, None, :]
         self.register_buffer('index', index.flatten(2).flatten(0, 1), persistent=False)
@@ -195,9 +204,8 @@ class WindowPool(BaseModule):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         weight = state_dict.get(prefix + 'weight')
         if weight is not None and weight.shape[1] != self.weight.shape[1]:
-            old, new = (
-                square_size(n, prefix + 'weight') for n in (weight.shape[1], self.weight.shape[1])
-            )
+            old = square_size(weight.shape[1], prefix + 'weight')
+            new = square_size(self.weight.shape[1], prefix + 'weight')
             resized = resize_grid(weight[..., None], old, new)[..., 0]
             state_dict[prefix + 'weight'] = resized * (weight.numel() / resized.numel())
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -28,8 +28,7 @@ class Linear(nn.Linear):
         """Split weight and bias into parts of these output widths, to `project` a different input
         with each.
         """
-        biases = [None] * len(widths) if self.bias is None else self.bias.split(widths)
-        return list(zip(self.weight.split(widths), biases))
+        return _split(self.weight, self.bias, widths)
 
     @staticmethod
     def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -60,13 +59,7 @@ class LinearWithoutKeyBias(Linear):
         return self.project(x, self.weight, self.whole_bias())
 
     def parts(self, widths: Sequence[int]) -> list[tuple[Tensor, Tensor | None]]:
-        bias = self.whole_bias()
-        return list(
-            zip(
-                self.weight.split(widths),
-                [None] * len(widths) if bias is None else bias.split(widths),
-            )
-        )
+        return _split(self.weight, self.whole_bias(), widths)
 
 
 class LinearGELU(Linear):
@@ -98,6 +91,15 @@ class FullRangeLinear(Linear):
         with no_autocast(x):
             bias = None if self.bias is None else self.bias.float()
             return self.project(x, self.weight.float(), bias).to(self.weight.dtype)
+
+
+def _split(
+    weight: Tensor, bias: Tensor | None, widths: Sequence[int]
+) -> list[tuple[Tensor, Tensor | None]]:
+    weights = weight.split(widths)
+    if bias is None:
+        return [(part, None) for part in weights]
+    return list(zip(weights, bias.split(widths)))
 
 
 def uses_onednn(x: Tensor, *parameters: Tensor | None) -> bool:

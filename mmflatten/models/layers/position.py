@@ -92,9 +92,8 @@ class GridTable(BaseModule):
             if not self.num_prefix and without_first and isqrt(without_first) ** 2 == without_first:
                 table = table[:, 1:]
             size = square_size(table.shape[1] - self.num_prefix, prefix + 'table')
-            state_dict[prefix + 'table'] = self._resized(
-                table, size, self.grid_size, 'bicubic' if self.resize == 'bilinear' else self.resize
-            )
+            mode = 'bicubic' if self.resize == 'bilinear' else self.resize
+            state_dict[prefix + 'table'] = self._resized(table, size, self.grid_size, mode=mode)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
@@ -146,9 +145,12 @@ class RelativePositionBias(BaseModule):
         h, w = window_size
         self.window_size = (h, w)
         self.table = nn.Parameter(torch.zeros((2 * h - 1) * (2 * w - 1), num_heads))
-        rows, cols = torch.arange(h * w) // w, torch.arange(h * w) % w
-        offsets = (rows[:, None] - rows + h - 1) * (2 * w - 1) + cols[:, None] - cols + w - 1
-        self.register_buffer('index', offsets.flatten(), persistent=False)
+        rows = torch.arange(h * w) // w
+        cols = torch.arange(h * w) % w
+        row_offsets = rows[:, None] - rows + h - 1
+        col_offsets = cols[:, None] - cols + w - 1
+        index = row_offsets * (2 * w - 1) + col_offsets
+        self.register_buffer('index', index.flatten(), persistent=False)
 
     def init_weights(self) -> None:
         super().init_weights()
@@ -212,7 +214,9 @@ class AgentBias(BaseModule):
         bias_1haN = (_resize(self.grid, hw_shape) + fine).flatten(2)[None]
         if not num_prefix:
             return bias_1haN
-        learned = bias_1haN[..., :0] if self.prefix is None else self.prefix[None, ..., :num_prefix]
+        learned = bias_1haN[..., :0]
+        if self.prefix is not None:
+            learned = self.prefix[None, ..., :num_prefix]
         zeros = bias_1haN.new_zeros(*bias_1haN.shape[:3], num_prefix - learned.shape[-1])
         return torch.cat((learned, zeros, bias_1haN), dim=-1)
 
@@ -234,7 +238,8 @@ class AgentBias(BaseModule):
             table = _resize(table, (parameter.shape[2], parameter.shape[3]))
         if table.shape[1] == parameter.shape[1]:
             return table
-        (side, _), (new_side, _) = (square_size(x.shape[1], name) for x in (table, parameter))
+        side, _ = square_size(table.shape[1], name)
+        new_side, _ = square_size(parameter.shape[1], name)
         agents = rearrange(table, 'h (y x) ... -> h (...) y x', y=side, x=side)
         resized = _resize(agents, (new_side, new_side))
         return resized.flatten(2).transpose(1, 2).reshape(parameter.shape)

@@ -40,7 +40,8 @@ def pre_norm_block(
     if cpe_kernel:
         branches['cpe'] = Residual(TokenConv(embed_dims, cpe_kernel))
     scale = (embed_dims, layer_scale) if layer_scale else None
-    attn_norm, ffn_norm = nn.LayerNorm(embed_dims, eps), nn.LayerNorm(embed_dims, eps)
+    attn_norm = nn.LayerNorm(embed_dims, eps)
+    ffn_norm = nn.LayerNorm(embed_dims, eps)
     if window_size is None:
         branches['attn'] = Residual(mixer, attn_norm, drop_path, scale)
     else:

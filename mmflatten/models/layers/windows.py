@@ -84,9 +84,11 @@ class Windows(BaseModule):
         prefix, x = split_prefix(x, hw_shape)
         x = pad_and_roll(rearrange(x, 'B (H W) ... -> B H W ...', H=H, W=W), padded, shift)
         windows = window_partition(x, window)
-        mask = self._mask((H, W), padded, window, shift, x.device)
+        mask = self._mask((H, W), padded=padded, window=window, shift=shift, device=x.device)
         copies = number[0] * number[1]
-        prefix, windows = self._mix(mixer, prefix, windows, window, mask, copies)
+        prefix, windows = self._mix(
+            mixer, prefix=prefix, windows=windows, window=window, mask=mask, copies=copies
+        )
         x = roll_and_crop(window_reverse(windows, window, padded), (H, W), shift)
         return join_prefix(prefix, rearrange(x, 'B H W C -> B (H W) C'))
 
@@ -95,18 +97,23 @@ class Windows(BaseModule):
     ) -> Shift | None:
         """Rows and columns by which the map is rolled; None for no roll."""
         distances = (window[0] // 2, window[1] // 2)
-        if not (self.shift and any(distances)) or any(certain(count <= 1) for count in number):
+        if not (self.shift and any(distances)):
+            return None
+        if any(certain(count <= 1) for count in number):
             return None
         if all(certain(count > 1) for count in number):
             return distances
+        # With symbolic sizes the graph decides.
         rows, cols = (
             torch.scalar_tensor(count, device=device, dtype=torch.long) > 1 for count in number
         )
-        return distances[0] * (rows & cols), distances[1] * (rows & cols)
+        is_rolled = rows & cols
+        return distances[0] * is_rolled, distances[1] * is_rolled
 
     def _mix(
         self,
         mixer: Mixer,
+        *,
         prefix: Tensor,
         windows: Tensor,
         window: tuple[int, int],
@@ -122,7 +129,8 @@ class Windows(BaseModule):
         windows = join_prefix(repeat(prefix, 'B ... -> (B W) ...', W=copies), windows)
         if mask is not None:
             # Prefix tokens are visible to all queries, and see all keys.
-            mask = F.pad(mask, (number, 0, number if mask.shape[1] > 1 else 0, 0), value=True)
+            rows = number if mask.shape[1] > 1 else 0
+            mask = F.pad(mask, (number, 0, rows, 0), value=True)
         windows = mixer(windows, window, mask)
         mean = reduce(windows[:, :number], '(B W) P C -> B P C', 'mean', W=copies)
         return mean, windows[:, number:]
@@ -130,6 +138,7 @@ class Windows(BaseModule):
     def _mask(
         self,
         hw_shape: tuple[int, int],
+        *,
         padded: tuple[int, int],
         window: tuple[int, int],
         shift: Shift | None,

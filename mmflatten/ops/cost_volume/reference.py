@@ -11,17 +11,19 @@ def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -
     zeros = left_BCHW.new_zeros(*left_BCHW.shape[:1], 2 * left_BCHW.shape[1], left_BCHW.shape[2])
     shifts = []
     for d in range(num_shifts):
-        columns = [
-            torch.cat((left_BCHW[..., x], right_BCHW[..., x - d]), 1) if x >= d else zeros
-            for x in range(left_BCHW.shape[-1])
-        ]
+        columns = []
+        for x in range(left_BCHW.shape[-1]):
+            if x < d:
+                columns.append(zeros)
+            else:
+                columns.append(torch.cat((left_BCHW[..., x], right_BCHW[..., x - d]), 1))
         shifts.append(torch.stack(columns, -1))
     return torch.stack(shifts, 2)
 
 
 def soft_argmax_disparity(score_BDHW: Tensor) -> Tensor:
     """Reference of `mmflatten.ops.soft_argmax_disparity`."""
-    weights = [score.exp() for score in (score_BDHW - score_BDHW.amax(1, keepdim=True)).unbind(1)]
-    return torch.stack([d * weight for d, weight in enumerate(weights)]).sum(0) / torch.stack(
-        weights
-    ).sum(0)
+    weights_BDHW = (score_BDHW - score_BDHW.amax(1, keepdim=True)).exp()
+    weights = weights_BDHW.unbind(1)
+    moments = [d * weight for d, weight in enumerate(weights)]
+    return torch.stack(moments).sum(0) / torch.stack(weights).sum(0)

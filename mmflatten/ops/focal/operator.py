@@ -107,7 +107,8 @@ def resize_neighbor_bias(
     Returns:
         `(1, heads, new_window ** 2, K')`.
     """
-    inside, new_inside = max(window - expand, 0), max(new_window - new_expand, 0)
+    inside = max(window - expand, 0)
+    new_inside = max(new_window - new_expand, 0)
     table = table_1hnK.transpose(-2, -1).flatten(1, 2).unflatten(-1, (window, window))
     table = F.interpolate(table, size=(new_window, new_window), mode='bilinear').flatten(2)
     table = table.unflatten(1, (-1, 4, table_1hnK.shape[-1] // 4)).permute(2, 0, 1, 4, 3)
@@ -116,13 +117,15 @@ def resize_neighbor_bias(
         grid = copy.new_zeros(*copy.shape[:3], window, window)
         grid[..., _outside(window, inside, down, right)] = copy
         rows, cols = (
-            _halves(inside, window, new_inside, new_window, side) for side in (down, right)
+            _halves(inside, window, new_inside=new_inside, new_window=new_window, forward=forward)
+            for forward in (down, right)
         )
-        bands = [
-            torch.cat([_resize(grid[..., y, x], (height, width)) for x, width in cols], dim=-1)
-            for y, height in rows
-        ]
-        copies.append(torch.cat(bands, dim=-2)[..., _outside(new_window, new_inside, down, right)])
+        bands = []
+        for y, height in rows:
+            pieces = [_resize(grid[..., y, x], (height, width)) for x, width in cols]
+            bands.append(torch.cat(pieces, dim=-1))
+        resized = torch.cat(bands, dim=-2)
+        copies.append(resized[..., _outside(new_window, new_inside, down, right)])
     return torch.cat(copies, dim=-1)
 
 
@@ -141,17 +144,18 @@ def _halves(
     """Split an axis of a shifted window at the window's border: the slice of each part and its new
     length.
     """
-    overlap, rest = (inside, new_inside), (window - inside, new_window - new_inside)
-    first, second = (overlap, rest) if forward else (rest, overlap)
-    return [(slice(0, first[0]), first[1]), (slice(first[0], window), second[1])]
+    if forward:
+        border, new_border = inside, new_inside
+    else:
+        border, new_border = window - inside, new_window - new_inside
+    return [(slice(0, border), new_border), (slice(border, window), new_window - new_border)]
 
 
 def _resize(x: Tensor, size: tuple[int, int]) -> Tensor:
     if 0 in size or 0 in x.shape:
         return x.new_zeros(*x.shape[:-2], *size)
-    return F.interpolate(x.flatten(0, -3)[:, None], size=size, mode='bilinear').view(
-        *x.shape[:-2], *size
-    )
+    resized = F.interpolate(x.flatten(0, -3)[:, None], size=size, mode='bilinear')
+    return resized.view(*x.shape[:-2], *size)
 
 
 def window_positions(grid: tuple[int, int], window: int, offsets_K2: Tensor) -> Tensor:

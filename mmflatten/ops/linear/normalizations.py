@@ -20,9 +20,9 @@ def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
     Cost: linear in `N` and `M`, see `kernel_product`. Source: Koohpayegani and Pirsiavash, SimA,
     2022, eq. 4.
     """
-    return kernel_product(
-        F.normalize(q_BhNd, p=1, dim=-2), F.normalize(k_BhMd, p=1, dim=-2), v_BhMe
-    )
+    q_BhNd = F.normalize(q_BhNd, p=1, dim=-2)
+    k_BhMd = F.normalize(k_BhMd, p=1, dim=-2)
+    return kernel_product(q_BhNd, k_BhMd, v_BhMe)
 
 
 @full_precision
@@ -33,9 +33,8 @@ def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
     Cost: `B (N + M) C` elementwise multiplications, no matrix product. Source: Bolya et al., Hydra
     Attention, 2022, eqs. 5 and 6 with the cosine kernel.
     """
-    return F.normalize(q_BNC, dim=-1) * (F.normalize(k_BMC, dim=-1) * v_BMC).sum(
-        dim=-2, keepdim=True
-    )
+    sum_B1C = (F.normalize(k_BMC, dim=-1) * v_BMC).sum(dim=-2, keepdim=True)
+    return F.normalize(q_BNC, dim=-1) * sum_B1C
 
 
 @full_precision
@@ -54,10 +53,11 @@ def angular_attention(
     Args:
         own_BhNe: values at the positions of the queries; default: `v`, which requires `M = N`.
     """
-    own_BhNe = v_BhMe if own_BhNe is None else own_BhNe
-    product = kernel_product(
-        F.normalize(q_BhNd, dim=-1), F.normalize(k_BhMd, dim=-1), v_BhMe, 1 / math.pi
-    )
+    if own_BhNe is None:
+        own_BhNe = v_BhMe
+    q_BhNd = F.normalize(q_BhNd, dim=-1)
+    k_BhMd = F.normalize(k_BhMd, dim=-1)
+    product = kernel_product(q_BhNd, k_BhMd, v_BhMe, scale=1 / math.pi)
     return F.normalize(0.5 * own_BhNe + product, dim=-1)
 
 
@@ -75,10 +75,12 @@ def inline_attention(
     Args:
         mean_v_Bh1e: mean of the values; default: the mean over all `M`.
     """
-    scale, M = q_BhNd.shape[-1] ** -0.5, k_BhMd.shape[-2]
-    mean_v_Bh1e = v_BhMe.mean(dim=-2, keepdim=True) if mean_v_Bh1e is None else mean_v_Bh1e
+    scale = q_BhNd.shape[-1] ** -0.5
+    M = k_BhMd.shape[-2]
+    if mean_v_Bh1e is None:
+        mean_v_Bh1e = v_BhMe.mean(dim=-2, keepdim=True)
     rest_BhN1 = 1 - q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1) * scale
-    return kernel_product(q_BhNd, k_BhMd, v_BhMe, scale / M) + rest_BhN1 * mean_v_Bh1e
+    return kernel_product(q_BhNd, k_BhMd, v_BhMe, scale=scale / M) + rest_BhN1 * mean_v_Bh1e
 
 
 @full_precision
@@ -107,14 +109,18 @@ def magnitude_aware_attention(
         mean_v_Bh1e: mean of the values; default: the mean over all `M`.
         eps: added to `t` in `1 / t`.
     """
-    scale, M = q_BhNd.shape[-1] ** -0.5, k_BhMd.shape[-2]
+    scale = q_BhNd.shape[-1] ** -0.5
+    M = k_BhMd.shape[-2]
     t_BhN1 = q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1) * scale
-    q_BhNd = q_BhNd if rotated_q_BhNd is None else rotated_q_BhNd
-    k_BhMd = k_BhMd if rotated_k_BhMd is None else rotated_k_BhMd
-    mean_v_Bh1e = v_BhMe.mean(dim=-2, keepdim=True) if mean_v_Bh1e is None else mean_v_Bh1e
-    return (1 + 1 / (t_BhN1 + eps)) * kernel_product(
-        q_BhNd, k_BhMd, v_BhMe, scale / M
-    ) - t_BhN1 * mean_v_Bh1e
+    if rotated_q_BhNd is not None:
+        q_BhNd = rotated_q_BhNd
+    if rotated_k_BhMd is not None:
+        k_BhMd = rotated_k_BhMd
+    if mean_v_Bh1e is None:
+        mean_v_Bh1e = v_BhMe.mean(dim=-2, keepdim=True)
+    factor_BhN1 = 1 + 1 / (t_BhN1 + eps)
+    product_BhNe = kernel_product(q_BhNd, k_BhMd, v_BhMe, scale=scale / M)
+    return factor_BhN1 * product_BhNe - t_BhN1 * mean_v_Bh1e
 
 
 def global_key_weights(q_BhNd: Tensor, k_BhMd: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -21,9 +21,8 @@ def linear_attention(
     """Reference of `mmflatten.ops.linear_attention`."""
     matrix = linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator)
     if rotated_q_BhNd is not None and rotated_k_BhMd is not None:
-        plain, rotated = (
-            q @ k.transpose(-2, -1) for q, k in ((q_BhNd, k_BhMd), (rotated_q_BhNd, rotated_k_BhMd))
-        )
+        plain = q_BhNd @ k_BhMd.transpose(-2, -1)
+        rotated = rotated_q_BhNd @ rotated_k_BhMd.transpose(-2, -1)
         matrix = matrix * rotated / plain
     out_BhNe = scale * matrix @ v_BhMe
     return out_BhNe if local_BhNe is None else out_BhNe + local_BhNe
@@ -53,12 +52,8 @@ def kernel_product(
 
 def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     """Reference of `mmflatten.ops.focused_map`."""
-    powered = x**focusing_factor
-    return (
-        powered
-        / powered.square().sum(-1, keepdim=True).sqrt()
-        * x.square().sum(-1, keepdim=True).sqrt()
-    )
+    length = x.square().sum(-1, keepdim=True).sqrt()
+    return _unit(x**focusing_factor) * length
 
 
 def cosformer_scores(
@@ -81,8 +76,10 @@ def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
     """Reference of `mmflatten.ops.hydra_attention`: one head and one `(N, M)` matrix per
     channel.
     """
-    matrix_BCNM = _unit(q_BNC).transpose(1, 2)[..., None] * _unit(k_BMC).transpose(1, 2)[:, :, None]
-    return (matrix_BCNM @ v_BMC.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
+    q_BCN, k_BCM = _unit(q_BNC).transpose(1, 2), _unit(k_BMC).transpose(1, 2)
+    matrix_BCNM = q_BCN[..., None] * k_BCM[:, :, None]
+    y_BCN = (matrix_BCNM @ v_BMC.transpose(1, 2)[..., None])[..., 0]
+    return y_BCN.transpose(1, 2)
 
 
 def angular_attention(
@@ -128,11 +125,9 @@ def magnitude_aware_attention(
     M = k_BhMd.shape[-2]
     plain = q_BhNd @ k_BhMd.transpose(-2, -1) * q_BhNd.shape[-1] ** -0.5
     total = plain.mean(-1, keepdim=True)
-    rotated = (
-        (q_BhNd if rotated_q_BhNd is None else rotated_q_BhNd)
-        @ (k_BhMd if rotated_k_BhMd is None else rotated_k_BhMd).transpose(-2, -1)
-        * q_BhNd.shape[-1] ** -0.5
-    )
+    rotated_q = q_BhNd if rotated_q_BhNd is None else rotated_q_BhNd
+    rotated_k = k_BhMd if rotated_k_BhMd is None else rotated_k_BhMd
+    rotated = rotated_q @ rotated_k.transpose(-2, -1) * q_BhNd.shape[-1] ** -0.5
     beta = (1 + 1 / (total + eps)) / M
     if mean_v_Bh1e is None:
         return (beta * rotated - total / M) @ v_BhMe
@@ -153,33 +148,35 @@ def block_linear_attention(
     """Reference of `mmflatten.ops.block_linear_attention`: scores of token pairs times the weight
     of their blocks.
     """
-    side, M = round(mixing_bb.shape[0] ** 0.5), k_BhMd.shape[-2]
+    side = round(mixing_bb.shape[0] ** 0.5)
+    N, M = q_BhNd.shape[-2], k_BhMd.shape[-2]
+    query_N, place_N = _blocks_and_places(N, hw_shape, side)
+    key_M, _ = _blocks_and_places(M, kv_shape, side)
+    # Products with prefix tokens have the weight 1.
+    is_prefix_NM = (query_N[:, None] < 0) | (key_M < 0)
+    weights_NM = mixing_bb[query_N.clamp(min=0)][:, key_M.clamp(min=0)]
+    weights_NM = torch.where(is_prefix_NM, 1.0, weights_NM)
 
-    def blocks(number: int, size: tuple[int, int]) -> Tensor:
-        token = torch.arange(size[0] * size[1])
-        height, width = (-(-length // side) for length in size)
-        block = token // size[1] // height * side + token % size[1] // width
-        return torch.cat((torch.full((number - len(token),), -1), block))  # -1 for prefix tokens
-
-    query, key = blocks(q_BhNd.shape[-2], hw_shape), blocks(M, kv_shape)
-    weights_NM = torch.where(
-        (query[:, None] < 0) | (key < 0), 1.0, mixing_bb[query.clamp(min=0)][:, key.clamp(min=0)]
-    )
     plain_BhNM = q_BhNd @ k_BhMd.transpose(-2, -1)
     scores = plain_BhNM * weights_NM
     sums_BhN = scores.sum(-1)
     if not own_sum:
-        token = torch.arange(hw_shape[0] * hw_shape[1])
-        height, width = (-(-length // side) for length in hw_shape)
-        place = token // hw_shape[1] % height * width + token % hw_shape[1] % width
-        place = torch.cat((torch.full((len(query) - len(token),), -1), place))
-        for n in range(len(query)):
-            if query[n] >= 0:
-                same = plain_BhNM[:, :, n, key < 0].sum(-1)
-                for m in (place == place[n]).nonzero()[:, 0]:
-                    of_block = plain_BhNM[:, :, m, key == query[m]].sum(-1)
-                    same = same + mixing_bb[query[n], query[m]] * of_block
-                sums_BhN = torch.cat(
-                    (sums_BhN[..., :n], same[..., None], sums_BhN[..., n + 1 :]), dim=-1
-                )
+        # The sums of a query are those of the queries at its place of all blocks.
+        for n in (query_N >= 0).nonzero()[:, 0].tolist():
+            total = plain_BhNM[:, :, n, key_M < 0].sum(-1)
+            for m in (place_N == place_N[n]).nonzero()[:, 0].tolist():
+                of_block = plain_BhNM[:, :, m, key_M == query_N[m]].sum(-1)
+                total = total + mixing_bb[query_N[n], query_N[m]] * of_block
+            sums_BhN[..., n] = total
     return scores / (sums_BhN[..., None] + eps * M) @ v_BhMe
+
+
+def _blocks_and_places(number: int, size: tuple[int, int], side: int) -> tuple[Tensor, Tensor]:
+    """Block of each of `number` tokens and place in it, `(number,)`; -1 for prefix tokens."""
+    token = torch.arange(size[0] * size[1])
+    height, width = (-(-length // side) for length in size)
+    row, column = token // size[1], token % size[1]
+    block = row // height * side + column // width
+    place = row % height * width + column % width
+    prefix = torch.full((number - len(token),), -1)
+    return torch.cat((prefix, block)), torch.cat((prefix, place))

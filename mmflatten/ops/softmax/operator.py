@@ -12,8 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from mmflatten.ops.precision import full_precision
 from mmflatten.ops.sizes import is_open
 
-# Without cuDNN, whose gradients contained NaN on an H200 with PyTorch 2.11 (98 tokens of CSwin-T, no
-# mask).
+# Without cuDNN, whose gradients contained NaN on an H200 with PyTorch 2.11 (98 tokens of CSwin-T,
+# no mask).
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 

@@ -25,7 +25,8 @@ def gated_test_time_training(
         value_hdd: `W1` of each head before the step, `(h, d, d)`.
         gate_hdd: `W2` before the step.
     """
-    inner, gate = k_BhMd @ value_hdd, k_BhMd @ gate_hdd
+    inner = k_BhMd @ value_hdd
+    gate = k_BhMd @ gate_hdd
     error = v_BhMd * (-_RATE / k_BhMd.shape[-2])
     sigmoid = gate.sigmoid()
     k_BhdM = k_BhMd.transpose(-2, -1)
@@ -57,12 +58,12 @@ def conv_test_time_training(
     y, x = weight_C1yx.shape[-2:]
     padded = F.pad(k_BCHW, (x // 2, x // 2, y // 2, y // 2))
     error = v_BCHW * (-_RATE / (H * W))
-    shifted = [
-        (padded[..., row : row + H, col : col + W] * error).sum((-2, -1))
-        for row in range(y)
-        for col in range(x)
-    ]
-    gradient_BCk = torch.stack(shifted, dim=-1)
+    sums = []
+    for row in range(y):
+        for col in range(x):
+            shifted = padded[..., row : row + H, col : col + W]
+            sums.append((shifted * error).sum((-2, -1)))
+    gradient_BCk = torch.stack(sums, dim=-1)
     gradient_BCk = gradient_BCk / (1 + torch.linalg.vector_norm(gradient_BCk, dim=-1, keepdim=True))
     weight = weight_C1yx - gradient_BCk.view(B, C, 1, y, x)
     out = F.conv2d(
@@ -95,8 +96,11 @@ def swiglu_test_time_training(
         gate_hdd, value_hdd, out_hdd: `W1`, `W2` and `W3` of each head before the step, `(h, d, d)`.
     """
     M, d = k_BhMd.shape[-2:]
-    gate, inner, k_BhdM = k_BhMd @ gate_hdd, k_BhMd @ value_hdd, k_BhMd.transpose(-2, -1)
-    sigmoid, error = gate.sigmoid(), v_BhMd * (-1 / (M * d**0.5))
+    gate = k_BhMd @ gate_hdd
+    inner = k_BhMd @ value_hdd
+    sigmoid = gate.sigmoid()
+    error = v_BhMd * (-1 / (M * d**0.5))
+    k_BhdM = k_BhMd.transpose(-2, -1)
     back = error @ out_hdd.transpose(-2, -1)
     out_Bhdd = out_hdd - (gate * sigmoid * inner).transpose(-2, -1) @ error
     value_Bhdd = value_hdd - k_BhdM @ (back * gate * sigmoid)

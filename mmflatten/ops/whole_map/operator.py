@@ -36,9 +36,8 @@ def circulant_attention(
     scores_BHWC = torch.fft.irfft2(q_BHFC.conj() * k_BHFC, s=hw_shape, dim=(1, 2), norm='ortho')
     weights_BHWC = scores_BHWC.flatten(1, 2).softmax(dim=1).unflatten(1, hw_shape)
     weights_BHFC = torch.fft.rfft2(weights_BHWC, dim=(1, 2))
-    return torch.fft.irfft2(
-        weights_BHFC.conj() * v_BHFC, s=hw_shape, dim=(1, 2), norm='ortho'
-    ).flatten(1, 2)
+    y_BHWC = torch.fft.irfft2(weights_BHFC.conj() * v_BHFC, s=hw_shape, dim=(1, 2), norm='ortho')
+    return y_BHWC.flatten(1, 2)
 
 
 @full_precision
@@ -55,9 +54,8 @@ def manhattan_attention(
     Args:
         decay_h: `ln(gamma)` of each head.
     """
-    q_BhHWd, k_BhHWd, v_BhHWe = (
-        x.unflatten(2, hw_shape) for x in (q_BhNd * q_BhNd.shape[-1] ** -0.5, k_BhNd, v_BhNe)
-    )
+    q_BhNd = q_BhNd * q_BhNd.shape[-1] ** -0.5
+    q_BhHWd, k_BhHWd, v_BhHWe = (x.unflatten(2, hw_shape) for x in (q_BhNd, k_BhNd, v_BhNe))
     y_BhHWe = _row_attention(q_BhHWd, k_BhHWd, v_BhHWe, decay_h)
     q_BhWHd, k_BhWHd, y_BhWHe = (x.transpose(2, 3) for x in (q_BhHWd, k_BhHWd, y_BhHWe))
     return _row_attention(q_BhWHd, k_BhWHd, y_BhWHe, decay_h).transpose(2, 3).flatten(2, 3)
@@ -79,7 +77,9 @@ def nearest(
     shifted inwards, so that their number stays the same. An axis that is too short has fewer.
     """
     position = torch.arange(length, device=device)
-    rest, index = position % dilation, position // dilation
+    # Positions of equal rest are neighbours of each other.
+    rest = position % dilation
+    index = position // dilation
     available = (length - rest + dilation - 1) // dilation
     first = torch.minimum(index - number // 2, available - number).clamp(min=0)
     steps = first[:, None] + torch.arange(number, device=device)
@@ -112,7 +112,9 @@ def neighborhood_attention(
     """
     natten = None
     if bias is None:
-        natten = fused_library(q_BhNd, k_BhNd, v_BhNe, hw_shape, kernel_size, dilation)
+        natten = fused_library(
+            q_BhNd, k_BhNd, v_BhNe, hw_shape=hw_shape, kernel_size=kernel_size, dilation=dilation
+        )
     if natten is None:
         return _gathered(
             q_BhNd,

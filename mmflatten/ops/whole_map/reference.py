@@ -17,13 +17,10 @@ def circulant_attention(
     rows, cols = token // W, token % W
     offset_NM = (rows[None] - rows[:, None]) % H * W + (cols[None] - cols[:, None]) % W
     products_BCNM = torch.einsum('bnc,bmc->bcnm', q_BNC, k_BNC)
-    scores_BCo = (
-        torch.zeros_like(products_BCNM[:, :, 0]).index_add(
-            2, offset_NM.flatten(), products_BCNM.flatten(2)
-        )
-        / (H * W) ** 0.5
-    )
-    return torch.einsum('bcnm,bmc->bnc', scores_BCo.softmax(-1)[:, :, offset_NM], v_BNC)
+    zeros_BCo = torch.zeros_like(products_BCNM[:, :, 0])
+    sums_BCo = zeros_BCo.index_add(2, offset_NM.flatten(), products_BCNM.flatten(2))
+    weights_BCo = (sums_BCo / (H * W) ** 0.5).softmax(-1)
+    return torch.einsum('bcnm,bmc->bnc', weights_BCo[:, :, offset_NM], v_BNC)
 
 
 def manhattan_attention(
@@ -56,16 +53,17 @@ def neighborhood_attention(
     """Reference of `mmflatten.ops.neighborhood_attention`: all logits, masked one by one outside
     the neighbourhood.
     """
-    (H, W), N = hw_shape, hw_shape[0] * hw_shape[1]
+    H, W = hw_shape
+    N = H * W
     logits = (q_BhNd @ k_BhNd.transpose(-2, -1) * q_BhNd.shape[-1] ** -0.5).clone()
     for n in range(N):
         for m in range(N):
-            axes = ((n // W, m // W, H), (n % W, m % W, W))
-            offset = [_neighbor_offset(*axis, kernel_size, dilation) for axis in axes]
-            if None in offset:
+            row = _neighbor_offset(n // W, m // W, H, number=kernel_size, dilation=dilation)
+            col = _neighbor_offset(n % W, m % W, W, number=kernel_size, dilation=dilation)
+            if row is None or col is None:
                 logits[:, :, n, m] = -torch.inf
             elif bias is not None:
-                logits[:, :, n, m] += bias[:, offset[0], offset[1]]
+                logits[:, :, n, m] += bias[:, row, col]
     return logits.softmax(-1) @ v_BhNe
 
 

@@ -3,13 +3,15 @@
 
 Per head, with features `f` of queries and keys, weights `w` of the keys and the temperature `s`,
 
-    S = sum_m w_m f(k_m) v_m^T / M,   kbar = sum_m w_m f(k_m) / M,   y_n = s f(q_n) S / (f(q_n) . kbar + eps) + local_n
+    S = sum_m w_m f(k_m) v_m^T / M,    kbar = sum_m w_m f(k_m) / M
+    y_n = s f(q_n) S / (f(q_n) . kbar + eps) + local_n
 
 and, for the focused map of `r = (relu(x) + floor) c` over the channels of all heads,
 `f = |r| u^p / |u^p|` of the unit vector `u = r / |r|`. With `g` the gradient of `y`, `z` the
 denominator, `e = f / |f|` and `a = e . df` over all heads:
 
-    df(q) = g (s S)^T / z + dz kbar,    dz = -f(q) . (g (s S)^T) / z^2,    dS = s f(q)^T (g / z),    dkbar = dz f(q)
+    df(q) = g (s S)^T / z + dz kbar,    dz = -f(q) . (g (s S)^T) / z^2
+    dS = s f(q)^T (g / z),    dkbar = dz f(q)
     df(k) = w (v dS^T + dkbar) / M,     dv = w f(k) dS / M
     dr = a u + p u^(p - 1) (df - a e) / |u^p|,    dx = c dr [x > 0],    dc = sum dr r / c
 """
@@ -268,11 +270,11 @@ def _forward_shapes(
     *options: object,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     B, h, N, d = q.shape
-    norms_q, norms_k = (
-        v.new_empty((B, x.shape[2], 2) if feature_map == 'focused' else (0,), dtype=_full(v))
-        for x in (q, k)
-    )
-    return v.new_empty(B, N, h, d), v.new_empty(B, h, d + 1, d, dtype=_full(v)), norms_q, norms_k
+    y = v.new_empty(B, N, h, d)
+    state = v.new_empty(B, h, d + 1, d, dtype=_full(v))
+    norms_q = (B, N, 2) if feature_map == FOCUSED else (0,)
+    norms_k = (B, k.shape[2], 2) if feature_map == FOCUSED else (0,)
+    return y, state, v.new_empty(norms_q, dtype=_full(v)), v.new_empty(norms_k, dtype=_full(v))
 
 
 @_backward.register_fake
