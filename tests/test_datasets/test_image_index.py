@@ -65,8 +65,10 @@ loader = DataLoader(dataset, 100, sampler=range(0, len(dataset), 20), num_worker
 iterator = iter(loader)
 number, (worker, ) = next(iterator), psutil.Process().children()
 def private():
-    maps = [part for part in worker.memory_maps() if not part.path.startswith(sys.argv[1])]
-    return sum(part.private_dirty for part in maps)
+    return sum(
+        part.private_dirty
+        for part in worker.memory_maps()
+        if not part.path.startswith(sys.argv[1]))
 
 before = private()
 number += sum(iterator)
