@@ -107,10 +107,13 @@ def test_a_wrong_file_has_a_message_and_a_right_one_helps(visit, url, photo, tmp
     assert page.get_by_role('alert').count() == 0
 
 
-FOREIGN = """<iframe src="{url}"></iframe><form method=post action="{url}gradio_api/upload" target=_blank
-enctype="multipart/form-data"><input name=files value=x><button>send</button></form><script>
+FOREIGN = """<iframe src="{url}"></iframe>
+<form method=post action="{url}gradio_api/upload" target=_blank enctype="multipart/form-data">
+<input name=files value=x><button>send</button></form>
+<script>
 const body = new FormData(); body.append('files', new Blob(['x']), 'a.png');
-const attempts = [['{url}gradio_api/upload', {{method: 'POST', body, mode: 'no-cors'}}], ['{url}', {{mode: 'no-cors'}}],
+const attempts = [['{url}gradio_api/upload', {{method: 'POST', body, mode: 'no-cors'}}],
+                  ['{url}', {{mode: 'no-cors'}}],
                   ['{url}config', {{}}]];
 window.done = Promise.all(attempts.map(([url, options]) => fetch(url, options).then(
     answer => answer.text().then(text => [answer.status, text.length]), error => [0, 0])));
@@ -161,7 +164,10 @@ def test_rebound_name_is_refused(browser, url):
     page = rebound.new_page()
     answer = page.goto(url.replace('127.0.0.1', 'evil.example'))
     assert answer.status == 400 and 'mmflatten' not in page.content()
-    upload_there = """async () => { const body = new FormData(); body.append('files', new Blob(['x']), 'a.png');
-        return (await fetch('/gradio_api/upload', {method: 'POST', body})).status }"""
+    upload_there = """async () => {
+        const body = new FormData();
+        body.append('files', new Blob(['x']), 'a.png');
+        return (await fetch('/gradio_api/upload', {method: 'POST', body})).status
+    }"""
     assert page.evaluate(upload_there) == 400 and uploads() == []
     rebound.close()

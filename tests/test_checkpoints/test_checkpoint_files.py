@@ -203,6 +203,5 @@ def test_one_process_works_in_a_folder(tmp_path):
     holder.communicate()
     with in_use(tmp_path), in_use(tmp_path / 'other'):
         assert (tmp_path / '.training').exists()
-    assert [path.name for path in tmp_path.iterdir()] == ['other'] and not list(
-        (tmp_path / 'other').iterdir()
-    )
+    assert [path.name for path in tmp_path.iterdir()] == ['other']
+    assert not list((tmp_path / 'other').iterdir())

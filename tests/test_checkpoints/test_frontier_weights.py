@@ -137,9 +137,8 @@ def test_dense_backbones_convert_alone_and_in_a_detector(case_of, name, norm):
         {key.removeprefix('backbone.'): value for key, value in ours.items()}, strict=True
     )
     back = revert_state_dict(ours, case.family)
-    assert back.keys() == official.keys() and all(
-        torch.equal(back[key], official[key]) for key in back
-    )
+    assert back.keys() == official.keys()
+    assert all(torch.equal(back[key], official[key]) for key in back)
     detector = {
         **{f'backbone.{key}': value for key, value in official.items()},
         'neck.convs.0.weight': torch.ones(2),

@@ -24,13 +24,16 @@ BACKBONE = dict(
 TRAINING = """
     _base_ = ['{root}/configs/_base_/default_runtime.py']
     default_scope = 'mmpretrain'
-    model = dict(type='ImageClassifier', backbone={backbone}, neck=dict(type='GlobalAveragePooling'),
-                 head=dict(type='LinearClsHead', num_classes=2, in_channels=16, topk=(1, ),
-                           loss=dict(type='CrossEntropyLoss')))
+    model = dict(
+        type='ImageClassifier', backbone={backbone}, neck=dict(type='GlobalAveragePooling'),
+        head=dict(type='LinearClsHead', num_classes=2, in_channels=16, topk=(1, ),
+                  loss=dict(type='CrossEntropyLoss')))
     data_preprocessor = dict(num_classes=2, mean=[127.5] * 3, std=[127.5] * 3)
     train_dataloader = dict(
-        batch_size=2, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True), dataset=dict(
-            type='CustomDataset', data_root='data', pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
+        batch_size=2, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
+        dataset=dict(
+            type='CustomDataset', data_root='data',
+            pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
     train_cfg = dict(by_epoch=True, max_epochs=1)
     optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.))  # keeps the loaded weights
     load_from = 'mapped.pth'
@@ -122,9 +125,9 @@ def test_head_map_works_with_revert(ours, capsys):
 )
 def test_head_map_names_invalid_line(lines, words, ours, capsys):
     status, last = convert(capsys, {'state_dict': ours}, lines)
-    assert (
-        status == 1 and all(word in last[0] for word in words) and not Path('mapped.pth').exists()
-    )
+    assert status == 1
+    assert all(word in last[0] for word in words)
+    assert not Path('mapped.pth').exists()
 
 
 def test_head_map_rejects_checkpoint_without_head(ours, capsys):

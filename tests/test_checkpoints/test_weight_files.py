@@ -105,18 +105,16 @@ def test_convert_file_loads_strictly_and_records_source(run, official):
     ],
 )
 def test_convert_file_reads_common_layouts(run, official, layout):
-    wrapped = {f'{layout}{key}': value for key, value in official.items()}
-    content = (
-        official
-        if layout == 'bare'
-        else wrapped
-        if layout.endswith('.')
-        else {layout: official, 'optimizer': {}}
-    )
+    if layout == 'bare':
+        content, removed = official, []
+    elif layout.endswith('.'):
+        content = {f'{layout}{key}': value for key, value in official.items()}
+        removed = [f"'{part}.'" for part in layout.split('.')[:-1]]
+    else:
+        content, removed = {layout: official, 'optimizer': {}}, [repr(layout)]
     status, out, _, path = run(content)
     assert status == 0
-    for part in layout.split('.')[:-1] if layout.endswith('.') else [layout]:
-        assert layout == 'bare' or (f"'{part}.'" if layout.endswith('.') else repr(part)) in out
+    assert all(part in out for part in removed)
     expected = convert_state_dict(official, 'flatten_swin')
     converted = torch.load(path)['state_dict']
     assert converted.keys() == expected.keys()
@@ -209,7 +207,8 @@ def test_convert_file_writes_safetensors_with_metadata(run, official):
     assert all(torch.equal(written[key], value) for key, value in expected.items())
     with safetensors.safe_open(path, 'pt') as file:
         meta = file.metadata()
-    assert meta['format'] == 'pt' and (meta['family'], meta['source_entry']) == (
+    assert meta['format'] == 'pt'
+    assert (meta['family'], meta['source_entry']) == (
         'flatten_swin',
         'model',
     )

@@ -22,8 +22,11 @@ CASES = {
 }
 CLASS_TOKEN = """
 _base_ = ['{base}']
-model = dict(backbone=dict(_delete_=True, type='mmflatten.FLattenDeiT', img_size=64, patch_size=16, attn_types='LS',
-                           arch=dict(embed_dims=16, depth=2, num_heads=2)), neck=None, head=dict(in_channels=16))
+model = dict(
+    backbone=dict(_delete_=True, type='mmflatten.FLattenDeiT', img_size=64, patch_size=16,
+                  attn_types='LS', arch=dict(embed_dims=16, depth=2, num_heads=2)),
+    neck=None,
+    head=dict(in_channels=16))
 """
 
 
@@ -49,33 +52,25 @@ def test_attention_of_every_task_writes_table_and_drawings(model_of, photo, tmp_
     name, images, layers, size = CASES[task]
     config, checkpoint = model_of(name)
     out = tmp_path / 'new' / 'out'
-    chosen = ['--layer', *map(str, layers)]
-    assert (
-        attention(
-            [config, checkpoint, *[photo] * images, '--queries', '8', '--out', str(out), *chosen]
-        )
-        == 0
-    )
+    options = ['--queries', '8', '--out', str(out), '--layer', *map(str, layers)]
+    assert attention([config, checkpoint, *[photo] * images, *options]) == 0
     shown = capsys.readouterr().out
     content = json.loads((out / 'attention.json').read_text())
-    assert [layer['number'] for layer in content['layers']] == layers and content[
-        'picture'
-    ] == list(size)
+    assert [layer['number'] for layer in content['layers']] == layers
+    assert content['picture'] == list(size)
     assert content['query'] == [size[1] // 2, size[0] // 2]
     for layer in content['layers']:
         assert layer['layer'] in shown and layer['attention'] in shown
         assert len(layer['heads']) == layer['num_heads']
         assert cv2.imread(str(out / layer['file'])) is not None
     if task == 'classification':  # its windows have no padding, so softmax rows sum to 1
-        softmax = [
-            head
-            for layer in content['layers']
-            if layer['attention'].startswith('Softmax')
-            for head in layer['heads']
-        ]
-        assert softmax and all(
-            head['row_sum_min'] == pytest.approx(1, abs=1e-5) for head in softmax
-        )
+        softmax = []
+        for layer in content['layers']:
+            if layer['attention'].startswith('Softmax'):
+                softmax += layer['heads']
+        assert softmax
+        for head in softmax:
+            assert head['row_sum_min'] == pytest.approx(1, abs=1e-5)
 
 
 def test_statistics_equal_those_of_the_probe(classifier, photo, tmp_path, capsys):
@@ -124,10 +119,10 @@ def test_query_of_the_class_token(model_of, photo, tmp_path, capsys):
     words = [*model_of(config), photo, '--out', str(tmp_path / 'out')]
     assert attention([*words, '--query', 'class']) == 0
     content = json.loads((tmp_path / 'out' / 'attention.json').read_text())
-    assert [layer['prefix'] for layer in content['layers']] == [1, 1] and content[
-        'query'
-    ] == 'class'
-    assert all(head['prefix'] > 0 for layer in content['layers'] for head in layer['heads'])
+    assert [layer['prefix'] for layer in content['layers']] == [1, 1]
+    assert content['query'] == 'class'
+    for layer in content['layers']:
+        assert all(head['prefix'] > 0 for head in layer['heads'])
 
 
 @pytest.mark.parametrize(

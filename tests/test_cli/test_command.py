@@ -48,7 +48,10 @@ def test_package_adds_a_command_and_cannot_replace_one(tmp_path):
         dedent("""
         from mmflatten.cli.common import command
 
-        @command('speckle', 'Count speckles.', lambda parser: parser.add_argument('number', type=int))
+        def options(parser):
+            parser.add_argument('number', type=int)
+
+        @command('speckle', 'Count speckles.', options)
         def main(args):
             print(args.number + 1)
         """)
@@ -71,12 +74,10 @@ def test_package_adds_a_command_and_cannot_replace_one(tmp_path):
             check=True,
         ).stdout
 
-    assert output('speckle', '6') == '7\n' and 'usage: mmflatten speckle' in output(
-        'speckle', '--help'
-    )
-    assert 'usage: mmflatten train' in output('train', '--help') and 'of speckle' in output(
-        '--help'
-    )
+    assert output('speckle', '6') == '7\n'
+    assert 'usage: mmflatten speckle' in output('speckle', '--help')
+    assert 'usage: mmflatten train' in output('train', '--help')
+    assert 'of speckle' in output('--help')
 
 
 @pytest.mark.parametrize('name', command.LAB)

@@ -110,11 +110,9 @@ def test_bad_lines_of_standard_input_do_not_stop_the_others(train_on, scenes, tm
         str(tmp_path / 'out'),
     ]
     shown = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120)
-    assert (
-        shown.returncode == 1
-        and 'gone.png' in shown.stderr
-        and 'broken.png' in shown.stderr.splitlines()[-1]
-    )
+    assert shown.returncode == 1
+    assert 'gone.png' in shown.stderr
+    assert 'broken.png' in shown.stderr.splitlines()[-1]
     assert [json.loads(line)['file'] for line in shown.stdout.splitlines()] == list(
         map(str, images)
     )

@@ -14,11 +14,9 @@ CONVERT = {
     'mmflatten': ['-m', 'mmflatten', 'convert'],
     'tools/convert_checkpoint.py': ['tools/convert_checkpoint.py'],
 }
-SCRIPTS = sorted(
-    path.relative_to(REPOSITORY).as_posix()
-    for folder in ('', 'analysis', 'dataset')
-    for path in (REPOSITORY / 'tools' / folder).glob('*.py')
-)
+TOOLS = REPOSITORY / 'tools'
+FILES = [*TOOLS.glob('*.py'), *TOOLS.glob('analysis/*.py'), *TOOLS.glob('dataset/*.py')]
+SCRIPTS = sorted(path.relative_to(REPOSITORY).as_posix() for path in FILES)
 # A config is a program. This one starts a child, then lacks everything that a training needs.
 CONFIG = """
 import os

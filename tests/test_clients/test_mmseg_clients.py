@@ -48,9 +48,8 @@ def test_browse_dataset(segmentor, script, tmp_path):
         tmp_path,
         '--not-show',
     )
-    assert all(np.std(cv2.imread(str(path))) > 0 for path in tmp_path.iterdir()) and any(
-        tmp_path.iterdir()
-    )
+    assert all(np.std(cv2.imread(str(path))) > 0 for path in tmp_path.iterdir())
+    assert any(tmp_path.iterdir())
 
 
 @pytest.mark.xfail(

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import itertools
 import json
 import shutil
 import tempfile
@@ -77,11 +78,9 @@ def decayed(load_config) -> Callable[[str], dict[str, bool]]:
         config = load_config(name)
         model = build_meta_model(name)
         groups = build_optim_wrapper(model, config.optim_wrapper).optimizer.param_groups
-        decay = {
-            id(parameter): group['weight_decay']
-            for group in groups
-            for parameter in group['params']
-        }
+        decay = {}
+        for group in groups:
+            decay.update((id(parameter), group['weight_decay']) for parameter in group['params'])
         assert set(decay.values()) <= {0, config.optim_wrapper.optimizer.weight_decay}
         return {name: decay[id(parameter)] > 0 for name, parameter in model.named_parameters()}
 
@@ -190,20 +189,15 @@ def _nodes(node: Any) -> Iterator[dict]:
     """Yield all nested dicts."""
     if isinstance(node, dict):
         yield node
-    for child in (
-        node.values() if isinstance(node, dict) else node if isinstance(node, (list, tuple)) else ()
-    ):
-        yield from _nodes(child)
+        node = list(node.values())
+    if isinstance(node, (list, tuple)):
+        for child in node:
+            yield from _nodes(child)
 
 
 def _redirect(config: Config, data_root: Path) -> None:
-    for part in [
-        config[f'{split}_{kind}']
-        for split in ('train', 'val', 'test')
-        for kind in ('dataloader', 'evaluator')
-        if f'{split}_{kind}' in config
-    ]:
-        for node in _nodes(part):
+    for split, kind in itertools.product(('train', 'val', 'test'), ('dataloader', 'evaluator')):
+        for node in _nodes(config.get(f'{split}_{kind}')):
             for key, value in node.items():
                 if isinstance(value, str) and value.startswith('data/'):
                     node[key] = str(data_root / value.removeprefix('data/'))
@@ -216,13 +210,9 @@ def _shrink(node: Any) -> None:
 
 
 def _divided(size: Any) -> Any:
-    return (
-        size // FACTOR
-        if isinstance(size, int)
-        else type(size)(map(_divided, size))
-        if size
-        else size
-    )
+    if isinstance(size, int):
+        return size // FACTOR
+    return type(size)(map(_divided, size)) if size else size
 
 
 def _make_shallow(backbone: dict) -> None:

@@ -56,7 +56,5 @@ def test_resnet_recipe_has_no_mixing_or_smoothing(load_config) -> None:
 )
 def test_learning_rate_of_batch(name: str, rate: float, batch: int, load_config) -> None:
     config = load_config(f'{name}.py')
-    assert (
-        config.optim_wrapper.optimizer.lr == pytest.approx(rate)
-        and config.auto_scale_lr.base_batch_size == batch
-    )
+    assert config.optim_wrapper.optimizer.lr == pytest.approx(rate)
+    assert config.auto_scale_lr.base_batch_size == batch

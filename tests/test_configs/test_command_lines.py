@@ -21,15 +21,12 @@ METRICS = dict(mmpretrain='accuracy/top1', mmdet='coco/bbox_mAP', mmseg='mIoU')
 
 def redirected(node, data_root: Path, place: str) -> dict[str, str]:
     """Options that give the paths of a part of a config another root."""
-    items = (
-        node.items()
-        if isinstance(node, dict)
-        else enumerate(node)
-        if isinstance(node, (list, tuple))
-        else ()
-    )
+    if isinstance(node, (list, tuple)):
+        node = dict(enumerate(node))
+    if not isinstance(node, dict):
+        return {}
     found = {}
-    for key, value in items:
+    for key, value in node.items():
         if isinstance(value, str) and value.startswith('data/'):
             found[f'{place}.{key}'] = str(data_root / value.removeprefix('data/'))
         found |= redirected(value, data_root, f'{place}.{key}')

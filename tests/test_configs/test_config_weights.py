@@ -80,18 +80,13 @@ def _agents_aside(given: dict) -> dict:
     """Return the mixers of a backbone without their numbers of agents, which dense tasks
     increase.
     """
-    mixers, letters = given.get('mixers') or {}, ''.join(given.get('attn_types', ''))
-    return (
-        dict(
-            mixers={
-                letter: {key: value for key, value in mixer.items() if key != 'num_agents'}
-                for letter, mixer in mixers.items()
-                if letter in letters
-            }
-        )
-        if mixers
-        else {}
-    )
+    if not given.get('mixers'):
+        return {}
+    letters = ''.join(given.get('attn_types', ''))
+    mixers = {letter: dict(mixer) for letter, mixer in given['mixers'].items() if letter in letters}
+    for mixer in mixers.values():
+        mixer.pop('num_agents', None)
+    return dict(mixers=mixers)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +98,10 @@ def test_config_accepts_the_weights_of_the_classifier_in_its_checkpoint_name(pat
     if STARTS[path].startswith('focal-l_'):
         pytest.skip('there is no config for its ImageNet-22k')
     source = CLASSIFIERS[STARTS[path]]
-    own = OF_THE_TASK | (OF_THE_SIZE if path.stem.endswith('384px') else set())
-    ours, theirs = (
-        {key: value for key, value in arguments(of).items() if key not in own}
-        for of in (path, source)
-    )
+    ours, theirs = arguments(path), arguments(source)
+    for key in OF_THE_TASK | (OF_THE_SIZE if path.stem.endswith('384px') else set()):
+        ours.pop(key, None)
+        theirs.pop(key, None)
     assert ours == theirs
 
     given, taken = (backbone_of(of).state_dict() for of in (source, path))

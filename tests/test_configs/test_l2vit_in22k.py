@@ -60,9 +60,8 @@ def test_imagenet_22k_is_read_and_all_classes_are_trained(tmp_path):
     }
     for loader in loaders.values():
         assert type(loader.dataset).__name__ == 'ImageNet21k' and len(loader.dataset) == 3
-        assert (
-            sorted(loader.dataset.get_gt_labels()) == [0, 1, 2] and len(loader.dataset.CLASSES) == 4
-        )
+        assert sorted(loader.dataset.get_gt_labels()) == [0, 1, 2]
+        assert len(loader.dataset.CLASSES) == 4
     model = build(config)
     batch = next(iter(loaders['train']))
     assert batch['inputs'].shape == (2, 3, 224, 224)
@@ -79,10 +78,8 @@ def test_image_list_replaces_the_folder_search(tmp_path):
     (root / 'meta' / 'train.txt').write_text('n00000001/n00000001_1.JPEG 21840\n')
     config = read_small('l2vit-b_8xb128_in22k', root, tmp_path)
     loader = Runner.build_dataloader(config.train_dataloader, seed=0)
-    assert (
-        loader.dataset.get_gt_labels().tolist() == [21840]
-        and next(iter(loader))['inputs'].shape[0] == 1
-    )
+    assert loader.dataset.get_gt_labels().tolist() == [21840]
+    assert next(iter(loader))['inputs'].shape[0] == 1
 
 
 @pytest.mark.parametrize(

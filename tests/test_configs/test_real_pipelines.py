@@ -32,17 +32,10 @@ AVERAGE_PRECISIONS = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
 
 def bases_of(path: Path) -> set[Path]:
     """Return all files that a config inherits from, directly or indirectly."""
-    assignments = [
-        node
-        for node in ast.parse(path.read_text(encoding='utf-8')).body
-        if isinstance(node, ast.Assign)
-    ]
-    names = [
-        name
-        for node in assignments
-        if getattr(node.targets[0], 'id', '') == '_base_'
-        for name in ast.literal_eval(node.value)
-    ]
+    names = []
+    for node in ast.parse(path.read_text(encoding='utf-8')).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], 'id', '') == '_base_':
+            names += ast.literal_eval(node.value)
     found = {(path.parent / name).resolve() for name in names}
     return found.union(*map(bases_of, found))
 
@@ -88,11 +81,10 @@ def expected_metrics(config) -> set[str]:
     if config.default_scope != 'mmdet':
         return METRICS[config.default_scope]
     kinds = config.val_evaluator.metric
-    return {
-        f'coco/{kind}_{name}'
-        for kind in ([kinds] if isinstance(kinds, str) else kinds)
-        for name in AVERAGE_PRECISIONS
-    }
+    found = set()
+    for kind in [kinds] if isinstance(kinds, str) else kinds:
+        found |= {f'coco/{kind}_{name}' for name in AVERAGE_PRECISIONS}
+    return found
 
 
 @pytest.mark.parametrize(

@@ -3,73 +3,19 @@
 import json
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 from mmengine.config import Config
 
 from mmflatten.custom_data import classification, detection, segmentation, stereo
 from mmflatten.custom_data.images import find_images, picture_problems, read_pictures, split
-from mmflatten.custom_data.reading import DataError, Request
+from mmflatten.custom_data.reading import DataError
+from tests.test_custom_data.small_data import SIZE, coco, found, read_detection, request
 
-SIZE = (48, 64)  # height, width
 BASE = Config(dict(model=dict(max_disp=48)))
-
-
-def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(path), np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8))
-    return path
 
 
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: -len(path.read_bytes()) // 2])
-
-
-def coco(images: int = 6) -> dict:
-    """An object of each of two classes, with sparse ids, in every image."""
-    listed = [
-        dict(id=i, file_name=f'{i}.png', height=SIZE[0], width=SIZE[1]) for i in range(images)
-    ]
-    objects = [
-        dict(
-            id=2 * i + k + 1,
-            image_id=i,
-            category_id=(7, 90)[k],
-            bbox=[4 + 20 * k, 4, 20, 20],
-            area=400,
-            iscrowd=0,
-        )
-        for i in range(images)
-        for k in (0, 1)
-    ]
-    return dict(
-        images=listed,
-        annotations=objects,
-        categories=[dict(id=7, name='round'), dict(id=90, name='square')],
-    )
-
-
-@pytest.fixture
-def folder(tmp_path) -> Path:
-    for i in range(6):
-        write_image(tmp_path / 'images' / f'{i}.png', i)
-    return tmp_path
-
-
-def request(folder: Path, *ann: Path, classes: list[str] | None = None) -> Request:
-    return Request('', [folder / 'images'], '', folder / 'mine.py', ann, classes, val_share=0.3)
-
-
-def read_detection(folder: Path, *contents: dict, classes: list[str] | None = None):
-    files = [folder / f'{i}.json' for i in range(len(contents))]
-    for file, content in zip(files, contents):
-        file.write_text(json.dumps(content))
-    return detection.read(request(folder, *files, classes=classes), None)
-
-
-def found(data) -> dict[str, bool]:
-    return {problem.name: problem.stops for problem in data.problems}
 
 
 def test_valid_detection_data_is_split(folder):
@@ -77,12 +23,12 @@ def test_valid_detection_data_is_split(folder):
     assert not data.problems and data.classes == ('round', 'square') and data.counts == (4, 2)
     halves = [json.loads(text) for text in data.lists.values()]
     assert [len(half['images']) for half in halves] == [4, 2]
-    assert sorted(image['id'] for half in halves for image in half['images']) == list(range(6))
-    assert all(
-        {entry['image_id'] for entry in half['annotations']}
-        == {image['id'] for image in half['images']}
-        for half in halves
-    )
+    ids = []
+    for half in halves:
+        ids += [image['id'] for image in half['images']]
+        annotated = {entry['image_id'] for entry in half['annotations']}
+        assert annotated == {image['id'] for image in half['images']}
+    assert sorted(ids) == list(range(6))
 
 
 ANNOTATIONS = {
@@ -252,11 +198,9 @@ def test_training_without_objects_is_an_error(classes, folder):
         entry for entry in content['annotations'] if classes and entry['category_id'] == 7
     ]
     (problem,) = read_detection(folder, content, classes=classes).problems
-    assert (
-        problem.stops
-        and problem.where == [f'annotations of {folder / "0.json"}']
-        and 'square' in str(problem)
-    )
+    assert problem.stops
+    assert problem.where == [f'annotations of {folder / "0.json"}']
+    assert 'square' in str(problem)
 
 
 def test_classes_option_keeps_the_file_order(folder):
@@ -320,12 +264,17 @@ def test_split_depends_only_on_content(folder):
     renamed = {
         path.with_name(f'{9 - int(path.stem)}.png'): picture for path, picture in read.items()
     }
-    contents = [{read[path].digest for path in part} for part in split(read, 0.3)]
-    assert contents == [
-        {renamed[path].digest for path in part}
-        for part in split(dict(reversed(renamed.items())), 0.3)
-    ]
+    contents = split_contents(read)
+    assert contents == split_contents(dict(reversed(renamed.items())))
     assert [len(part) for part in contents] == [4, 2]
+
+
+def split_contents(pictures) -> list[set]:
+    """The digests of the images of each part."""
+    contents = []
+    for part in split(pictures, 0.3):
+        contents.append({pictures[path].digest for path in part})
+    return contents
 
 
 def test_normalised_boxes_are_an_error(folder):
@@ -341,14 +290,8 @@ def test_objects_are_counted_as_training_uses_them(folder):
     for annotation in content['annotations'][:5]:  # three round, two square
         annotation['bbox'] = [4, 4, 0.5, 20]
     data = read_detection(folder, content)
-    counts = [
-        int(word)
-        for fact in data.facts
-        if fact.startswith('class ')
-        for word in fact.split()
-        if word.isdigit()
-    ]
-    assert sum(counts) == 7
+    counted = ' '.join(fact for fact in data.facts if fact.startswith('class '))
+    assert sum(int(word) for word in counted.split() if word.isdigit()) == 7
 
 
 def test_order_of_classes_is_that_of_the_file(folder):

@@ -75,9 +75,8 @@ def test_training_reaches_the_lowest_ap(shown):
 def test_predictions_are_drawn_with_user_classes(shown, folder):
     found = json.loads((folder / 'predictions' / 'predictions.json').read_text())
     assert [category['name'] for category in found['categories']] == ['round', 'straight']
-    assert len(found['images']) == 10 and {
-        entry['category_id'] for entry in found['annotations']
-    } <= {0, 1}
+    assert len(found['images']) == 10
+    assert {entry['category_id'] for entry in found['annotations']} <= {0, 1}
     drawn = {entry['image_id'] for entry in found['annotations']}
     assert drawn
     for image in found['images']:

@@ -15,7 +15,7 @@ from mmflatten.custom_data.images import find_images, picture_problems, read_pic
 from mmflatten.custom_data.label_formats import read_labels
 from mmflatten.custom_data.reading import DataError, Request
 from mmflatten.datasets.storage import read_rgb
-from tests.test_custom_data.test_custom_data import SIZE, coco, folder, found, request, write_image  # noqa: F401
+from tests.test_custom_data.small_data import SIZE, coco, found, request, write_image
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,9 @@ from tests.test_custom_data.test_custom_data import SIZE, coco, folder, found, r
 )
 def test_split_folders_are_no_classes(names, tmp_path, capsys):
     for number, name in enumerate(names):
-        for label in ('cat', 'dog'):
-            for i in range(3):
-                write_image(
-                    tmp_path / name / label / f'{i}.png', 10 * number + i + 100 * (label == 'dog')
-                )
+        for i in range(3):
+            write_image(tmp_path / name / 'cat' / f'{i}.png', seed=10 * number + i)
+            write_image(tmp_path / name / 'dog' / f'{i}.png', seed=10 * number + i + 100)
     data = classification.read(Request('cls', [tmp_path], '', tmp_path / 'mine.py'), None)
     assert data.classes == ('cat', 'dog') and data.counts == (6, 6)
     assert [part['data_prefix'].name for part in (data.train, data.val)] == list(names[:2])
@@ -95,28 +93,25 @@ def test_file_names_of_other_systems(name, tmp_path):
     (tmp_path / '0.json').write_text(json.dumps(content))
     data = detection.read(request(tmp_path, tmp_path / '0.json'), None)
     assert not data.problems and sum(data.counts) == 6
-    listed = [
-        Path(data.train['data_prefix']['img'], image['file_name'])
-        for text in data.lists.values()
-        for image in json.loads(text)['images']
-    ]
-    assert len(listed) == 6 and all(path.is_file() for path in listed)
-    (tmp_path / 'list.csv').write_text(
-        'image\tlabel\n'
-        + ''.join(
-            f'{image["file_name"]}\t{"ab"[i % 2]}\n' for i, image in enumerate(content['images'])
-        )
-    )
+    images = []
+    for text in data.lists.values():
+        images += json.loads(text)['images']
+    assert len(images) == 6
+    for image in images:
+        assert Path(data.train['data_prefix']['img'], image['file_name']).is_file()
+    lines = ['image\tlabel']
+    for i, image in enumerate(content['images']):
+        lines.append(f'{image["file_name"]}\t{"ab"[i % 2]}')
+    (tmp_path / 'list.csv').write_text('\n'.join(lines) + '\n')
     parts, problems = classification.read_table(tmp_path / 'list.csv', tmp_path / 'images')
     assert {label: len(paths) for label, paths in parts.items()} == dict(a=3, b=3) and not problems
 
 
-def test_byte_order_marks(folder):  # noqa: F811
+def test_byte_order_marks(folder):
     (folder / '0.json').write_bytes(codecs.BOM_UTF8 + json.dumps(coco()).encode())
     data = detection.read(request(folder, folder / '0.json', folder / '0.json'), None)
-    assert (
-        all(not text.startswith('\ufeff') for text in data.lists.values()) and len(data.lists) == 2
-    )
+    assert all(not text.startswith('\ufeff') for text in data.lists.values())
+    assert len(data.lists) == 2
     for name, text in (
         ('classes.txt', 'red\ngreen\n'),
         *((f'{i}.txt', '0 .5 .5 .5 .5\n') for i in range(6)),
@@ -125,14 +120,12 @@ def test_byte_order_marks(folder):  # noqa: F811
     (part,) = read_labels(
         Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images'])
     )
-    assert (
-        part.names == ['red', 'green']
-        and len(part.content['annotations']) == 6
-        and not any(part.faults.values())
-    )
+    assert part.names == ['red', 'green']
+    assert len(part.content['annotations']) == 6
+    assert not any(part.faults.values())
 
 
-def test_names_of_two_images(folder):  # noqa: F811
+def test_names_of_two_images(folder):
     write_image(folder / 'images' / '0.jpg', 9)
     (folder / 'list.csv').write_text('image,label\n0,a\n1,b\n2.png,a\n')
     _, problems = classification.read_table(folder / 'list.csv', folder / 'images')
@@ -144,7 +137,7 @@ def test_names_of_two_images(folder):  # noqa: F811
     'line',
     ['0 .5 .5 .4 .4 .5 .5 2', '0 .5 .5 .4 .4 .5 .5 2 0 0 0', '0 .5 .5 .4 .4 .5 .5 1 .6 .6 2'],
 )
-def test_keypoints_of_yolo_are_no_polygons(line, folder):  # noqa: F811
+def test_keypoints_of_yolo_are_no_polygons(line, folder):
     (folder / 'images' / 'classes.txt').write_text('person\n')
     for i in range(6):
         (folder / 'images' / f'{i}.txt').write_text(line)
@@ -162,7 +155,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize('name', SHAPES)
-def test_shapes_and_reserved_names_of_labelme(name, folder):  # noqa: F811
+def test_shapes_and_reserved_names_of_labelme(name, folder):
     points = [[4, 6], [23, 25]] if name == 'mask' else [[4, 6], [23, 6], [23, 25], [4, 25]]
     for i in range(6):
         shapes = [
@@ -175,10 +168,8 @@ def test_shapes_and_reserved_names_of_labelme(name, folder):  # noqa: F811
     (part,) = read_labels(
         Request('det', [folder / 'images'], '', folder / 'm.py', [folder / 'images'])
     )
-    assert (
-        part.names == ['red']
-        and [entry['bbox'] for entry in part.content['annotations']] == [[4, 6, 19, 19]] * 6
-    )
+    assert part.names == ['red']
+    assert [entry['bbox'] for entry in part.content['annotations']] == [[4, 6, 19, 19]] * 6
 
 
 def masks(root, values, dtype=np.uint8):

@@ -86,7 +86,8 @@ def test_init_detector_from_one_annotation_file_trains(own, monkeypatch, capsys)
     assert 'even' in shown and '3 images for training, 1 for validation' in shown
     monkeypatch.chdir('/')
     cfg, base = load_config(str(own / 'configs' / 'mine.py')), Config.fromfile(MASKS)
-    assert cfg.train_dataloader.batch_size == 2 and cfg.optim_wrapper.optimizer.lr == pytest.approx(
+    assert cfg.train_dataloader.batch_size == 2
+    assert cfg.optim_wrapper.optimizer.lr == pytest.approx(
         base.optim_wrapper.optimizer.lr * (2 / base.auto_scale_lr.base_batch_size) ** 0.5, rel=0.01
     )
     assert cfg.test_dataloader == cfg.val_dataloader and cfg.test_evaluator == cfg.val_evaluator
@@ -207,17 +208,15 @@ def test_init_error_names_the_option_and_writes_nothing(name, own, capsys):
     if name == 'a broken image':
         (own / 'photos' / '000001.png').write_bytes(b'no image')
     before = sorted(own.rglob('*'))
-    options = {
-        **dict(task='det', images='photos', ann='all.json', base=DETECTOR, out='mine.py'),
-        **changes,
-    }
-    given = {key: str(value).split() for key, value in options.items() if value is not None}
-    assert run(*(word for key, words in given.items() for word in (f'--{key}', *words))) == 1
+    options = dict(task='det', images='photos', ann='all.json', base=DETECTOR, out='mine.py')
+    arguments = []
+    for key, value in (options | changes).items():
+        if value is not None:
+            arguments += [f'--{key}', *str(value).split()]
+    assert run(*arguments) == 1
     shown = capsys.readouterr()
-    assert (
-        all(word in shown.out + shown.err for word in words)
-        and words[0] in shown.err.splitlines()[-1]
-    )
+    assert all(word in shown.out + shown.err for word in words)
+    assert words[0] in shown.err.splitlines()[-1]
     assert sorted(own.rglob('*')) == before
 
 
@@ -237,9 +236,8 @@ def test_init_mask_base_without_masks_is_an_error(own, capsys):
         '--base',
     ]
     assert run(*arguments, MASKS) == 1 and 'mask_head' in capsys.readouterr().err
-    assert (
-        run(*arguments, DETECTOR) == 0 and Config.fromfile('mine.py').val_evaluator.metric == 'bbox'
-    )
+    assert run(*arguments, DETECTOR) == 0
+    assert Config.fromfile('mine.py').val_evaluator.metric == 'bbox'
 
 
 def test_init_replaces_config_only_with_force(own, capsys):

@@ -62,14 +62,11 @@ def boxes(file: str) -> list[tuple]:
     content = json.loads(Path(file).read_text())
     names = {item['id']: item['name'] for item in content['categories']}
     images = {item['id']: item['file_name'] for item in content['images']}
-    return sorted(
-        (
-            images[item['image_id']],
-            names[item['category_id']],
-            tuple(round(v, 3) for v in item['bbox']),
-        )
-        for item in content['annotations']
-    )
+    found = []
+    for item in content['annotations']:
+        box = tuple(round(number, 3) for number in item['bbox'])
+        found.append((images[item['image_id']], names[item['category_id']], box))
+    return sorted(found)
 
 
 @pytest.fixture
@@ -180,11 +177,9 @@ def test_yolo_error_names_file_and_line(name, yolo, capsys):
     assert run('det', 'data.yaml') == 1
     shown = capsys.readouterr()
     last = shown.err.splitlines()[-1]
-    assert (
-        f'error: {problem} (1): {yolo / place}' in shown.out
-        and problem in last
-        and f'{yolo / place}' in last
-    )
+    assert f'error: {problem} (1): {yolo / place}' in shown.out
+    assert problem in last
+    assert f'{yolo / place}' in last
     assert sorted(yolo.rglob('*')) == before
 
 
@@ -294,10 +289,11 @@ def voc(tmp_path, monkeypatch) -> Path:
 
 def test_voc_boxes_count_from_one_and_difficult_objects_are_crowds(voc):
     assert run('det', 'Annotations', '--images', 'JPEGImages', '--classes', 'round') == 0
-    assert boxes('mine_val.json') == [
-        (f, n, b)
-        for f in {f for f, *_ in boxes('mine_val.json')}
-        for n, b in (('round', (24, 12, 16, 24)), ('square', (0, 0, 64, 48)))
+    validated = boxes('mine_val.json')
+    (file,) = {file for file, *_ in validated}
+    assert validated == [
+        (file, 'round', (24, 12, 16, 24)),
+        (file, 'square', (0, 0, 64, 48)),
     ]
     content = json.loads(Path('mine_train.json').read_text())
     assert [item['iscrowd'] for item in content['annotations']] == [0, 1] * 4
@@ -345,15 +341,15 @@ VOC_FAULTS = {
 @pytest.mark.parametrize('name', VOC_FAULTS)
 def test_voc_error_names_file_and_line(name, voc, capsys):
     change, problem, line = VOC_FAULTS[name]
-    line = f':{line}' * bool(line)
     file = voc / 'Annotations' / '2.xml'
+    place = f'{file}:{line}' if line else str(file)
     if name == 'no image':
         (voc / 'JPEGImages' / '2.png').unlink()
     file.write_text(change(file.read_text()))
     assert run('det', 'Annotations', '--images', 'JPEGImages') == 1
     shown = capsys.readouterr()
     last = shown.err.splitlines()[-1]
-    assert problem in last and f'{file}{line}' in last
+    assert problem in last and place in last
 
 
 def test_normalised_voc_boxes_are_an_error(voc, capsys):
@@ -368,10 +364,8 @@ def test_normalised_voc_boxes_are_an_error(voc, capsys):
         )
     assert run('det', 'Annotations', '--images', 'JPEGImages') == 1
     shown = capsys.readouterr()
-    assert (
-        'boxes look normalised' in shown.err.splitlines()[-1]
-        and '0.xml:4' in shown.err.splitlines()[-1]
-    )
+    assert 'boxes look normalised' in shown.err.splitlines()[-1]
+    assert '0.xml:4' in shown.err.splitlines()[-1]
 
 
 def labelme_file(name: str) -> dict:
@@ -414,10 +408,8 @@ def test_labelme_shapes_become_objects(labelme, capsys):
         for item in json.loads(Path('mine_val.json').read_text())['annotations']
         if item['segmentation']
     ]
-    assert (
-        square[0]['segmentation'] == [[0, 0, 10, 0, 10, 10], [20, 0, 30, 0, 30, 10]]
-        and square[0]['area'] == 100
-    )
+    assert square[0]['segmentation'] == [[0, 0, 10, 0, 10, 10], [20, 0, 30, 0, 30, 10]]
+    assert square[0]['area'] == 100
     assert 'warning: shape without an area (5)' in capsys.readouterr().out
 
 

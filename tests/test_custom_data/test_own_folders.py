@@ -73,11 +73,9 @@ def test_broken_and_truncated_images_are_named(suffix, tmp_path):
     truncate(paths[1])
     paths[2].write_text('no image')
     (problem,) = picture_problems(read_pictures(paths), paths, [])
-    assert (
-        problem.stops
-        and problem.name == 'broken image'
-        and problem.where == [str(path) for path in paths[1:]]
-    )
+    assert problem.stops
+    assert problem.name == 'broken image'
+    assert problem.where == [str(path) for path in paths[1:]]
 
 
 def test_pipes_and_foreign_formats_are_broken_images_and_not_waited_for(tmp_path, capfd):
@@ -91,10 +89,8 @@ def test_pipes_and_foreign_formats_are_broken_images_and_not_waited_for(tmp_path
     (tmp_path / 'damaged.png').write_bytes(damaged)
     paths = find_images(tmp_path)
     (problem,) = picture_problems(read_pictures(paths), paths, [])
-    assert (
-        sorted(problem.where) == sorted(str(path) for path in paths if path != good)
-        and len(paths) == 6
-    )
+    assert sorted(problem.where) == sorted(str(path) for path in paths if path != good)
+    assert len(paths) == 6
     assert capfd.readouterr().err == ''
 
 
@@ -147,14 +143,11 @@ def test_label_map_problem_is_named(name, maps):
 
 @pytest.mark.parametrize('mode', ['1', 'P', 'I;16'])
 def test_label_maps_of_every_depth_are_read_like_mmseg(mode, maps):
+    dtype = {'1': bool, 'P': np.uint8, 'I;16': np.uint16}[mode]
     for path in (maps / 'maps').iterdir():
-        labels = np.zeros(SIZE, np.uint8)
+        labels = np.zeros(SIZE, dtype)
         labels[:12] = 1
-        label_map = Image.fromarray(
-            labels.astype(bool)
-            if mode == '1'
-            else labels.astype(np.uint16 if ';' in mode else np.uint8)
-        )
+        label_map = Image.fromarray(labels)
         if mode == 'P':
             label_map.putpalette([90, 0, 0, 0, 90, 0])
         label_map.save(path)
@@ -253,11 +246,9 @@ def test_dangling_link_is_a_broken_image(name, read, maps, classes, stereo):
     (maps / name / '1.png').unlink()
     (maps / name / '1.png').symlink_to('gone')
     (problem,) = read(maps).problems
-    assert (
-        problem.stops
-        and problem.name == 'broken image'
-        and problem.where == [str(maps / name / '1.png')]
-    )
+    assert problem.stops
+    assert problem.name == 'broken image'
+    assert problem.where == [str(maps / name / '1.png')]
 
 
 PAIRS = {

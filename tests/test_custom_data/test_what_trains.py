@@ -23,7 +23,7 @@ from mmflatten.datasets.used import (
     used_by_mmseg,
 )
 from mmflatten.engine.datasets import build_dataset
-from tests.test_custom_data.test_custom_data import coco, folder, found, read_detection, write_image  # noqa: F401
+from tests.test_custom_data.small_data import coco, found, read_detection, write_image
 
 LEFT_OUT = {  # changes of an annotation, and the reason
     'ignore as a number': (dict(ignore=1), IGNORED),
@@ -40,7 +40,7 @@ LEFT_OUT = {  # changes of an annotation, and the reason
 }
 
 
-def mmdet_trains_on(data_file, folder, names, **arguments):  # noqa: F811
+def mmdet_trains_on(data_file, folder, names, **arguments):
     init_default_scope('mmdet')
     dataset = build_dataset(
         dict(
@@ -53,18 +53,16 @@ def mmdet_trains_on(data_file, folder, names, **arguments):  # noqa: F811
             **arguments,
         )
     )
-    labels = [
-        names[item['bbox_label']]
-        for index in range(len(dataset))
-        for item in dataset.get_data_info(index)['instances']
-        if not item['ignore_flag']
-    ]
+    labels = []
+    for index in range(len(dataset)):
+        instances = dataset.get_data_info(index)['instances']
+        labels += [names[item['bbox_label']] for item in instances if not item['ignore_flag']]
     return len(dataset), {name: labels.count(name) for name in names}
 
 
 @pytest.mark.parametrize('name', LEFT_OUT)
 @pytest.mark.parametrize('every', [2, 3, 5])
-def test_counts_are_those_of_mmdet(name, every, folder):  # noqa: F811
+def test_counts_are_those_of_mmdet(name, every, folder):
     change, reason = LEFT_OUT[name]
     content = coco()
     for entry in content['annotations'][::every]:
@@ -78,7 +76,7 @@ def test_counts_are_those_of_mmdet(name, every, folder):  # noqa: F811
     assert {*used_by_mmdet(content, ['round', 'square']).left_out} == {reason}
 
 
-def test_images_without_objects_and_small_ones(folder):  # noqa: F811
+def test_images_without_objects_and_small_ones(folder):
     content = coco()
     content['annotations'] = content['annotations'][:2]
     content['images'][3].update(width=20, height=20)
@@ -96,7 +94,7 @@ def test_images_without_objects_and_small_ones(folder):  # noqa: F811
         )
 
 
-def test_init_counts_images_that_train(folder):  # noqa: F811
+def test_init_counts_images_that_train(folder):
     """One of four training images has objects."""
     train, val = coco(), coco()
     train['images'], val['images'] = train['images'][:4], val['images'][4:]
@@ -111,7 +109,7 @@ def test_init_counts_images_that_train(folder):  # noqa: F811
     )
 
 
-def test_images_of_no_annotation_file_are_counted_once(folder):  # noqa: F811
+def test_images_of_no_annotation_file_are_counted_once(folder):
     train, val = coco(), coco()
     train['images'], val['images'] = train['images'][:3], val['images'][3:5]
     train['annotations'], val['annotations'] = train['annotations'][:6], val['annotations'][6:10]
@@ -122,7 +120,7 @@ def test_images_of_no_annotation_file_are_counted_once(folder):  # noqa: F811
 
 
 @pytest.mark.parametrize('name', LEFT_OUT)
-def test_everything_left_out_is_named(name, folder):  # noqa: F811
+def test_everything_left_out_is_named(name, folder):
     change, reason = LEFT_OUT[name]
     content = coco()
     for entry in content['annotations']:
@@ -133,7 +131,7 @@ def test_everything_left_out_is_named(name, folder):  # noqa: F811
     assert ('--crowds-as-objects' in problems['no object for training'].fix) == (reason == CROWD)
 
 
-def test_crowds_become_objects(folder):  # noqa: F811
+def test_crowds_become_objects(folder):
     content = coco()
     for entry in content['annotations'][::2]:
         entry['iscrowd'] = 1
@@ -151,14 +149,13 @@ def test_crowds_become_objects(folder):  # noqa: F811
             ),
             None,
         )
-        texts = [json.loads(text) for text in data.lists.values()]
-        assert len(texts) == 2 and not any(
-            entry['iscrowd'] for text in texts for entry in text['annotations']
-        )
+        assert len(data.lists) == 2
+        for text in data.lists.values():
+            assert not any(entry['iscrowd'] for entry in json.loads(text)['annotations'])
         assert 'class without an object in training' not in found(data)
 
 
-def test_objects_that_are_there_twice(folder):  # noqa: F811
+def test_objects_that_are_there_twice(folder):
     content = coco()
     copies = [{**entry, 'id': entry['id'] + 100} for entry in content['annotations'][:3]]
     # another class is another object
@@ -186,7 +183,7 @@ UNLEARNABLE = {
 
 
 @pytest.mark.parametrize('name', UNLEARNABLE)
-def test_segmentation_must_be_that_of_the_box(name, folder):  # noqa: F811
+def test_segmentation_must_be_that_of_the_box(name, folder):
     change, problem = UNLEARNABLE[name]
     content = coco()
     for entry in content['annotations'][::2]:
@@ -194,7 +191,7 @@ def test_segmentation_must_be_that_of_the_box(name, folder):  # noqa: F811
     assert found(read_detection(folder, content)) == {problem: True}
 
 
-def test_predicted_masks_may_be_empty(folder):  # noqa: F811
+def test_predicted_masks_may_be_empty(folder):
     """Labels that a detector predicted: a mask below its threshold has no pixels."""
     content = coco()
     for n, entry in enumerate(content['annotations']):
@@ -209,7 +206,7 @@ def test_predicted_masks_may_be_empty(folder):  # noqa: F811
     assert 'masks: yes' in data.facts
 
 
-def test_rotated_box_of_cvat(folder):  # noqa: F811
+def test_rotated_box_of_cvat(folder):
     content = coco()
     for n, entry in enumerate(content['annotations']):
         entry['attributes'] = dict(rotation=45.0 * (n % 3))
@@ -217,7 +214,7 @@ def test_rotated_box_of_cvat(folder):  # noqa: F811
     assert 'attributes.rotation' in problem.name and len(problem.where) == 8
 
 
-def test_group_of_roboflow_is_no_class(folder):  # noqa: F811
+def test_group_of_roboflow_is_no_class(folder):
     content = coco()
     content['categories'] = [
         dict(id=0, name='shapes', supercategory='none'),
@@ -239,7 +236,7 @@ BASE = Config(
 )
 
 
-def test_limits_of_the_base(folder):  # noqa: F811
+def test_limits_of_the_base(folder):
     content = coco()
     content['annotations'] += [
         {**content['annotations'][0], 'id': 100 + n, 'bbox': [4 + n, 4, 20, 20]}
@@ -255,9 +252,8 @@ def test_limits_of_the_base(folder):  # noqa: F811
         BASE,
     )
     problems = {problem.name: problem for problem in data.problems}
-    assert problems['image too thin to resize'].stops and 'thin.png (3000 x 1)' in str(
-        [*problems.values()]
-    )
+    assert problems['image too thin to resize'].stops
+    assert 'thin.png (3000 x 1)' in str([*problems.values()])
     (limit,) = problems['more objects than boxes'].where
     assert 'model.test_cfg.rcnn.max_per_img' in limit and '0.60' in limit
 
@@ -306,8 +302,6 @@ def test_label_maps_of_a_thin_image(tmp_path):
         BASE,
     )
     (problem,) = data.problems
-    assert (
-        problem.name == 'image too thin to resize'
-        and problem.stops
-        and 'b.png (3000 x 1)' in problem.where[0]
-    )
+    assert problem.name == 'image too thin to resize'
+    assert problem.stops
+    assert 'b.png (3000 x 1)' in problem.where[0]

@@ -195,9 +195,8 @@ def test_coco_bases_load(coco_root, name, with_masks):
             if name.endswith('ms')
             else (shorter, longer) == (800, 800)
         )
-        assert ('masks' in sample.gt_instances) == with_masks and len(
-            sample.gt_instances.bboxes
-        ) > 0
+        assert ('masks' in sample.gt_instances) == with_masks
+        assert len(sample.gt_instances.bboxes) > 0
     image, sample = (
         first_batch(config, 'val')['inputs'][0],
         first_batch(config, 'test')['data_samples'][0],
@@ -220,10 +219,15 @@ def test_multi_scale_960_resizes_whole_images(coco_root):
     dataset = DATASETS.build(load_base('coco_detection_ms960', coco_root).train_dataloader.dataset)
     np.random.seed(0)
     shapes = {tuple(dataset[0]['inputs'].shape[1:]) for _ in range(30)}
-    assert shapes <= {(side, side) for side in range(480, 961, 32)} and max(shapes) > (
-        800,
-        800,
-    ) > min(shapes)
+    assert shapes <= {(side, side) for side in range(480, 961, 32)}
+    assert (
+        max(shapes)
+        > (
+            800,
+            800,
+        )
+        > min(shapes)
+    )
 
 
 @pytest.mark.parametrize('name', ['ade20k_512x512', 'digits_seg'])
@@ -234,10 +238,8 @@ def test_segmentation_bases_ignore_zero_and_count_from_one(ade_root, digit_root,
     for image, sample in zip(batch['inputs'], batch['data_samples']):
         assert image.shape[1:] == sample.gt_sem_seg.data.shape[1:]
         # Smaller where the scale drawn is smaller; the data preprocessor pads.
-        assert (
-            max(image.shape[1:]) <= config.crop_size[0]
-            and min(image.shape[1:]) >= config.crop_size[0] // 2
-        )
+        assert max(image.shape[1:]) <= config.crop_size[0]
+        assert min(image.shape[1:]) >= config.crop_size[0] // 2
     sample = first_batch(config, 'val')['data_samples'][0]
     raw = np.asarray(Image.open(root / 'annotations' / 'validation' / '000000.png')).astype(int)
     np.testing.assert_array_equal(
@@ -253,9 +255,8 @@ def test_digit_crops_load_with_their_labels(digit_root):
     assert Counter(dataset.CLASSES[label] for label in dataset.get_gt_labels()) == files
     assert first_batch(config, 'val')['inputs'].shape == (4, 3, 64, 64)
     batch = first_batch(config, 'train')
-    assert batch['inputs'].shape[1:] == (3, 64, 64) and len(batch['data_samples']) == len(
-        batch['inputs']
-    )
+    assert batch['inputs'].shape[1:] == (3, 64, 64)
+    assert len(batch['data_samples']) == len(batch['inputs'])
 
 
 @pytest.mark.parametrize('name, with_masks', [('digits_coco', True), ('digits_coco_det', False)])
@@ -287,9 +288,8 @@ def test_ground_truth_scores_one_in_coco_metric(digit_root):
         )
         metric.process({}, [truth])
     scores = metric.evaluate(len(dataset))
-    assert scores['coco/bbox_mAP'] == pytest.approx(1.0) and scores[
-        'coco/segm_mAP'
-    ] == pytest.approx(1.0)
+    assert scores['coco/bbox_mAP'] == pytest.approx(1.0)
+    assert scores['coco/segm_mAP'] == pytest.approx(1.0)
 
 
 def test_ground_truth_scores_100_in_segmentation_metric(digit_root):

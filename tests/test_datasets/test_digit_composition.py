@@ -81,9 +81,10 @@ def test_rendered_glyph_has_its_height(height, angle):
         opacity = render_glyph(glyphs.images[position], height, angle)
         assert 0.7 * height < opacity.shape[0] < 1.35 * height
         assert opacity.max() == 1 and opacity.min() == 0
-        assert (
-            opacity[0].any() and opacity[-1].any() and opacity[:, 0].any() and opacity[:, -1].any()
-        )
+        assert opacity[0].any()
+        assert opacity[-1].any()
+        assert opacity[:, 0].any()
+        assert opacity[:, -1].any()
 
 
 def test_glyph_rotates_counter_clockwise():
@@ -112,8 +113,9 @@ def test_missing_scikit_learn_error_says_how_to_install_it(monkeypatch):
 def test_sources_share_no_digit_and_no_background():
     train, val = load_glyphs('train'), load_glyphs('val')
     assert not set(train.numbers) & set(val.numbers)
-    images = [{image.tobytes() for image in part.images} for part in (train, val)]
-    assert not images[0] & images[1] and len(images[0] | images[1]) == 1797
+    train_images = {image.tobytes() for image in train.images}
+    val_images = {image.tobytes() for image in val.images}
+    assert not train_images & val_images and len(train_images | val_images) == 1797
     assert (np.bincount(val.labels) >= 30).all()
     train, val = DIGITS.load_photographs('train'), DIGITS.load_photographs('val')
     for name, left in zip(train.names, train.regions):
@@ -137,7 +139,8 @@ def test_scene_digits_are_whole_and_visible(size):
     for number in range(40):
         scene = sample_scene(np.random.default_rng(number), glyphs, photographs, size)
         counts.append(len(scene.sprites))
-        assert scene.picture.shape == (size, size, 3) and scene.masks.shape == (
+        assert scene.picture.shape == (size, size, 3)
+        assert scene.masks.shape == (
             len(scene.sprites),
             size,
             size,
@@ -178,12 +181,16 @@ def test_scenes_of_several_times_the_reference_show_more_digits_of_the_same_size
         small.append(sample_scene(np.random.default_rng(number), glyphs, photographs, 96))
         wide = dataclasses.replace(glyphs, reference=96)
         large.append(sample_scene(np.random.default_rng(number), wide, photographs, 192))
-    heights = [
-        np.mean([sprite.opacity.shape[0] for scene in scenes for sprite in scene.sprites])
-        for scenes in (small, large)
-    ]
-    counts = [sum(len(scene.sprites) for scene in scenes) for scenes in (small, large)]
-    assert heights[1] == pytest.approx(heights[0], rel=0.15) and 3 < counts[1] / counts[0] < 5
+    small_heights, large_heights = sprite_heights(small), sprite_heights(large)
+    assert np.mean(large_heights) == pytest.approx(np.mean(small_heights), rel=0.15)
+    assert 3 < len(large_heights) / len(small_heights) < 5
     assert large[0].picture.shape == (192, 192, 3) and large[0].background == small[0].background
     with pytest.raises(ValueError, match='size: expected a multiple of 96, got 100'):
         sample_scene(np.random.default_rng(0), wide, photographs, 100)
+
+
+def sprite_heights(scenes) -> list[int]:
+    heights = []
+    for scene in scenes:
+        heights += [sprite.opacity.shape[0] for sprite in scene.sprites]
+    return heights

@@ -64,7 +64,12 @@ loader = DataLoader(dataset, 100, sampler=range(0, len(dataset), 20), num_worker
                     persistent_workers=True)
 iterator = iter(loader)
 number, (worker, ) = next(iterator), psutil.Process().children()
-private = lambda: sum(part.private_dirty for part in worker.memory_maps() if not part.path.startswith(sys.argv[1]))
+def private():
+    return sum(
+        part.private_dirty
+        for part in worker.memory_maps()
+        if not part.path.startswith(sys.argv[1]))
+
 before = private()
 number += sum(iterator)
 print(number, private() - before)

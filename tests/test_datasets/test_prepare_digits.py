@@ -110,9 +110,10 @@ def test_boxes_masks_and_index_maps_agree(digit_root, split):
             x, y, width, height = item['bbox']
             inside = mask[y : y + height, x : x + width]
             assert inside.sum() == mask.sum() == item['area'] > 0 and item['iscrowd'] == 0
-            assert (
-                inside[0].any() and inside[-1].any() and inside[:, 0].any() and inside[:, -1].any()
-            )
+            assert inside[0].any()
+            assert inside[-1].any()
+            assert inside[:, 0].any()
+            assert inside[:, -1].any()
             assert (expected[mask] == 0).all(), 'visible masks are disjoint'
             expected[mask] = item['category_id'] + 1
         np.testing.assert_array_equal(np.where(index_map >= 2, index_map, 0), expected)
@@ -177,9 +178,8 @@ def test_other_options_and_damage_require_force(tmp_path):
     with pytest.raises(FileExistsError, match='changed or damaged.*--force'):
         build_scenes(root, TINY)
     build_scenes(root, TINY, force=True)
-    assert is_finished(root, KIND, TINY) and [path.name for path in tmp_path.iterdir()] == [
-        'digits'
-    ]
+    assert is_finished(root, KIND, TINY)
+    assert [path.name for path in tmp_path.iterdir()] == ['digits']
 
 
 def test_full_disk_error_leaves_nothing(tmp_path, capsys, monkeypatch):
@@ -221,9 +221,8 @@ def test_error_during_replacement_keeps_the_old_data_set(tmp_path):
 
     with pytest.raises(OSError, match='No space left'):
         build_scenes(tmp_path / 'digits', SceneOptions(4, 1, 64), force=True, on_image=fail)
-    assert is_finished(tmp_path / 'digits', KIND, TINY) and [
-        path.name for path in tmp_path.iterdir()
-    ] == ['digits']
+    assert is_finished(tmp_path / 'digits', KIND, TINY)
+    assert [path.name for path in tmp_path.iterdir()] == ['digits']
 
 
 def test_interrupted_command_leaves_nothing(tmp_path, capsys, monkeypatch):

@@ -52,8 +52,8 @@ def folders(tmp_path) -> Path:
 PACK = r"""
 mkdir ../shards
 for split in train val; do
-    (cd $split && find * -name '[^.]*.JPEG' | LC_ALL=C sort | SPLIT=$split split -l 3 -a 5 -d --filter \
-        'tar -cf ../../shards/$SPLIT-$FILE.tar -T -' - '')
+    (cd $split && find * -name '[^.]*.JPEG' | LC_ALL=C sort | SPLIT=$split split -l 3 -a 5 -d \
+        --filter 'tar -cf ../../shards/$SPLIT-$FILE.tar -T -' - '')
 done
 """
 
@@ -167,11 +167,9 @@ def test_loader_processes_read_the_same_shards(shards):
     dataset = IndexedImages(str(shards), split='train', pipeline=[dict(type='LoadImageFromFile')])
     # the workers are forked after reading
     images = [dataset[i]['img'] for i in range(len(dataset))]
-    loaded = [
-        sample['img']
-        for batch in DataLoader(dataset, 2, num_workers=2, collate_fn=list)
-        for sample in batch
-    ]
+    loaded = []
+    for batch in DataLoader(dataset, 2, num_workers=2, collate_fn=list):
+        loaded += [sample['img'] for sample in batch]
     np.testing.assert_array_equal(loaded, images)
 
 

@@ -90,9 +90,8 @@ def test_sceneflow_pairs_files_by_name(sceneflow, render_pass):
         sample = dataset[number]
         assert f'frames_{render_pass}pass/TRAIN/{name}.png' in sample['data_samples'].left_path
         value = number + 1
-        assert (sample['inputs']['left'] == value).all() and (
-            sample['inputs']['right'] == value + 100
-        ).all()
+        assert (sample['inputs']['left'] == value).all()
+        assert (sample['inputs']['right'] == value + 100).all()
         truth = sample['data_samples'].gt_disparity
         assert truth.data.shape == (1, *SIZE) and truth.data.dtype == torch.float32
         assert (truth.data == value).all() and truth.valid.all() and 'occlusion' not in truth
@@ -236,10 +235,8 @@ def test_stereo_base_has_all_loaders_and_evaluators(path):
                 part.pipeline == config['train_pipeline' if split == 'train' else 'test_pipeline']
             )
             assert part.data_root == config.data_root and config.data_root.startswith('data/')
-    assert (
-        config.val_dataloader == config.test_dataloader
-        and config.val_evaluator == config.test_evaluator
-    )
+    assert config.val_dataloader == config.test_dataloader
+    assert config.val_evaluator == config.test_evaluator
     assert 'Flip' not in str(config.train_pipeline), (
         'a mirrored pair has its sides the wrong way round'
     )

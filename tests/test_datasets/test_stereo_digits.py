@@ -128,9 +128,8 @@ def test_random_scene_views_agree(height):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, height)
         assert scene.left.shape == scene.right.shape == (height, 2 * height, 3)
         assert scene.disparity.dtype == np.float32 and scene.disparity.shape == scene.occluded.shape
-        assert (
-            0 < scene.disparity.min() and scene.disparity.max() <= max_disparity(height) + 0.5 / S
-        )
+        assert 0 < scene.disparity.min()
+        assert scene.disparity.max() <= max_disparity(height) + 0.5 / S
         np.testing.assert_array_equal(scene.disparity * S, np.rint(scene.disparity * S))
         columns = np.arange(2 * height) - scene.disparity
         rows = np.repeat(np.arange(height, dtype=np.float32)[:, None], 2 * height, axis=1)
@@ -203,10 +202,12 @@ def test_splits_share_no_digit_and_no_background(tmp_path):
         json.loads((tmp_path / 'x' / f'scenes_{split}.json').read_text())
         for split in ('TRAIN', 'TEST')
     )
-    glyphs = [{glyph for scene in scenes for glyph in scene['glyphs']} for scenes in (train, val)]
-    assert not glyphs[0] & glyphs[1] and min(map(len, glyphs)) > 8
-    boxes = [[scene['background']['box'] for scene in scenes] for scenes in (train, val)]
-    assert max(x + width for x, _, width, _ in boxes[0]) <= min(x for x, _, _, _ in boxes[1])
+    train_glyphs = set().union(*(scene['glyphs'] for scene in train))
+    val_glyphs = set().union(*(scene['glyphs'] for scene in val))
+    assert not train_glyphs & val_glyphs and min(len(train_glyphs), len(val_glyphs)) > 8
+    train_boxes = [scene['background']['box'] for scene in train]
+    val_boxes = [scene['background']['box'] for scene in val]
+    assert max(x + width for x, _, width, _ in train_boxes) <= min(x for x, *_ in val_boxes)
 
 
 def test_other_kind_is_not_overwritten(stereo_root, tmp_path):

@@ -160,11 +160,9 @@ def test_jitter_factors():
 def test_pack_inputs_and_ground_truth(files):
     packed = PackStereoInputs()(LoadDisparity()(LoadStereoPair()(dict(files, sample_id=3))))
     left = packed['inputs']['left']
-    assert (
-        set(packed['inputs']) == {'left', 'right'}
-        and left.dtype == torch.uint8
-        and left.is_contiguous()
-    )
+    assert set(packed['inputs']) == {'left', 'right'}
+    assert left.dtype == torch.uint8
+    assert left.is_contiguous()
     np.testing.assert_array_equal(left.permute(1, 2, 0).numpy(), cv2.imread(files['img_path']))
     sample = packed['data_samples']
     assert sample.gt_disparity.data.shape == sample.gt_disparity.valid.shape == (1, HEIGHT, WIDTH)

@@ -2,6 +2,7 @@
 names exist.
 """
 
+import itertools
 import re
 from collections import Counter
 from functools import cache
@@ -24,13 +25,8 @@ FOLDERS = (
     'lab/configs/*',
     'mmflatten/hub/models/*',
 )
-PAGES = sorted(
-    {
-        page.relative_to(ROOT).as_posix()
-        for folder in FOLDERS
-        for page in ROOT.glob(f'{folder}/*.md')
-    }
-)
+FILES = itertools.chain.from_iterable(ROOT.glob(f'{folder}/*.md') for folder in FOLDERS)
+PAGES = sorted({page.relative_to(ROOT).as_posix() for page in FILES})
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]*)\)')
 CODE = re.compile(r'^```.*?^```|`[^`\n]*`', re.DOTALL | re.MULTILINE)
 make_slug = slugify(case='lower')

@@ -33,8 +33,9 @@ CONFIG = """
     default_scope = 'mmpretrain'
     model = dict(
         type='ImageClassifier',
-        backbone=dict(type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)),
-                      attn_types='LS', img_size=32, drop_path_rate=0.5, out_indices=(1, )),
+        backbone=dict(
+            type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)),
+            attn_types='LS', img_size=32, drop_path_rate=0.5, out_indices=(1, )),
         neck=dict(type='GlobalAveragePooling'),
         head=dict(type='LinearClsHead', num_classes=2, in_channels=16, topk=(1, ),
                   loss=dict(type='CrossEntropyLoss')))
@@ -84,11 +85,15 @@ DETECTION = """
         neck=dict(in_channels=[8, 16, 32, 64], out_channels=8),
         bbox_head=dict(num_classes=2, in_channels=8, feat_channels=8, stacked_convs=1))
     pipeline = [
-        dict(type='LoadImageFromFile'), dict(type='LoadAnnotations', with_bbox=True), dict(type='PackDetInputs')]
+        dict(type='LoadImageFromFile'),
+        dict(type='LoadAnnotations', with_bbox=True),
+        dict(type='PackDetInputs')]
     train_dataloader = dict(
         batch_size=2, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
-        dataset=dict(type='mmflatten.CheckedCocoDataset', data_root='{data}', ann_file='instances.json',
-                     data_prefix=dict(img='images'), metainfo=dict(classes=('cat', 'dog')), pipeline=pipeline))
+        dataset=dict(
+            type='mmflatten.CheckedCocoDataset', data_root='{data}', ann_file='instances.json',
+            data_prefix=dict(img='images'), metainfo=dict(classes=('cat', 'dog')),
+            pipeline=pipeline))
     optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.001))
     train_cfg = dict(by_epoch=True, max_epochs=1)
     work_dir = '{folder}/run'
@@ -101,7 +106,8 @@ SEGMENTATION = """
         backbone={backbone},
         neck=dict(in_channels=[8, 16, 32, 64], out_channels=8),
         decode_head=dict(in_channels=[8] * 4, channels=8, num_classes=3))
-    pipeline = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations'), dict(type='PackSegInputs')]
+    pipeline = [
+        dict(type='LoadImageFromFile'), dict(type='LoadAnnotations'), dict(type='PackSegInputs')]
     train_dataloader = dict(
         batch_size=2, num_workers=0, sampler=dict(type='InfiniteSampler', shuffle=True),
         dataset=dict(type='BaseSegDataset', data_root='{data}', img_suffix='.png',
@@ -232,9 +238,8 @@ def fails(tools, capsys):
 def trained(tmp_path_factory, tools) -> Path:
     """A checkpoint of one epoch, which any `TinyRun` can test, fine-tune and resume."""
     run = TinyRun(tmp_path_factory.mktemp('trained'))
-    assert (
-        tools.train([run.config, '--cfg-options', 'train_cfg.max_epochs=1', '--no-validate']) == 0
-    )
+    once = ['--cfg-options', 'train_cfg.max_epochs=1']
+    assert tools.train([run.config, *once, '--no-validate']) == 0
     return run.work_dir / 'epoch_1.pth'
 
 
@@ -254,32 +259,25 @@ class Scenes:
             for i in (1, 2):
                 cv2.imwrite(str(self.data / name / f'{i}.png'), image)
         self.annotate()
-        self.config.write_text(
-            dedent(text).format(
-                bases=REPOSITORY / 'configs' / '_base_',
-                data=self.data,
-                folder=folder,
-                backbone=PYRAMID,
-            )
+        config = dedent(text).format(
+            bases=REPOSITORY / 'configs' / '_base_',
+            data=self.data,
+            folder=folder,
+            backbone=PYRAMID,
         )
+        self.config.write_text(config)
 
     def annotate(self, categories: tuple = ('cat', 'dog'), images: int = 2, **changes) -> None:
         box = dict(id=1, image_id=1, category_id=1, bbox=[4, 4, 20, 20], area=400, iscrowd=0)
-        self.annotations.write_text(
-            json.dumps(
-                dict(
-                    images=[
-                        dict(id=i + 1, file_name=f'{i + 1}.png', width=64, height=64)
-                        for i in range(images)
-                    ],
-                    categories=[dict(id=i + 1, name=name) for i, name in enumerate(categories)],
-                    annotations=[
-                        {**box, **changes},
-                        {**box, 'id': 2, 'image_id': 2, 'category_id': 2},
-                    ][:images],
-                )
-            )
+        second = dict(box, id=2, image_id=2, category_id=2)
+        content = dict(
+            images=[
+                dict(id=i, file_name=f'{i}.png', width=64, height=64) for i in range(1, images + 1)
+            ],
+            categories=[dict(id=i, name=name) for i, name in enumerate(categories, 1)],
+            annotations=[dict(box, **changes), second][:images],
         )
+        self.annotations.write_text(json.dumps(content))
 
 
 @pytest.fixture

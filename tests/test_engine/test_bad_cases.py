@@ -182,16 +182,12 @@ def test_label_map_with_unknown_class_is_named_and_ignored_labels_pass(segmentat
 @pytest.mark.parametrize('workers', [0, 1])
 @pytest.mark.parametrize('fault', ['no image', 'nothing', 'label'])
 def test_broken_sample_is_named_with_and_without_workers(tiny, fails, workers, fault):
-    image, label = (
-        (tiny.data / 'gone.png', 1)
-        if fault == 'nothing'
-        else (tiny.images[5], 5 if fault == 'label' else 1)
-    )
+    image = tiny.data / 'gone.png' if fault == 'nothing' else tiny.images[5]
+    label = 5 if fault == 'label' else 1
     if fault == 'no image':
         image.write_bytes(b'no image')
-    (tiny.folder / 'list.txt').write_text(
-        ''.join(f'{path} 0\n' for path in tiny.images if path != image) + f'{image} {label}\n'
-    )
+    others = ''.join(f'{path} 0\n' for path in tiny.images if path != image)
+    (tiny.folder / 'list.txt').write_text(f'{others}{image} {label}\n')
     line = fails(
         'train',
         tiny.config,
@@ -211,11 +207,9 @@ def test_checkpoint_error_names_file_and_reason(tiny, fails, trained):
     other = ['--cfg-options', 'model.backbone.attn_types=SS']
     for tool, arguments in (('test', [trained]), ('train', ['--resume', trained])):
         line = fails(tool, tiny.config, *arguments, *other)
-        assert (
-            str(trained) in line
-            and 'missing: backbone.stages.0.' in line
-            and 'not in the model: backbone' in line
-        )
+        assert str(trained) in line
+        assert 'missing: backbone.stages.0.' in line
+        assert 'not in the model: backbone' in line
     wider = ['--cfg-options', 'model.head.num_classes=3', 'data_preprocessor.num_classes=3']
     assert 'head.fc.weight (2, 16) instead of (3, 16)' in fails(
         'test', tiny.config, trained, *wider
@@ -292,21 +286,16 @@ def test_advice_after_a_nan_loss_works_as_written(name, tiny, tools, fails, caps
         )
     )
     line = fails('train', tiny.config)
-    assert (
-        'Lower the learning rate, clip gradients' in line
-        and '--resume' in line
-        and 'epoch_1.pth' in line
-    )
+    assert 'Lower the learning rate, clip gradients' in line
+    assert '--resume' in line
+    assert 'epoch_1.pth' in line
     assert tools.train([tiny.config, '--resume', '--cfg-options', *ADVICE[name]]) == 0
     output = ''.join(capsys.readouterr())
-    assert (
-        'take effect from iteration 5' in output
-        and ADVICE[name][0].split('=')[0].split('.')[-1] in output
-    )
+    assert 'take effect from iteration 5' in output
+    assert ADVICE[name][0].split('=')[0].split('.')[-1] in output
     last = torch.load(tiny.work_dir / 'epoch_4.pth', weights_only=False)
-    assert last['meta']['iter'] == 16 and all(
-        weight.isfinite().all() for weight in last['state_dict'].values()
-    )
+    assert last['meta']['iter'] == 16
+    assert all(weight.isfinite().all() for weight in last['state_dict'].values())
 
 
 def test_invalid_option_is_rejected(tiny, fails, monkeypatch):

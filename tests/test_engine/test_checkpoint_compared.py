@@ -234,31 +234,23 @@ def test_fine_tuning_from_another_architecture_is_refused(trained, tiny, fails, 
 def test_init_cfg_of_a_compiled_backbone(trained, tiny, tools, tmp_path):
     weights = torch.load(trained, weights_only=False)['state_dict']
     for start in ('backbone._orig_mod.', '_orig_mod.backbone.', 'module._orig_mod.backbone.'):
-        torch.save(
-            dict(
-                state_dict={
-                    key.replace('backbone.', start): value
-                    for key, value in weights.items()
-                    if key.startswith('backbone.')
-                }
-            ),
-            tmp_path / 'w.pth',
+        renamed = {
+            key.replace('backbone.', start): value
+            for key, value in weights.items()
+            if key.startswith('backbone.')
+        }
+        torch.save(dict(state_dict=renamed), tmp_path / 'w.pth')
+        given = f"{{'type':'Pretrained','checkpoint':'{tmp_path}/w.pth','prefix':'backbone.'}}"
+        status = tools.train(
+            [
+                tiny.config,
+                '--no-validate',
+                '--cfg-options',
+                'train_cfg.max_epochs=1',
+                f'model.backbone.init_cfg={given}',
+            ]
         )
-        assert (
-            tools.train(
-                [
-                    tiny.config,
-                    '--no-validate',
-                    '--cfg-options',
-                    'train_cfg.max_epochs=1',
-                    (
-                        f"model.backbone.init_cfg={{'type':'Pretrained','checkpoint':'{tmp_path}/w.pth',"
-                        "'prefix':'backbone.'}"
-                    ),
-                ]
-            )
-            == 0
-        )
+        assert status == 0
 
 
 def test_classifier_with_other_classes(trained, tiny, fails, tmp_path):
@@ -305,7 +297,8 @@ def test_segmentor_with_other_classes(classes, segmentation, tools, fails):
 
 TESTING = """
 test_dataloader = dict(train_dataloader, dataset=dict(train_dataloader['dataset'], test_mode=True))
-test_dataloader['dataset']['pipeline'] = [pipeline[0], dict(type='Resize', scale=(64, 64)), *pipeline[1:]]
+test_dataloader['dataset']['pipeline'] = [
+    pipeline[0], dict(type='Resize', scale=(64, 64)), *pipeline[1:]]
 test_dataloader['sampler'] = dict(type='DefaultSampler', shuffle=False)
 test_evaluator = dict(type='CocoMetric', ann_file='{data}/instances.json', metric='bbox')
 test_cfg = dict(type='TestLoop')

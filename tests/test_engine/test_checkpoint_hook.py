@@ -79,10 +79,8 @@ def test_old_best_is_kept_until_the_new_best_is_complete(tiny, tools, fails, mon
         'default_hooks.checkpoint.rule=less',
     ]
     line = fails('train', tiny.config, *best)
-    assert (
-        'best_error_epoch_2.pth' in line
-        and f'last good checkpoint is {tiny.work_dir}/epoch_2.pth' in line
-    )
+    assert 'best_error_epoch_2.pth' in line
+    assert f'last good checkpoint is {tiny.work_dir}/epoch_2.pth' in line
     assert checkpoints(tiny) == ['best_error_epoch_1.pth', 'epoch_1.pth', 'epoch_2.pth']
 
     monkeypatch.setattr(os, 'replace', replace)

@@ -32,9 +32,9 @@ def test_name_without_folder_is_searched_in_package_and_working_directory(
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'odd.py').write_text('a = 1\n')
     line = refused(word)
-    assert (
-        'flatten-swin-nano_digits' in line and '`mmflatten models`' in line and 'odd.py' not in line
-    )
+    assert 'flatten-swin-nano_digits' in line
+    assert '`mmflatten models`' in line
+    assert 'odd.py' not in line
     (tmp_path / 'my-flatten-swin-nano_digit.py').write_text('a = 1\n')
     assert 'my-flatten-swin-nano_digit.py, ' in refused(word)
     assert 'odd.py' in refused('od.py')

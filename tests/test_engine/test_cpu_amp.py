@@ -62,18 +62,13 @@ def test_every_family_trains(family):
     )
     losses = [model.train_step(batch, wrapper)['loss'] for _ in range(8)]
     assert torch.bfloat16 in types
-    assert (
-        all(loss.dtype == torch.float32 and loss.isfinite() for loss in losses)
-        and losses[-1] < losses[0]
-    )
+    assert all(loss.dtype == torch.float32 and loss.isfinite() for loss in losses)
+    assert losses[-1] < losses[0]
     assert all(
         weight.dtype == torch.float32 and weight.isfinite().all() for weight in model.parameters()
     )
-    assert all(
-        state.dtype == torch.float32
-        for states in wrapper.optimizer.state.values()
-        for state in states.values()
-    )
+    for states in wrapper.optimizer.state.values():
+        assert all(state.dtype == torch.float32 for state in states.values())
     assert not any(
         part._forward_hooks or part._forward_pre_hooks for part in (model, model.backbone)
     )

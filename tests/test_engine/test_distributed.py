@@ -42,7 +42,8 @@ class Line(BaseModel):
 @HOOKS.register_module()
 class KilledOnce(Hook):
     def before_train_iter(self, runner, batch_idx, data_batch=None):
-        if runner.iter == 3 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and 'SURVIVES' not in os.environ:
+        first = os.environ['TORCHELASTIC_RESTART_COUNT'] == '0'
+        if runner.iter == 3 and first and 'SURVIVES' not in os.environ:
             if 'WITH_AGENT' in os.environ:
                 os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -51,8 +52,9 @@ CONFIG = """
 custom_imports = dict(imports=['line'])
 custom_hooks = [dict(type='KilledOnce')]
 model = dict(type='Line')
-train_dataloader = dict(batch_size=4, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
-                        dataset=dict(type='Ones'))
+train_dataloader = dict(
+    batch_size=4, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
+    dataset=dict(type='Ones'))
 optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.1))
 train_cfg = dict(by_epoch=True, max_epochs=2)
 """

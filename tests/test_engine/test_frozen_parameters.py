@@ -52,11 +52,11 @@ def groups_of(model: nn.Module, constructor: str) -> dict[str, tuple]:
         ),
     )
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    return {
-        names[id(parameter)]: (group['lr'], group['weight_decay'])
-        for group in wrapper.optimizer.param_groups
-        for parameter in group['params']
-    }
+    found = {}
+    for group in wrapper.optimizer.param_groups:
+        for parameter in group['params']:
+            found[names[id(parameter)]] = (group['lr'], group['weight_decay'])
+    return found
 
 
 def test_groups_are_those_of_mmengine_without_its_warnings(model, caplog):

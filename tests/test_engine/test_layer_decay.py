@@ -68,11 +68,9 @@ def groups_of(model: nn.Module, constructor: str = OURS, **paramwise: object) ->
                 paramwise_cfg=paramwise,
             ),
         )
-    found = {
-        id(parameter): group
-        for group in wrapper.optimizer.param_groups
-        for parameter in group['params']
-    }
+    found = {}
+    for group in wrapper.optimizer.param_groups:
+        found.update((id(parameter), group) for parameter in group['params'])
     return {
         name: found[id(parameter)]
         for name, parameter in model.named_parameters()
@@ -125,10 +123,8 @@ def test_rates_equal_those_of_mmpretrains_constructor():
     )
     ours = groups_of(model, layer_decay_rate=RATE, **EXCEPTIONS)
     for name, group in theirs.items():
-        assert (
-            group['lr'] == pytest.approx(ours[name]['lr'])
-            and group['weight_decay'] == ours[name]['weight_decay']
-        )
+        assert group['lr'] == pytest.approx(ours[name]['lr'])
+        assert group['weight_decay'] == ours[name]['weight_decay']
 
 
 def test_other_rules_apply_and_frozen_parameters_are_left_out():

@@ -44,9 +44,14 @@ LISTING = """
 
     def changed(before, after):
         owners = {owner for owner, _ in before}  # importing a new module does not change another
-        return sorted(key for key in before.keys() | after.keys() if key[0] in owners and key not in excluded
-                      and not isinstance(after.get(key), types.ModuleType)
-                      and not same(before.get(key, LIBRARIES), after.get(key, LIBRARIES)))
+        found = []
+        for key in before.keys() | after.keys():
+            compared = key[0] in owners and key not in excluded
+            if not compared or isinstance(after.get(key), types.ModuleType):
+                continue
+            if not same(before.get(key, LIBRARIES), after.get(key, LIBRARIES)):
+                found.append(key)
+        return sorted(found)
 
     def run(build, name, path, stock=False):
         config = Config.fromfile(path, format_python_code=False)  # formatting takes seconds
@@ -64,16 +69,17 @@ LISTING = """
         run(Runner.from_cfg, f'classifier{number}', sys.argv[1], stock=True)
         run(Runner.from_cfg, f'detector{number}', sys.argv[2], stock=True)
     before = listed()
-    # A table that MMEngine copies for each `_scope_` in a config, PyTorch's count of module hooks, and Python's
-    # registry of the warning that two stock runs have visualizers of the same name.
+    # A table that MMEngine copies for each `_scope_` in a config, PyTorch's count of module hooks,
+    # and Python's registry of the warning that two stock runs have visualizers of the same name.
     excluded = {*changed(earlier, before), ('torch.utils.hooks.RemovableHandle', 'next_id')}
     assert excluded <= {('mmengine.registry.default_scope.DefaultScope', '_instance_dict'),
                         ('torch.utils.hooks.RemovableHandle', 'next_id'),
                         ('mmengine.utils.manager', '__warningregistry__')}, excluded
     # PyTorch's registry of operators, which ours join, and its table of known functions.
-    excluded |= {('torch._library.custom_ops', 'OPDEF_TO_LIB'), ('torch.library', '_defs'), ('torch.library', '_impls'),
+    excluded |= {('torch._library.custom_ops', 'OPDEF_TO_LIB'),
+                 ('torch.library', '_defs'), ('torch.library', '_impls'),
                  ('torch.ops', '_dir'), ('torch.jit._builtins', '_builtin_table')}
-    # MMEngine's registry of readers of checkpoints, where ours takes the place of those that run code.
+    # MMEngine's registry of readers of checkpoints, where ours replaces those that run code.
     excluded |= {('mmengine.runner.checkpoint.CheckpointLoader', '_schemes')}
     import mmflatten.engine
     from mmflatten.engine.setup import build_runner

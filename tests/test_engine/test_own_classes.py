@@ -71,7 +71,8 @@ VALIDATION = """
 import copy
 val_dataloader = copy.deepcopy(train_dataloader)
 val_dataloader['dataset']['test_mode'] = True
-val_dataloader['dataset']['pipeline'].insert(1, dict(type='Resize', scale=(64, 64), keep_ratio=True))
+resize = dict(type='Resize', scale=(64, 64), keep_ratio=True)
+val_dataloader['dataset']['pipeline'].insert(1, resize)
 val_dataloader['sampler'] = dict(type='DefaultSampler', shuffle=False)
 val_evaluator = dict(type='CocoMetric', ann_file='{data}/instances.json', metric='bbox')
 val_cfg = dict(type='ValLoop')
@@ -83,15 +84,16 @@ val_cfg = dict(type='ValLoop')
 def validated(detection):
     """The detector with validation, and two annotation files of other data."""
     content = json.loads(detection.annotations.read_text())
-    images = [{**image, 'file_name': f'other_{image["file_name"]}'} for image in content['images']]
-    (detection.data / 'other.json').write_text(json.dumps({**content, 'images': images}))
-    shifted = [
-        [{**entry, key: entry[key] + 2} for entry in content[kind]]
-        for kind, key in (('categories', 'id'), ('annotations', 'category_id'))
-    ]
-    (detection.data / 'shifted.json').write_text(
-        json.dumps({**content, 'categories': shifted[0], 'annotations': shifted[1]})
+    images = [dict(image, file_name=f'other_{image["file_name"]}') for image in content['images']]
+    (detection.data / 'other.json').write_text(json.dumps(dict(content, images=images)))
+    shifted = dict(
+        content,
+        categories=[dict(entry, id=entry['id'] + 2) for entry in content['categories']],
+        annotations=[
+            dict(entry, category_id=entry['category_id'] + 2) for entry in content['annotations']
+        ],
     )
+    (detection.data / 'shifted.json').write_text(json.dumps(shifted))
 
     def write(mistake: str = '') -> str:
         text = VALIDATION.replace('{mistake}', mistake).replace('{data}', str(detection.data))

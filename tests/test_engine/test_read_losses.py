@@ -116,25 +116,20 @@ def test_losses_are_read_once_per_logging_interval_and_are_the_same(tmp_path):
     )
     for name in one:
         if 'time' not in name:
-            assert (
-                len(one[name].data[0]) == STEPS and (one[name].data[0] == other[name].data[0]).all()
-            ), name
-    lines = [
-        next(Path(runner.log_dir).glob('vis_data/scalars.json')).read_text()
-        for runner in (before, after)
-    ]
-    first, second = (
-        [
-            {
-                key: value
-                for key, value in Config.fromstring(f'x={line}', '.py').x.items()
-                if 'time' not in key
-            }
-            for line in text.splitlines()
-        ]
-        for text in lines
-    )
+            values, others = one[name].data[0], other[name].data[0]
+            assert len(values) == STEPS and (values == others).all(), name
+    first, second = logged(before), logged(after)
     assert first == second and len(first) == STEPS // INTERVAL
+
+
+def logged(runner: Runner) -> list[dict]:
+    """The lines of the log, without times."""
+    (path,) = Path(runner.log_dir).glob('vis_data/scalars.json')
+    lines = []
+    for line in path.read_text().splitlines():
+        values = Config.fromstring(f'x={line}', '.py').x
+        lines.append({key: value for key, value in values.items() if 'time' not in key})
+    return lines
 
 
 @pytest.mark.parametrize(

@@ -205,8 +205,8 @@ def test_check_counts_objects_in_real_files(tool, tmp_path, capsys):
 _base_ = ['{CONFIGS / DETECTOR}']
 model = dict(roi_head=dict(bbox_head=dict(num_classes=1), mask_head=dict(num_classes=1)))
 train_dataloader = dict(dataset=dict(_delete_=True, type='RepeatDataset', times=40, dataset=dict(
-    type='mmflatten.CheckedCocoDataset', data_root='{tmp_path}', ann_file='ann.json', data_prefix=dict(img=''),
-    metainfo=dict(classes=('cell', )), pipeline=[])))
+    type='mmflatten.CheckedCocoDataset', data_root='{tmp_path}', ann_file='ann.json',
+    data_prefix=dict(img=''), metainfo=dict(classes=('cell', )), pipeline=[])))
 """)
     assert tool.main([str(tmp_path / 'mine.py')]) == 1
     out = capsys.readouterr().out
@@ -263,12 +263,10 @@ def test_report_fits_one_screen_and_warnings_set_the_status(tool, capsys):
     config = str(CONFIGS / DETECTOR)
     assert tool.main([config, '--dataset-size', '4000']) == 0
     out = capsys.readouterr().out
-    assert (
-        '6 epochs of 1,000' in out
-        and '24,000 seen' in out
-        and '2e-05' in out
-        and 'no warnings' in out
-    )
+    assert '6 epochs of 1,000' in out
+    assert '24,000 seen' in out
+    assert '2e-05' in out
+    assert 'no warnings' in out
     assert len(out.splitlines()) < 30
     assert tool.main([config, '--gpus', '2']) == 1
     assert 'warning (batch)' in capsys.readouterr().out
@@ -288,10 +286,8 @@ def test_report_counts_frozen_parameters(tool, capsys):
         == 0
     )
     captured = capsys.readouterr()
-    assert (
-        re.search(r'frozen +[1-9]', captured.out)
-        and 'requires_grad' not in captured.out + captured.err
-    )
+    assert re.search(r'frozen +[1-9]', captured.out)
+    assert 'requires_grad' not in captured.out + captured.err
 
 
 @pytest.mark.parametrize(

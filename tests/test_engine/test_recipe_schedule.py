@@ -60,10 +60,7 @@ def test_schedule_equals_a_real_training(config_on):
     assert len(recorder.settings) == len(schedule.iterations) > 10
     columns = [schedule.values[kind] for kind in ('lr', 'weight_decay', 'momentum')]
     for index, real in enumerate(recorder.settings):
-        assert {
-            tuple(column[index, group] for column in columns)
-            for group in range(len(schedule.groups))
-        } == real
+        assert set(zip(*(column[index] for column in columns), strict=True)) == real
     assert len({tuple(row) for row in columns[0]}) > 10 and 2 < len(schedule.groups) < 20
     assert sum(group.parameters for group in schedule.groups) == sum(
         map(torch.numel, runner.model.parameters())
@@ -194,6 +191,5 @@ def test_command_requires_the_size_of_missing_data(config_on, capsys):
     assert 'nowhere' in (said := capsys.readouterr().err) and '--dataset-size' in said
     assert command.main([*arguments, '--dataset-size', '60', '--gpus', '3']) == 1  # with warnings
     assert '1 epochs of 10 iterations' in capsys.readouterr().out
-    assert (
-        command.main([*arguments, 'train_cfg=None']) == 1 and 'train_cfg' in capsys.readouterr().err
-    )
+    assert command.main([*arguments, 'train_cfg=None']) == 1
+    assert 'train_cfg' in capsys.readouterr().err

@@ -20,7 +20,8 @@ KILLER = """
     class Killer(Hook):
         def before_train_iter(self, runner, batch_idx, data_batch=None):
             if runner.iter == int(os.environ.get('INTERRUPT_AT', -1)):
-                signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells ignore it
+                # Background shells ignore SIGINT.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 os.kill(os.getpid(), signal.SIGINT)
 
         def before_save_checkpoint(self, runner, checkpoint):
@@ -62,9 +63,8 @@ def test_resume_equals_uninterrupted_training(
         if by_epoch:
             assert tools.train(argv) == 130
             line = capsys.readouterr().err.splitlines()[-1]
-            assert 'epoch_1.pth' in line and line.endswith(
-                f'{environment["MMFLATTEN_COMMAND"]}--resume'
-            )
+            assert 'epoch_1.pth' in line
+            assert line.endswith(f'{environment["MMFLATTEN_COMMAND"]}--resume')
         else:
             process = multiprocessing.get_context('fork').Process(target=tools.train, args=(argv,))
             process.start()

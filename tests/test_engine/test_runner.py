@@ -32,11 +32,13 @@ def test_default_hooks_can_be_changed_and_removed(tiny):
     chosen = built(
         tiny,
         """
-        default_hooks = dict(finite_loss=None, checkpoint=dict(_delete_=True, type='CheckpointHook', interval=2))
+        default_hooks = dict(
+            finite_loss=None, checkpoint=dict(_delete_=True, type='CheckpointHook', interval=2))
         experiment_name = 'chosen'
     """,
     )
-    assert CheckpointHook in kinds(chosen) and not {
+    assert CheckpointHook in kinds(chosen)
+    assert not {
         hooks.CheckpointHook,
         hooks.FiniteLossHook,
     } & kinds(chosen)
@@ -71,9 +73,8 @@ def test_data_loader_without_workers_ignores_their_options():
     )
     for workers in (0, 1):
         loader = Runner.build_dataloader(dict(settings, num_workers=workers))
-        assert loader.persistent_workers == bool(workers) and (loader.prefetch_factor == 4) == bool(
-            workers
-        )
+        assert loader.persistent_workers == bool(workers)
+        assert (loader.prefetch_factor == 4) == bool(workers)
 
 
 def test_only_fine_tuning_accepts_missing_weights(tiny, trained):

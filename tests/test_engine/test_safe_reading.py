@@ -126,9 +126,8 @@ def test_address_is_read_in_the_same_way_and_downloaded_once(tiny, checkpoint, m
                 f'http://127.0.0.1:{server.server_port}/marked.pth'
             )
         server.shutdown()
-    assert content['state_dict'].keys() == checkpoint['state_dict'].keys() and asked == [
-        '/marked.pth'
-    ]
+    assert content['state_dict'].keys() == checkpoint['state_dict'].keys()
+    assert asked == ['/marked.pth']
     assert not (tiny.folder / 'marker').exists()
     for address in ('torchvision://nothing', 's3://bucket/a.pth'):
         with pytest.raises(CheckpointError, match=f'{address}: .*Download'):
@@ -143,7 +142,8 @@ def test_log_in_a_checkpoint_registers_no_statistics(tmp_path):
     finally:
         HistoryBuffer._statistics_methods.update(before)
     log = read_checkpoint(str(tmp_path / 'a.pth'))
-    assert type(log) is HistoryBuffer and [value.tolist() for value in log.data] == [
+    assert type(log) is HistoryBuffer
+    assert [value.tolist() for value in log.data] == [
         [1, 2.5],
         [1, 2],
     ]
@@ -194,9 +194,9 @@ def test_numpy_numbers_load_from_both_formats(tmp_path, new_format):
     )
     torch.save(content, path, _use_new_zipfile_serialization=new_format)
     loaded = read_checkpoint(str(path))
-    assert (
-        loaded['best'] == 3.5 and loaded['count'] == 2 and loaded['flags'].tolist() == [True, False]
-    )
+    assert loaded['best'] == 3.5
+    assert loaded['count'] == 2
+    assert loaded['flags'].tolist() == [True, False]
     assert not holds_placeholder(loaded)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises((CheckpointError, ValueError), match='a.pth'):

@@ -59,10 +59,8 @@ def test_amp_type_is_that_of_the_option_or_else_of_the_config(
     set_amp(cfg, 'bfloat16')
     written = Config(cfg.to_dict())
     set_amp(cfg, None)  # the config that such a run writes can be read again
-    assert (
-        cfg.to_dict() == written.to_dict()
-        and cfg.optim_wrapper.type == 'mmflatten.CPUAmpOptimWrapper'
-    )
+    assert cfg.to_dict() == written.to_dict()
+    assert cfg.optim_wrapper.type == 'mmflatten.CPUAmpOptimWrapper'
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     set_amp(cfg, option)
     assert cfg.optim_wrapper.type == 'AmpOptimWrapper' and cfg.optim_wrapper.get('dtype') == option

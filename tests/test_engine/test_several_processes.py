@@ -106,23 +106,23 @@ def test_training_resumes_from_and_on_another_number_of_processes(tiny, tools, t
     custom_hooks = [dict(type='EMAHook', momentum=0.1)]
     train_cfg['max_epochs'] = 3
     optim_wrapper = dict(
-        optimizer=dict(type='AdamW', lr=0.01, eps=1e-3, weight_decay=0.1), paramwise_cfg=dict(norm_decay_mult=0.))
+        optimizer=dict(type='AdamW', lr=0.01, eps=1e-3, weight_decay=0.1),
+        paramwise_cfg=dict(norm_decay_mult=0.))
     param_scheduler = [dict(type='CosineAnnealingLR', T_max=3, end=3)]
     """
     )
     alone = tiny.folder / 'alone'
     assert tools.train([tiny.config, '--work-dir', alone, '--seed', 3]) == 0
-    assert set(
-        train_on(
-            processes,
-            tiny.config,
-            '--resume',
-            alone / 'epoch_1.pth',
-            '--cfg-options',
-            'train_cfg.max_epochs=2',
-            f'train_dataloader.batch_size={4 // processes}',
-        )
-    ) == {0}
+    statuses = train_on(
+        processes,
+        tiny.config,
+        '--resume',
+        alone / 'epoch_1.pth',
+        '--cfg-options',
+        'train_cfg.max_epochs=2',
+        f'train_dataloader.batch_size={4 // processes}',
+    )
+    assert set(statuses) == {0}
     assert_equal(alone / 'epoch_2.pth', tiny.work_dir / 'epoch_2.pth', rtol=1e-5, atol=2e-6)
     assert tools.train([tiny.config, '--resume']) == 0
     assert_equal(alone / 'epoch_3.pth', tiny.work_dir / 'epoch_3.pth', rtol=1e-5, atol=2e-6)

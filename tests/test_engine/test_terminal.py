@@ -64,11 +64,9 @@ def test_warnings_are_escaped_and_loggers_of_openmmlab_have_no_colours():
         check=True,
         env={**os.environ, 'FORCE_COLOR': '1'},
     )
-    assert (
-        b'WARNING - news' in ended.stdout
-        and b'\\x1b' not in ended.stdout
-        and b'\x1b' not in ended.stdout
-    )
+    assert b'WARNING - news' in ended.stdout
+    assert b'\\x1b' not in ended.stdout
+    assert b'\x1b' not in ended.stdout
     assert rb'steering \x1b[2J \ud800' in ended.stderr
 
 

@@ -19,7 +19,8 @@ from mmflatten.engine.test import tta_pipeline
 BASES = Path(__file__).parents[2] / 'configs' / '_base_'
 SIZE = 96
 DETECTION = """
-    _base_ = ['{bases}/models/mask-rcnn_fpn.py', '{bases}/datasets/digits_coco.py', '{bases}/default_runtime.py']
+    _base_ = ['{bases}/models/mask-rcnn_fpn.py', '{bases}/datasets/digits_coco.py',
+              '{bases}/default_runtime.py']
     default_scope = 'mmdet'
     model = dict(
         backbone=dict(_delete_=True, type='mmflatten.FLattenSwin', img_size=96, attn_types='LLSS',
@@ -31,7 +32,8 @@ DETECTION = """
             bbox_head=dict(in_channels=16, fc_out_channels=16, num_classes=10),
             mask_head=dict(in_channels=16, conv_out_channels=16, num_classes=10)),
         test_cfg=dict(rpn=dict(max_per_img=40), rcnn=dict(score_thr=0.09, max_per_img=20)))
-    test_dataloader = dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{data}/'))
+    test_dataloader = dict(batch_size=2, num_workers=0, persistent_workers=False,
+                           dataset=dict(data_root='{data}/'))
     test_evaluator = dict(ann_file='{data}/annotations/instances_val.json')
     tta_pipeline = None  # test the default pipeline instead of the data set's
     test_cfg = dict(type='TestLoop')

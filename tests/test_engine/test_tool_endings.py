@@ -72,10 +72,12 @@ class OutOfMemoryError(RuntimeError):
         ),
         (
             SampleError(
-                'Caught SampleError in DataLoader worker process 0.\nOriginal Traceback (most'
-                ' recent call last):\n  File "x.py", line 1\nValueError: inner\n\nThe above'
-                ' exception was the direct cause:\n\nmmflatten.engine.naming_pipeline.SampleError: image'
-                ' a.png cannot be read\n'
+                'Caught SampleError in DataLoader worker process 0.\n'
+                'Original Traceback (most recent call last):\n'
+                '  File "x.py", line 1\n'
+                'ValueError: inner\n\n'
+                'The above exception was the direct cause:\n\n'
+                'mmflatten.engine.naming_pipeline.SampleError: image a.png cannot be read\n'
             ),
             ['image a.png cannot be read'],
         ),
@@ -104,9 +106,8 @@ def test_full_disk_gives_the_free_space_of_the_output_folder(capsys, monkeypatch
 
     assert main([]) == 1 and asked == [tmp_path]
     assert str(tmp_path / 'new' / 'out') in capsys.readouterr().err
-    assert (
-        ending_with(OSError(errno.ENOSPC, 'No space left on device'))([]) == 1 and len(asked) == 1
-    )
+    assert ending_with(OSError(errno.ENOSPC, 'No space left on device'))([]) == 1
+    assert len(asked) == 1
     assert 'MiB' not in capsys.readouterr().err  # nobody knows which disk
 
 
@@ -177,8 +178,7 @@ def test_first_loss_comes_after_few_lines(scenes, tmp_path):
     lines = (shown.stdout + shown.stderr).splitlines()
     assert shown.returncode == 0, lines[-5:]
     before = lines[: next(number for number, line in enumerate(lines) if ' loss: ' in line)]
-    assert len(before) < 30 and not [
-        line for line in before if 'Warning' in line or 'OneDL' in line
-    ]
+    assert len(before) < 30
+    assert not [line for line in before if 'Warning' in line or 'OneDL' in line]
     log = next((tmp_path / 'run').glob('*/*.log')).read_text()
     assert 'System environment' in log and 'Config:' in log

@@ -61,9 +61,8 @@ def test_two_deterministic_trainings_with_one_seed_are_equal_bit_for_bit(tiny):
     again, losses_again = trained(tiny, 'again', '--deterministic', '--seed', '3')
     other, _ = trained(tiny, 'other', '--deterministic', '--seed', '4')
     assert len(losses) == 4 * EPOCHS and losses == losses_again
-    assert first.keys() == again.keys() and all(
-        torch.equal(first[name], again[name]) for name in first
-    )
+    assert first.keys() == again.keys()
+    assert all(torch.equal(first[name], again[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)
 
 

@@ -61,9 +61,8 @@ def test_stereo_metric_d1_is_relative_to_true_disparity():
 
 def test_stereo_metric_counts_nan_as_wrong():
     figures = evaluate(sample([10, 10, 10, 10], [10, np.nan, np.nan, 10]))
-    assert (figures['bad1'], figures['bad3'], figures['d1']) == (50, 50, 50) and np.isnan(
-        figures['epe']
-    )
+    assert (figures['bad1'], figures['bad3'], figures['d1']) == (50, 50, 50)
+    assert np.isnan(figures['epe'])
 
 
 def test_stereo_metric_averages_over_pixels():

@@ -148,9 +148,8 @@ def test_statistics_equal_those_of_the_full_matrix(name):
             for key, value in expected.items():
                 assert found[key] == pytest.approx(value.item(), abs=1e-5, rel=1e-4), key
         described = dict(describe(layer, 8), number=0)
-        assert layer.name in table([described]) and json.loads(json.dumps(described))[
-            'map'
-        ] == list(layer.hw)
+        assert layer.name in table([described])
+        assert json.loads(json.dumps(described))['map'] == list(layer.hw)
 
 
 def test_rows_on_window_padding_sum_to_less_than_one():
@@ -238,9 +237,8 @@ def test_probe_removes_its_hooks():
     recorded = layer.x.clone()
     after = model(2 * image)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-    assert torch.equal(layer.x, recorded) and all(
-        torch.equal(a, b) for a, b in zip(before, model(image))
-    )
+    assert torch.equal(layer.x, recorded)
+    assert all(torch.equal(a, b) for a, b in zip(before, model(image)))
     assert not torch.equal(after[0], before[0]) and all(p.grad is None for p in model.parameters())
 
 

@@ -25,9 +25,8 @@ def test_token_is_drawn_over_its_pixels():
     overlay = mean.images[1]
     left, right, bottom, top = overlay.get_extent()
     assert (left, right, top, bottom) == (-0.5, 59.5, -0.5, 39.5) and overlay.get_array()[1, 4] == 1
-    assert (
-        np.asarray(overlay.get_alpha())[1, 4] > 0.8 and np.asarray(overlay.get_alpha()).sum() < 0.9
-    )
+    assert np.asarray(overlay.get_alpha())[1, 4] > 0.8
+    assert np.asarray(overlay.get_alpha()).sum() < 0.9
     for axes in (first, mean):
         assert [tuple(line.get_xydata()[0]) for line in axes.lines] == [(25.0, 35.0)]
     figure.canvas.draw()
@@ -49,10 +48,8 @@ def test_many_heads_take_several_rows():
         PICTURE, {f'head {i}': one_hot(i % 4, i % 6) for i in range(13)}, None, 'a layer'
     )
     figure.canvas.draw()
-    assert (
-        len(panels(figure)) == 14
-        and len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 3
-    )
+    assert len(panels(figure)) == 14
+    assert len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 3
     attention_figure(
         PICTURE, dict(mean=np.zeros((4, 6), np.float32)), None, 'no weight at all'
     ).canvas.draw()

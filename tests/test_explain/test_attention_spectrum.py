@@ -47,10 +47,8 @@ def uniform(**arguments):
 )
 def test_singular_values_equal_numpy(made, part):
     values = singular_values(made, part)
-    assert values.dtype == torch.float64 and values.shape == (
-        2,
-        min(made.num_queries, made.num_keys),
-    )
+    assert values.dtype == torch.float64
+    assert values.shape == (2, min(made.num_queries, made.num_keys))
     for matrix, found in zip(made.matrix(part=part).numpy(), values):
         expected = np.linalg.svd(matrix, compute_uv=False)
         np.testing.assert_allclose(found, expected, atol=1e-12)
@@ -82,9 +80,8 @@ def test_identity_has_full_rank_and_no_entropy():
 def test_equal_weights_have_rank_one_and_the_entropy_of_all_keys(prefix):
     made = uniform(prefix=prefix)
     values = singular_values(made)
-    assert rank(values).tolist() == [1, 1] and effective_rank(values).tolist() == pytest.approx(
-        [1, 1]
-    )
+    assert rank(values).tolist() == [1, 1]
+    assert effective_rank(values).tolist() == pytest.approx([1, 1])
     assert entropy(made).tolist() == pytest.approx([math.log(30 + prefix)] * 2)
 
 

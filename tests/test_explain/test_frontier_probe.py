@@ -88,11 +88,9 @@ def polaformer_pp(mixer, q, k, maps):
 def nala(mixer, q, k, maps):
     length = q.norm(dim=-1, keepdim=True)
     q, k = signed(q / length) ** (3 * (0.5 + length.tanh())), signed(k**3)
-    halves = [
-        torch.cat(parts, -1)
-        for parts in zip(*(rotated(a, b, maps) for a, b in zip(q.chunk(2, -1), k.chunk(2, -1))))
-    ]
-    return normalised(q, k, *halves)
+    (q1, q2), (k1, k2) = q.chunk(2, -1), k.chunk(2, -1)
+    (q1, k1), (q2, k2) = rotated(q1, k1, maps), rotated(q2, k2, maps)
+    return normalised(q, k, torch.cat((q1, q2), -1), torch.cat((k1, k2), -1))
 
 
 def agent(mixer, q, k, maps):
@@ -226,10 +224,11 @@ def routing(mixer, q, k, maps):
     """Regions of 2 x 3 tokens. The last row is cropped and the last column has one token."""
     place = torch.arange(35)
     region = place // 7 // 2 * 3 + place % 7 // 3
-    means = [
-        torch.stack([merge_heads(x)[0, region == r].mean(0) for r in range(9)]) for x in (q, k)
-    ]
-    routes = (means[0] @ means[1].T).topk(2).indices
+    q_regions, k_regions = [], []
+    for number in range(9):
+        q_regions.append(merge_heads(q)[0, region == number].mean(0))
+        k_regions.append(merge_heads(k)[0, region == number].mean(0))
+    routes = (torch.stack(q_regions) @ torch.stack(k_regions).T).topk(2).indices
     allowed = (routes[region][:, :, None] == region).any(1)
     return (scores(q, k) * C**-0.5).masked_fill(~allowed, -torch.inf).softmax(-1)
 
@@ -268,10 +267,9 @@ WHOLE_MAPS = (
 @pytest.mark.parametrize(
     ('name', 'sr_ratio', 'prefix'),
     [
-        (name, *case)
-        for name in REFERENCES
-        for case in ((1, 0), (1, 1), (2, 0))
-        if case == (1, 0) or name not in WHOLE_MAPS
+        *((name, 1, 0) for name in REFERENCES),
+        *((name, 1, 1) for name in REFERENCES if name not in WHOLE_MAPS),
+        *((name, 2, 0) for name in REFERENCES if name not in WHOLE_MAPS),
     ],
 )
 def test_weights_equal_the_explicit_formula(name, sr_ratio, prefix):
@@ -496,10 +494,8 @@ FORMULAS = {
 @pytest.mark.parametrize(
     ('name', 'prefix'),
     [
-        (name, prefix)
-        for name in FORMULAS
-        for prefix in (0, 1)
-        if not prefix or name not in WHOLE_MAPS
+        *((name, 0) for name in FORMULAS),
+        *((name, 1) for name in FORMULAS if name not in WHOLE_MAPS),
     ],
 )
 def test_outputs_and_gradients_equal_the_explicit_formula(name, prefix):

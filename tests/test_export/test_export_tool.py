@@ -89,10 +89,8 @@ def test_classifier_probabilities_at_an_open_size(saved, tmp_path, capsys):
     )
     assert 'sides from 5 to' in capsys.readouterr().out
     engine, image = OnnxFile(tmp_path / 'digits.onnx'), photo(75, 90)
-    assert (
-        engine.metadata['classes'] == list('0123456789')
-        and engine.metadata['task'] == 'classification'
-    )
+    assert engine.metadata['classes'] == list('0123456789')
+    assert engine.metadata['task'] == 'classification'
     assert engine.metadata['mean'] == pytest.approx([123.675, 116.28, 103.53])
     # mmpretrain takes BGR
     data = model.data_preprocessor(dict(inputs=torch.from_numpy(image).flip(1)))

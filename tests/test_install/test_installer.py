@@ -18,7 +18,9 @@ text = ' '.join(sys.argv[1:])
 if (folder / 'fails').exists() and (folder / 'fails').read_text() in text:
     sys.exit('failed')
 if text == '-m pip config list':
-    print("global.index-url='https://other'\\ninstall.index-url='https://mirror/simple'\\n:env:.cert='/certificate'")
+    print("global.index-url='https://other'")
+    print("install.index-url='https://mirror/simple'")
+    print(":env:.cert='/certificate'")
 """
 
 
@@ -59,10 +61,8 @@ def test_installer_installs_pins_with_index_and_certificate_of_pip(installer, fo
     )
     assert 'requirements/constraints.txt' in words and './lab[app,cluster]' in words
     assert not {'PYTHONPATH', 'PIP_TARGET'} & set(variables)
-    assert (
-        variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple'
-        and variables['SSL_CERT_FILE'] == '/own'
-    )
+    assert variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple'
+    assert variables['SSL_CERT_FILE'] == '/own'
 
 
 def test_installer_recreates_a_broken_environment(installer, tmp_path, monkeypatch):

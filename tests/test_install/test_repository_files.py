@@ -27,24 +27,22 @@ def test_tracked_files_are_small_and_name_no_home_folder():
 
 
 def steps_of(workflow: Path) -> list[str]:
-    jobs = yaml.safe_load(workflow.read_text(encoding='utf-8'))['jobs'].values()
-    return [step['run'] for job in jobs for step in job['steps'] if 'run' in step]
+    steps = []
+    for job in yaml.safe_load(workflow.read_text(encoding='utf-8'))['jobs'].values():
+        steps += [step['run'] for step in job['steps'] if 'run' in step]
+    return steps
 
 
 def test_workflows_call_existing_targets_on_each_python():
     makefile = (ROOT / 'Makefile').read_text(encoding='utf-8')
-    workflows = list((ROOT / '.github' / 'workflows').glob('*.yml'))
-    targets = {
-        target
-        for file in workflows
-        for step in steps_of(file)
-        for target in re.findall(r'make ([\w-]+)', step)
-    }
+    workflows = ROOT / '.github' / 'workflows'
+    targets = set()
+    for file in workflows.glob('*.yml'):
+        for step in steps_of(file):
+            targets.update(re.findall(r'make ([\w-]+)', step))
     assert {'setup', 'doctor', 'demo', 'test', 'wheels'} <= targets
     assert targets <= set(re.findall(r'^([\w-]+):', makefile, re.MULTILINE))
-    tried = yaml.safe_load((ROOT / '.github' / 'workflows' / 'test.yml').read_text())['jobs'][
-        'make'
-    ]['strategy']
+    tried = yaml.safe_load((workflows / 'test.yml').read_text())['jobs']['make']['strategy']
     lowest, highest = (
         int(minor) for minor in re.search(r'\(3\.(\d+) to 3\.(\d+)\)', makefile).groups()
     )

@@ -82,17 +82,18 @@ def test_mmcv_torch_ops_has_the_lower_bounds_of_mmflatten():
         assert found[name] == LIBRARIES[name].required
     readme = (ROOT / 'mmcv-torch-ops' / 'README.md').read_text()
     first, last = re.search(r'PyTorch (\d+\.\d+) to (\d+\.\d+)', readme).groups()
-    assert first == lower_bound('torch') and Version(LIBRARIES['torch'].tested) in SpecifierSet(
-        f'=={last}.*'
-    )
+    assert first == lower_bound('torch')
+    assert Version(LIBRARIES['torch'].tested) in SpecifierSet(f'=={last}.*')
     (mmcv,) = project('mmcv-torch-ops')['optional-dependencies']['onedl']
     assert Requirement(mmcv).specifier.contains(pin('onedl-mmcv'))
 
 
 def test_requirements_of_the_lab_have_one_pin_in_their_range():
     lab = project('lab')
-    extras = [line for lines in lab['optional-dependencies'].values() for line in lines]
-    for name, specifier in specifiers([*lab['dependencies'], *extras]).items():
+    lines = list(lab['dependencies'])
+    for extra in lab['optional-dependencies'].values():
+        lines += extra
+    for name, specifier in specifiers(lines).items():
         if name != 'mmflatten':
             assert SpecifierSet(specifier).contains(pin(name)), name
     assert lab['requires-python'] == project('.')['requires-python']
@@ -111,11 +112,11 @@ def test_workflow_begins_with_the_lower_bounds():
 
 def test_page_of_the_installation_has_the_versions_of_the_table():
     page = (ROOT / 'docs' / 'install.md').read_text()
-    rows = {
-        cells[0].lower(): cells[1:]
-        for line in page.partition('## Versions')[2].splitlines()
-        if len(cells := [cell.strip() for cell in line.strip('|').split('|')]) == 3
-    }
+    rows = {}
+    for line in page.partition('## Versions')[2].splitlines():
+        cells = [cell.strip() for cell in line.strip('|').split('|')]
+        if len(cells) == 3:
+            rows[cells[0].lower()] = cells[1:]
     for title, name in (('pytorch', 'torch'), ('torchvision', 'torchvision'), ('numpy', 'numpy')):
         lowest, tested = rows[title]
         assert lowest == lower_bound(name) and tested.startswith(LIBRARIES[name].tested)

@@ -175,14 +175,13 @@ def test_only_the_extras_of_tasks_bring_mmcv(wheel):
         (metadata,) = (name for name in archive.namelist() if name.endswith('.dist-info/METADATA'))
         info = Parser().parsestr(archive.read(metadata).decode())
     declared = [Requirement(line) for line in info.get_all('Requires-Dist')]
-    extras = {
-        extra: {
+    extras = {}
+    for extra in info.get_all('Provides-Extra'):
+        extras[extra] = {
             item.name
             for item in declared
             if item.marker is None or item.marker.evaluate({'extra': extra})
         }
-        for extra in info.get_all('Provides-Extra')
-    }
     with_mmcv = {
         extra
         for extra, names in extras.items()
@@ -218,7 +217,7 @@ def test_wheel_predicts_with_a_model_of_the_package(environment, used):
     )
     with open(used.folder / 'first' / 'classes.csv', newline='') as file:
         _, *rows = csv.reader(file)
-    names = {name for row in rows for name in row[1::2]}
+    names = set().union(*(row[1::2] for row in rows))
     assert len(rows) == len(list(used.folder.glob('data/digits/crops/val/*/*.png'))) > 0
     assert names and names <= {*json.loads(facts.read_text())['classes']}
 

@@ -35,9 +35,8 @@ def test_write_table_replaces_only_the_rows_of_its_processor_family(tmp_path: Pa
     write_table('one', TABLE, path)
     write_table('other', {'inference A': 3.0}, path)
     write_table('one', {'inference A': 0.25}, path)
-    assert read_table('one', path) == {'inference A': 0.25} and read_table('other', path) == {
-        'inference A': 3.0
-    }
+    assert read_table('one', path) == {'inference A': 0.25}
+    assert read_table('other', path) == {'inference A': 3.0}
     assert read_table('third', path) == {}
 
 

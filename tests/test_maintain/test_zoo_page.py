@@ -203,10 +203,8 @@ def test_zoo_pages_list_results_by_task_and_differences():
         'Focal Transformer, Figure 5: ImageNet-1k',
         'Classification: configs without a paper',
     ]
-    assert (
-        "| paper's top-1 (%) |" in classification
-        and '| [mine](../../configs/digits/mine.py) ' in classification
-    )
+    assert "| paper's top-1 (%) |" in classification
+    assert '| [mine](../../configs/digits/mine.py) ' in classification
     assert f'| [swin-t, mask-rcnn, 1x](../../{SWIN_T}) ' in render_task_page(entries, 'detection')
     assert f'| [psmnet + attention](../../{SWIN_T}) ' in render_task_page(entries, 'stereo')
     page = pages['model_zoo.md']
@@ -261,11 +259,10 @@ def test_coverage_page_counts_results_and_lists_missing_models():
         printed,
         missing,
     )
-    cells = [
-        [cell.strip() for cell in line.split('|')[1:-1]]
-        for line in text.splitlines()
-        if line.startswith('| ')
-    ]
+    cells = []
+    for line in text.splitlines():
+        if line.startswith('| '):
+            cells.append([cell.strip() for cell in line.split('|')[1:-1]])
     assert cells[2:] == [
         ['FLatten Transformer, Table 8', '4', '2', '2', 'four'],
         ['Focal Transformer, Table 9', '1', '0', '1', ''],

@@ -30,10 +30,11 @@ def tiny(tmp_path: Path) -> str:
 
 def table_of(output: str) -> list[list[str]]:
     """Cells of a Markdown table."""
-    lines = [line for line in output.splitlines() if line.startswith('|')]
-    return [
-        [cell.strip() for cell in line.strip('|').split('|')] for line in lines if '---' not in line
-    ]
+    rows = []
+    for line in output.splitlines():
+        if line.startswith('|') and '---' not in line:
+            rows.append([cell.strip() for cell in line.strip('|').split('|')])
+    return rows
 
 
 def test_config_is_counted_and_written_as_json(

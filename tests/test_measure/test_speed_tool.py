@@ -81,7 +81,8 @@ def test_configs_backbones_and_timm_are_compared(
     assert [row['name'] for row in rows] == names and float(rows[0]['ratio']) == 1
     assert {'ratio', 'ratio_q1', 'ratio_q3', 'dtype', 'device', 'mode'} <= set(rows[0])
     for row in rows:
-        assert row['reference'] == 'timm:test_vit' and (
+        assert row['reference'] == 'timm:test_vit'
+        assert (
             row['height'],
             row['width'],
             row['rounds'],
@@ -124,15 +125,12 @@ def test_operators_give_rows_crossovers_and_a_plot(
     )
     captured = capsys.readouterr()
     rows = rows_of(tmp_path / 'out.csv')
-    assert [(row['tokens'], row['name']) for row in rows] == [
-        (n, name) for n in ('16', '64') for name in names
-    ]
+    assert [row['name'] for row in rows] == names * 2
+    assert [row['tokens'] for row in rows] == ['16'] * len(names) + ['64'] * len(names)
     assert all(row['reference'] == 'softmax' for row in rows) and rows[4]['height'] == '8'
     lines = captured.out.splitlines()
-    table = lines[
-        next(i for i, line in enumerate(lines) if 'faster than softmax from tokens' in line) :
-    ]
-    assert [line.split()[0] for line in table[2:]] == names[1:]
+    start = next(i for i, line in enumerate(lines) if 'faster than softmax from tokens' in line)
+    assert [line.split()[0] for line in lines[start + 2 :]] == names[1:]
     assert imread(tmp_path / 'out.png').shape[:2] == (400, 1400)
     assert '[2/2]' in captured.err and 's left' in captured.err
 

@@ -71,11 +71,9 @@ def test_flops_are_counted_as_the_paper_counts() -> None:
     rows = [PaperRow({**row.cells, 'flops_input_hw': '10x10'}) for row in rows]
     flatten, focal = table_rows('cascade', cost, rows)
     assert (cost.counts.macs, cost.counts.papers_convention(with_products=False)) == (17920, 13824)
-    assert (
-        flatten[7] == '745'
-        and flatten[9:] == ('flatten 2b', 'none')
-        and not flatten[6].endswith('*')
-    )
+    assert flatten[7] == '745'
+    assert flatten[9:] == ('flatten 2b', 'none')
+    assert not flatten[6].endswith('*')
     assert focal[7] == '742' and focal[9] == 'focal 5' and focal[6].endswith('*')
 
 

@@ -1,5 +1,6 @@
 """The papers' results in tables.csv."""
 
+import operator
 from collections import Counter
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_printed_results_have_a_row_or_a_reason() -> None:
 def test_rows_have_a_config_and_are_unique() -> None:
     assert [row.config for row in paper_rows() if not (ROOT / row.config).is_file()] == []
     columns = ('paper', 'table', 'task', 'method', 'backbone', 'schedule', 'flops_input_hw')
-    rows = Counter(tuple(row.cells[name] for name in columns) for row in paper_rows())
+    rows = Counter(operator.itemgetter(*columns)(row.cells) for row in paper_rows())
     others = Counter(
         (other['paper'], other['table'], other['model'])
         for other in written_by_hand('without_config')

@@ -8,6 +8,7 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.runner import Runner, set_random_seed
+from torch import nn
 
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.engine.setup import build_runner, load_config
@@ -131,8 +132,8 @@ def test_documented_attention_trains(base, change, blocks, project, digit_root):
     optimizer = torch.optim.AdamW(runner.model.parameters(), lr=1e-4)
     before = loss_of(runner, batch)
     before.backward()
-    parameters = [p for mixer in mixers for p in mixer.parameters()]
-    assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.any() for p in parameters)
+    for p in nn.ModuleList(mixers).parameters():
+        assert p.grad is not None and p.grad.isfinite().all() and p.grad.any()
     optimizer.step()
     assert loss_of(runner, batch) < before
 
@@ -169,7 +170,8 @@ def test_documented_attention_runs_in_every_family(family, attention):
     sum(out.square().sum() for out in maps).backward()
     mixers = [m for m in model.modules() if type(m).__name__ == NAME]
     assert mixers and all(out.isfinite().all() for out in maps)
-    assert all(p.grad is not None and p.grad.any() for mixer in mixers for p in mixer.parameters())
+    for p in nn.ModuleList(mixers).parameters():
+        assert p.grad is not None and p.grad.any()
 
 
 def test_documented_attention_equals_its_formula(attention):

@@ -159,7 +159,10 @@ def test_zero_init_keeps_detector_outputs_until_training():
     # the first step changes the reprojection, the second also the layers before it
     for _ in range(2):
         optimizer.zero_grad()
-        sum(out.square().mean() for outs in ours._forward(image()) for out in outs).backward()
+        loss = 0
+        for outs in ours._forward(image()):
+            loss = loss + sum(out.square().mean() for out in outs)
+        loss.backward()
         optimizer.step()
     for name, attention in attentions_of(ours).items():
         assert attention.values.weight.grad.any() and attention.reprojection.weight.any(), name
@@ -182,10 +185,8 @@ def test_attention_resnet_loads_torchvision_weights(tmp_path):
     for stage, out in enumerate(model.eval()(image()), 1):
         x = getattr(reference, f'layer{stage}')(x)
         assert torch.equal(out, x)
-    assert (
-        model.layer3.attention.basis.weight.any()
-        and not model.layer3.attention.reprojection.weight.any()
-    )
+    assert model.layer3.attention.basis.weight.any()
+    assert not model.layer3.attention.reprojection.weight.any()
 
 
 def test_attention_resnet_keeps_frozen_stages_and_norms():

@@ -30,7 +30,9 @@ assert 'squared_relu' not in sys.modules
 from mmflatten.cli.main import main
 assert main(['flops', 'mine.py']) == 0
 assert 'squared_relu' in sys.modules
-print(type(registry.MODELS.build(dict(type='SquaredReLUAttention', embed_dims=8, num_heads=2, grid_size=(4, 4)))))
+mixer = registry.MODELS.build(
+    dict(type='SquaredReLUAttention', embed_dims=8, num_heads=2, grid_size=(4, 4)))
+print(type(mixer))
 """
 
 CONFIG = f"""

@@ -71,9 +71,8 @@ def test_conversion_is_reversible_and_checks_keys():
     assert torch.equal(converted['coefficients.weight'], state['queries.weight'])
     assert torch.equal(converted['basis.bias'], state['keys.bias'])
     reverted = revert_state_dict(converted, family='efficient_attention')
-    assert reverted.keys() == state.keys() and all(
-        torch.equal(reverted[key], state[key]) for key in state
-    )
+    assert reverted.keys() == state.keys()
+    assert all(torch.equal(reverted[key], state[key]) for key in state)
     with pytest.raises(ValueError, match='keys.bias'):
         convert_state_dict(
             {key: value for key, value in state.items() if key != 'keys.bias'},

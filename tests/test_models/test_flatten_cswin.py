@@ -55,10 +55,11 @@ def explicit_stripes(mixer, x, H, W, width, count_padding):
         part = [t[..., index * half : (index + 1) * half] for t in (q, k, v)]
         heads = [t.unflatten(-1, (h, -1)).transpose(1, 2) for t in part]
         weights = (heads[0] @ heads[1].transpose(-2, -1) * heads[0].shape[-1] ** -0.5).exp()
-        weights = weights * (stripe[:, None] == stripe)
-        # A padding token has a logit of 0 and a value of 0.
-        padding = length * (-side % width) * (stripe == stripe.max()) * count_padding
-        attention = weights / (weights.sum(-1) + padding)[..., None]
+        weights = weights.masked_fill(stripe[:, None] != stripe, 0)
+        total = weights.sum(-1)
+        if count_padding:  # a padding token of the last stripe has a logit of 0 and a value of 0
+            total[..., stripe == stripe.max()] += length * (-side % width)
+        attention = weights / total[..., None]
         conv = mixer.branches[index].mixer.lepe.conv
         lepe = torch.zeros_like(part[2])
         for number in range(int(stripe.max()) + 1):
@@ -135,42 +136,39 @@ def test_cswin_linear_blocks_add_both_local_terms():
 def test_cswin_branches_are_those_of_released_settings():
     with torch.device('meta'):
         model = FLattenCSwin('tiny')
-    mixers = [stage.blocks[0].attn.fn for stage in model.stages]
-    assert [[type(b.mixer) for b in m.branches] for m in mixers] == [
-        [FocusedLinearAttention],
-        [FocusedLinearAttention],
-        [SoftmaxAttention] * 2,
-        [SoftmaxAttention],
+    branches = [stage.blocks[0].attn.fn.branches for stage in model.stages]
+    expected = [
+        ([FocusedLinearAttention], [None]),
+        ([FocusedLinearAttention], [None]),
+        ([SoftmaxAttention] * 2, [(None, 7), (7, None)]),
+        ([SoftmaxAttention], [None]),
     ]
-    assert [[b.window_size for b in m.branches] for m in mixers] == [
-        [None],
-        [None],
-        [(None, 7), (7, None)],
-        [None],
-    ]
-    assert [b.mixer.num_heads for b in mixers[2].branches] == [4, 4]
+    for of_stage, (kinds, windows) in zip(branches, expected, strict=True):
+        assert [type(branch.mixer) for branch in of_stage] == kinds
+        assert [branch.window_size for branch in of_stage] == windows
+    assert [branch.mixer.num_heads for branch in branches[2]] == [4, 4]
 
 
 def test_cswin_softmax_stages_have_official_stripes():
     with torch.device('meta'):
         model = FLattenCSwin('tiny', attn_types='SSSS')
-    windows = [[b.window_size for b in stage.blocks[0].attn.fn.branches] for stage in model.stages]
-    assert windows == [
+    expected = [
         [(None, 1), (1, None)],
         [(None, 2), (2, None)],
         [(None, 7), (7, None)],
         [None],
     ]
+    for stage, windows in zip(model.stages, expected, strict=True):
+        assert [branch.window_size for branch in stage.blocks[0].attn.fn.branches] == windows
 
 
 def test_cswin_linear_stripes_have_tables_of_their_shape():
     model = FLattenCSwin(SMALL, img_size=(64, 128), attn_types='LLLL', linear_split=(7, 8, 8, 8))
-    tables = [
-        [b.mixer.positional_encoding.grid_size for b in stage.blocks[0].attn.fn.branches]
-        for stage in model.stages
-    ]
     # A single head has only vertical stripes. The second stage is 8 x 16, the third 4 x 8.
-    assert tables == [[(16, 7)], [(8, 8), (8, 16)], [(4, 8)], [(2, 4)]]
+    expected = [[(16, 7)], [(8, 8), (8, 16)], [(4, 8)], [(2, 4)]]
+    for stage, tables in zip(model.stages, expected, strict=True):
+        mixers = [branch.mixer for branch in stage.blocks[0].attn.fn.branches]
+        assert [mixer.positional_encoding.grid_size for mixer in mixers] == tables
 
 
 def test_cross_shaped_attention_gives_odd_head_to_vertical_stripes():

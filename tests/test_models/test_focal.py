@@ -2,6 +2,7 @@
 options.
 """
 
+import itertools
 import math
 
 import pytest
@@ -29,26 +30,12 @@ def pooled_maps(mixer, x_BHWC, grid):
     for level, pool in enumerate(mixer.pools):
         side, cells = mixer.window_size // 2**level, [count * 2**level for count in grid]
         start = [(have - count * side) // 2 for have, count in zip(x_BHWC.shape[1:3], cells)]
-        rows = [
-            torch.stack(
-                [
-                    torch.einsum(
-                        'k,bkc->bc',
-                        pool.weight[0],
-                        x_BHWC[
-                            :,
-                            start[0] + i * side : start[0] + (i + 1) * side,
-                            start[1] + j * side : start[1] + (j + 1) * side,
-                        ].flatten(1, 2),
-                    )
-                    + pool.bias
-                    for j in range(cells[1])
-                ],
-                dim=1,
-            )
-            for i in range(cells[0])
-        ]
-        maps.append(torch.stack(rows, dim=1))
+        cells_pooled = []
+        for i, j in itertools.product(range(cells[0]), range(cells[1])):
+            top, left = start[0] + i * side, start[1] + j * side
+            tokens = x_BHWC[:, top : top + side, left : left + side].flatten(1, 2)
+            cells_pooled.append(torch.einsum('k,bkc->bc', pool.weight[0], tokens) + pool.bias)
+        maps.append(torch.stack(cells_pooled, dim=1).unflatten(1, cells))
     return maps
 
 
@@ -56,43 +43,54 @@ def keys_of(mixer, y, x, hw_shape, map_size):
     """Position, pooling level (None for fine) and bias of every key that the query at `(y, x)`
     attends to.
     """
-    ws = mixer.window_size
-    wy, wx = y // ws, x // ws
-    qy, qx = y % ws, x % ws
-    own_table = mixer.relative_position_bias.table
-    for ky in range(ws):
-        for kx in range(ws):
-            real = wy * ws + ky < hw_shape[0] and wx * ws + kx < hw_shape[1]
-            if real or not mixer.mask_padding:
-                offset = (qy - ky + ws - 1) * (2 * ws - 1) + qx - kx + ws - 1
-                yield (wy * ws + ky, wx * ws + kx), None, own_table[offset]
+    yield from window_keys(mixer, y, x, hw_shape)
     if mixer.neighbor_bias is not None:
-        for slot, (dy, dx) in enumerate(neighbor_offsets(ws, mixer.neighbor_bias.expand)):
-            ky, kx = wy * ws + dy, wx * ws + dx
-            on_map = 0 <= ky < map_size[0] and 0 <= kx < map_size[1]
-            ky, kx = ky % map_size[0], kx % map_size[1]
-            real = ky < hw_shape[0] and kx < hw_shape[1]
-            if (mixer.wrap or on_map and real) and (real or not mixer.mask_padding):
-                yield (ky, kx), None, mixer.neighbor_bias.table[0, :, qy * ws + qx, slot]
-    for level, bias in enumerate(mixer.pooled_bias):
-        step, side = 2**level, ws // 2**level
-        region = mixer.focal_window + step - 1
-        for a in range(region):
-            for b in range(region):
-                ky, kx = (w * step - mixer.focal_window // 2 + r for w, r in ((wy, a), (wx, b)))
-                cells = [size // ws * step for size in map_size]
-                if not (0 <= ky < cells[0] and 0 <= kx < cells[1]):
-                    continue
-                first = [
-                    (size - count * side) // 2 + k * side
-                    for size, count, k in zip(map_size, cells, (ky, kx))
-                ]
-                real = first[0] < hw_shape[0] and first[1] < hw_shape[1]
-                if real or mixer.wrap and not mixer.mask_padding:
-                    # a bias for each query, in place of one per pooled token
-                    wide = bias.side > region
-                    offset = (wide * qy - a + region - 1) * bias.side + wide * qx - b + region - 1
-                    yield (ky, kx), level, bias.get_parameter(bias.name)[:, offset]
+        yield from neighbor_keys(mixer, y, x, hw_shape, map_size)
+    for level in range(len(mixer.pooled_bias)):
+        yield from pooled_keys(mixer, level, y, x, hw_shape, map_size)
+
+
+def window_keys(mixer, y, x, hw_shape):
+    ws = mixer.window_size
+    (wy, qy), (wx, qx) = divmod(y, ws), divmod(x, ws)
+    table = mixer.relative_position_bias.table
+    for ky, kx in itertools.product(range(ws), range(ws)):
+        real = wy * ws + ky < hw_shape[0] and wx * ws + kx < hw_shape[1]
+        if real or not mixer.mask_padding:
+            offset = (qy - ky + ws - 1) * (2 * ws - 1) + qx - kx + ws - 1
+            yield (wy * ws + ky, wx * ws + kx), None, table[offset]
+
+
+def neighbor_keys(mixer, y, x, hw_shape, map_size):
+    ws = mixer.window_size
+    (wy, qy), (wx, qx) = divmod(y, ws), divmod(x, ws)
+    for slot, (dy, dx) in enumerate(neighbor_offsets(ws, mixer.neighbor_bias.expand)):
+        ky, kx = wy * ws + dy, wx * ws + dx
+        on_map = 0 <= ky < map_size[0] and 0 <= kx < map_size[1]
+        ky, kx = ky % map_size[0], kx % map_size[1]
+        real = ky < hw_shape[0] and kx < hw_shape[1]
+        if (mixer.wrap or on_map and real) and (real or not mixer.mask_padding):
+            yield (ky, kx), None, mixer.neighbor_bias.table[0, :, qy * ws + qx, slot]
+
+
+def pooled_keys(mixer, level, y, x, hw_shape, map_size):
+    ws, bias = mixer.window_size, mixer.pooled_bias[level]
+    (wy, qy), (wx, qx) = divmod(y, ws), divmod(x, ws)
+    step, side = 2**level, ws // 2**level
+    region = mixer.focal_window + step - 1
+    cells = [size // ws * step for size in map_size]
+    start = [(size - count * side) // 2 for size, count in zip(map_size, cells)]
+    if bias.side <= region:  # one bias per pooled token, for all queries
+        qy = qx = 0
+    for a, b in itertools.product(range(region), range(region)):
+        ky = wy * step - mixer.focal_window // 2 + a
+        kx = wx * step - mixer.focal_window // 2 + b
+        if not (0 <= ky < cells[0] and 0 <= kx < cells[1]):
+            continue
+        real = start[0] + ky * side < hw_shape[0] and start[1] + kx * side < hw_shape[1]
+        if real or mixer.wrap and not mixer.mask_padding:
+            offset = (qy - a + region - 1) * bias.side + qx - b + region - 1
+            yield (ky, kx), level, bias.get_parameter(bias.name)[:, offset]
 
 
 def explicit_focal_attention(mixer, x, hw_shape):

@@ -74,9 +74,8 @@ def test_attentions_train_and_predict(name, config_on):
     total = runner.model.parse_losses(losses)[0]
     total.backward()
     gradients = {key: p.grad for key, p in runner.model.backbone.named_parameters()}
-    assert total.isfinite() and all(
-        g is not None and g.isfinite().all() for g in gradients.values()
-    )
+    assert total.isfinite()
+    assert all(g is not None and g.isfinite().all() for g in gradients.values())
     with torch.no_grad():
         results = runner.model.eval().test_step(next(iter(runner.test_dataloader)))
     assert len(results) == 2

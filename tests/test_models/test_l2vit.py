@@ -252,7 +252,7 @@ def test_l2vit_blocks_follow_block_order():
         False,
         False,
     ]
-    names = [[name for name, _ in b.named_children()] for b in blocks]
+    names = [list(dict(b.named_children())) for b in blocks]
     window, linear = ['cpe', 'attn', 'cpe2', 'ffn'], ['cpe', 'attn', 'lcm', 'ffn']
     assert names == [window, window, linear, linear, window]
 

@@ -133,11 +133,9 @@ def mixer_of(type, **kwargs):
 def test_gate_and_local_term_of_gated_mixers_can_be_left_out(type):
     whole, bare = mixer_of(type), mixer_of(type, gated=False)
     state = whole.state_dict()
-    assert (
-        state['qkv.weight'].shape == (96, 24)
-        and bare.qkv.weight.shape == (72, 24)
-        and bare.lepe is None
-    )
+    assert state['qkv.weight'].shape == (96, 24)
+    assert bare.qkv.weight.shape == (72, 24)
+    assert bare.lepe is None
     bare.load_state_dict(
         {
             **{key: value for key, value in state.items() if 'lepe' not in key},

@@ -131,9 +131,8 @@ def test_reppoints_v2_predicts_boxes_inside_image():
     assert [tuple(boxes.shape[1:]) for boxes in outputs[1]] == [(4, *size) for size in LEVELS]
     for image in found:
         assert 0 < len(image.bboxes) == len(image.scores) == len(image.labels)
-        assert (image.bboxes >= 0).all() and (
-            image.bboxes <= torch.tensor([96.0, 64.0, 96.0, 64.0])
-        ).all()
+        assert (image.bboxes >= 0).all()
+        assert (image.bboxes <= torch.tensor([96.0, 64.0, 96.0, 64.0])).all()
 
 
 @torch.no_grad()
@@ -172,12 +171,11 @@ def pointing_at(box, swap=False):
 
     def points(height, width, stride):
         y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')
-        corners = [
-            (box[1] / stride - y, box[0] / stride - x),
-            (box[3] / stride - y, box[2] / stride - x),
-        ]
-        first_two = [part for corner in (corners[::-1] if swap else corners) for part in corner]
-        return torch.stack(first_two + [torch.full_like(first_two[0], 99.0)] * 14)
+        first = [box[1] / stride - y, box[0] / stride - x]
+        second = [box[3] / stride - y, box[2] / stride - x]
+        if swap:
+            first, second = second, first
+        return torch.stack([*first, *second, *[torch.full_like(first[0], 99.0)] * 14])
 
     return points
 

@@ -81,12 +81,10 @@ def test_simple_pyramid_maps_are_contiguous():
 
 def test_simple_pyramid_norm_parameters_are_named_norm():
     neck = pyramid()
-    norms = {
-        id(p)
-        for module in neck.modules()
-        if isinstance(module, ChannelNorm)
-        for p in module.parameters()
-    }
+    norms = set()
+    for module in neck.modules():
+        if isinstance(module, ChannelNorm):
+            norms.update(map(id, module.parameters()))
     assert norms == {id(p) for name, p in neck.named_parameters() if 'norm' in name}
 
 

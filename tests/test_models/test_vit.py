@@ -85,13 +85,11 @@ def test_attention_with_rotary_and_prefix_equals_explicit_reference(mixer, atten
 def cubic(x):
     """Keys' cubic kernel with `a = -0.75`."""
     x = abs(x)
-    return (
-        1.25 * x**3 - 2.25 * x**2 + 1
-        if x <= 1
-        else -0.75 * (x**3 - 5 * x**2 + 8 * x - 4)
-        if x < 2
-        else 0.0
-    )
+    if x <= 1:
+        return 1.25 * x**3 - 2.25 * x**2 + 1
+    if x < 2:
+        return -0.75 * (x**3 - 5 * x**2 + 8 * x - 4)
+    return 0.0
 
 
 def test_positions_are_resized_by_dinov2s_rule():
@@ -125,11 +123,9 @@ def test_swiglu_equals_its_formula():
 def test_tokens_are_class_registers_map_and_only_the_map_has_positions():
     model, image = build(dict(ARCH, registers=2, class_position=False)), torch.zeros(1, 3, 32, 32)
     tokens, hw_shape = model.embed(image)
-    assert (
-        hw_shape == (4, 4)
-        and tokens.shape == (1, 19, 24)
-        and model.embed.position.table.shape == (1, 16, 24)
-    )
+    assert hw_shape == (4, 4)
+    assert tokens.shape == (1, 19, 24)
+    assert model.embed.position.table.shape == (1, 16, 24)
     torch.testing.assert_close(tokens[:, :1], model.embed.cls_token)
     torch.testing.assert_close(tokens[:, 1:3], model.embed.registers)
     torch.testing.assert_close(

@@ -229,11 +229,9 @@ def natten_calls(monkeypatch):
 
     def na2d(query, key, value, *, kernel_size, dilation):
         B, H, W, h, d = query.shape
-        assert (
-            key.shape == query.shape
-            and value.shape[:4] == (B, H, W, h)
-            and kernel_size * dilation <= min(H, W)
-        )
+        assert key.shape == query.shape
+        assert value.shape[:4] == (B, H, W, h)
+        assert kernel_size * dilation <= min(H, W)
         calls.append((kernel_size, dilation))
         tokens = (x.flatten(1, 2).transpose(1, 2) for x in (query, key, value))
         return (

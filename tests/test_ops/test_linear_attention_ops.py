@@ -58,11 +58,9 @@ def test_operators_keep_half_precision_finite(name, scale, dtype):
     with torch.autocast('cpu', dtype=dtype):
         out = getattr(ops, name)(q, k, v)
     out.float().sum().mul(1e-4).backward()
-    assert (
-        out.dtype == dtype
-        and out.isfinite().all()
-        and all(x.grad.isfinite().all() for x in (q, k, v))
-    )
+    assert out.dtype == dtype
+    assert out.isfinite().all()
+    assert all(x.grad.isfinite().all() for x in (q, k, v))
 
 
 def test_factorized_dot_attention_sums_in_float32():

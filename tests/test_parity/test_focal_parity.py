@@ -2,6 +2,8 @@
 maps.
 """
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -21,7 +23,7 @@ def offsets_bias(table, window, side):
 def shift_mask(windows, H, W, window, shift):
     region = torch.zeros(1, H, W, 1)
     bands = (slice(0, -window), slice(-window, -shift), slice(-shift, None))
-    for number, (rows, cols) in enumerate((rows, cols) for rows in bands for cols in bands):
+    for number, (rows, cols) in enumerate(itertools.product(bands, bands)):
         region[:, rows, cols] = number
     region = windows[0](region, window, window)
     return torch.where(region == region.transpose(1, 2), 0.0, -100.0).double()

@@ -157,5 +157,7 @@ def _check(version, size, img_size, settings, assert_parity):
         linear_attention=attention_cfg,
         **arguments,
     )
-    family = 'pvt' if settings.get('token') else 'flatten_pvt' if version == 1 else 'flatten_pvt_v2'
+    family = 'flatten_pvt' if version == 1 else 'flatten_pvt_v2'
+    if settings.get('token'):
+        family = 'pvt'
     assert_parity(family, official(version, grids, **settings), backbone, size)

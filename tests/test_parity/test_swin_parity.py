@@ -1,5 +1,7 @@
 """FLatten-Swin and Swin against an explicit official model."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -10,7 +12,7 @@ def shift_bias(windows, H, W, window, shift):
     """Bias of -100 between tokens that are not neighbours before the roll, `(nW, 1, n, n)`."""
     region = torch.zeros(1, H, W, 1)
     bands = (slice(0, -window), slice(-window, -shift), slice(-shift, None))
-    for number, (rows, cols) in enumerate((rows, cols) for rows in bands for cols in bands):
+    for number, (rows, cols) in enumerate(itertools.product(bands, bands)):
         region[:, rows, cols] = number
     region = windows[0](region, window, window)
     return torch.where(region == region.transpose(1, 2), 0.0, -100.0).double()[:, None]
@@ -59,20 +61,22 @@ def official(
                 )
             for j in range(DEPTHS[i]):
                 block = f'layers.{i}.blocks.{j}'
-                letter = types[i] if types[i] != 'M' else 'L' if j < int(types[4:]) else 'S'
+                letter = types[i]
+                if letter == 'M':
+                    letter = 'L' if j < int(types[4:]) else 'S'
                 window = linear_window if letter == 'L' else softmax_window
                 x = x + attention(
                     weights,
                     windows,
                     f'{block}.attn',
                     weights.layer_norm(f'{block}.norm1', x),
-                    HEADS[i],
-                    letter,
-                    window,
-                    window // 2 if j % 2 else 0,
-                    power,
-                    kernel,
-                    bias,
+                    heads=HEADS[i],
+                    letter=letter,
+                    window=window,
+                    shift=window // 2 if j % 2 else 0,
+                    power=power,
+                    kernel=kernel,
+                    bias=bias,
                 )
                 x = x + weights.mlp(block, x)
         return weights.head(weights.layer_norm('norm', x).mean((1, 2)))

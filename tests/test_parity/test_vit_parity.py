@@ -32,17 +32,15 @@ MODELS = [
     ('vit_tiny_patch16_224', 'tiny', 'vit'),
 ]
 BIG = [
-    (
-        name.replace('small', size).replace('tiny', size),
-        arch.replace('small', size).replace('tiny', size),
-        family,
-    )
-    for name, arch, family in MODELS
-    for size in ('base', 'large')
-    if 'plus' not in name
-    and 'giant' not in name
-    and '7b' not in name
-    and not (size == 'large' and 'tiny' in name)
+    ('vit_base_patch14_dinov2', 'dinov2-base', 'vit'),
+    ('vit_large_patch14_dinov2', 'dinov2-large', 'vit'),
+    ('vit_base_patch14_reg4_dinov2', 'dinov2-reg-base', 'timm_vit_reg'),
+    ('vit_large_patch14_reg4_dinov2', 'dinov2-reg-large', 'timm_vit_reg'),
+    ('vit_base_patch16_dinov3_qkvb', 'dinov3-base', 'timm_dinov3'),
+    ('vit_large_patch16_dinov3_qkvb', 'dinov3-large', 'timm_dinov3'),
+    ('deit3_base_patch16_224', 'deit3-base', 'vit'),
+    ('deit3_large_patch16_224', 'deit3-large', 'vit'),
+    ('vit_base_patch16_224', 'base', 'vit'),
 ]
 GIANTS = [('vit_huge_plus_patch16_dinov3_qkvb', 'dinov3-huge-plus', 'timm_dinov3'), MODELS[2]]
 
@@ -115,9 +113,8 @@ def test_small_vits_equal_timm_at_all_sizes_and_revert(name, arch, family):
         compare(model, backbone, size)
     assert find_family(state) == family
     back = revert_state_dict(weights, family)
-    assert back.keys() == state.keys() and all(
-        torch.equal(back[key], value) for key, value in state.items()
-    )
+    assert back.keys() == state.keys()
+    assert all(torch.equal(back[key], value) for key, value in state.items())
 
 
 @pytest.mark.parametrize('name, arch, family', [MODELS[0], MODELS[4]])
@@ -141,14 +138,9 @@ def test_all_published_vits_equal_timm(name, arch, family):
 def test_published_sizes_have_timms_parameters(arch):
     """On the meta device, so that 7B parameters are counted, too."""
     kind, _, size = arch.rpartition('-')
-    kind, size = (
-        (
-            kind.removesuffix('-small').removesuffix('-huge'),
-            arch[len('dinov3-') :].replace('-', '_'),
-        )
-        if (arch.startswith('dinov3'))
-        else (kind, size)
-    )
+    if arch.startswith('dinov3'):
+        kind, _, size = arch.partition('-')
+        size = size.replace('-', '_')
     patch = 14 if size == 'huge' else 16
     name = {
         '': f'vit_{size}_patch{patch}_224',
@@ -160,14 +152,17 @@ def test_published_sizes_have_timms_parameters(arch):
     with torch.device('meta'):
         expected = sum(p.numel() for p in timm.create_model(name, num_classes=0).parameters())
         backbone = ViT(arch)
-    # timm adds the position of the class token to the token itself in models with registers.
-    assert sum(
-        p.numel() for p in backbone.parameters()
-    ) == expected + backbone.embed.out_channels * (kind == 'dinov2-reg')
+    if kind == 'dinov2-reg':
+        # timm adds the position of the class token to the token itself in models with registers.
+        expected += backbone.embed.out_channels
+    assert sum(p.numel() for p in backbone.parameters()) == expected
 
 
 def block_names(names, depth=2):
-    return {name.format(i=i): shape for name, shape in names.items() for i in range(depth)}
+    blocks = {}
+    for i in range(depth):
+        blocks |= {name.format(i=i): shape for name, shape in names.items()}
+    return blocks
 
 
 C, H = 48, 64
@@ -178,11 +173,10 @@ def meta_names(gated, dinov3, registers=4):
     `models/vision_transformer.py`.
     """
     names = {
-        f'blocks.{{i}}.{norm}.{leaf}': (C,)
-        for norm in ('norm1', 'norm2')
-        for leaf in ('weight', 'bias')
-    }
-    names |= {
+        'blocks.{i}.norm1.weight': (C,),
+        'blocks.{i}.norm1.bias': (C,),
+        'blocks.{i}.norm2.weight': (C,),
+        'blocks.{i}.norm2.bias': (C,),
         'blocks.{i}.attn.qkv.weight': (3 * C, C),
         'blocks.{i}.attn.qkv.bias': (3 * C,),
         'blocks.{i}.attn.proj.weight': (C, C),
@@ -211,11 +205,10 @@ def meta_names(gated, dinov3, registers=4):
         names['blocks.{i}.attn.qkv.bias_mask'] = (3 * C,)
         others |= {'storage_tokens': (1, 4, C), 'rope_embed.periods': (4,)}
     else:
-        others |= {
-            'pos_embed': (1, 1 + 16 * 16, C),
-            **({'register_tokens': (1, 4, C)} if registers else {}),
-        }
-    return {**others, **block_names(names)}
+        others['pos_embed'] = (1, 1 + 16 * 16, C)
+        if registers:
+            others['register_tokens'] = (1, 4, C)
+    return others | block_names(names)
 
 
 def filled(names):
@@ -231,9 +224,12 @@ def filled(names):
 
 
 CASES = [
-    (gated, dinov3, registers)
-    for gated in (False, True)
-    for dinov3, registers in ((False, 0), (False, 4), (True, 4))
+    (False, False, 0),
+    (False, False, 4),
+    (False, True, 4),
+    (True, False, 0),
+    (True, False, 4),
+    (True, True, 4),
 ]
 
 
@@ -249,12 +245,12 @@ def test_metas_files_compute_what_timm_computes_from_them(gated, dinov3, registe
     for name, value in state.items():
         kept = value * state[f'{name}_mask'] if f'{name}_mask' in state else value
         assert torch.equal(back[name], kept) and back[name].dtype == value.dtype, name
-    size = 'small-plus' if gated else 'small'
-    name = (
-        f'vit_{size.replace("-", "_")}_patch16_dinov3_qkvb'
-        if dinov3
-        else (f'vit_{"giant" if gated else "small"}_patch14{"_reg4" if registers else ""}_dinov2')
-    )
+    if dinov3:
+        arch = 'dinov3-small-plus' if gated else 'dinov3-small'
+        name = f'vit_{arch.removeprefix("dinov3-").replace("-", "_")}_patch16_dinov3_qkvb'
+    else:
+        arch = 'dinov2-reg-small' if registers else 'dinov2-small'
+        name = f'vit_{"giant" if gated else "small"}_patch14{"_reg4" if registers else ""}_dinov2'
     ratio = H / C * (1 + (gated and not dinov3))
     model = timm.create_model(
         name,
@@ -271,7 +267,7 @@ def test_metas_files_compute_what_timm_computes_from_them(gated, dinov3, registe
     if dinov3:
         model.rope.periods.copy_(state['rope_embed.periods'])
     arch = dict(
-        ARCHS[f'dinov3-{size}' if dinov3 else f'dinov2-{"reg-" if registers else ""}small'],
+        ARCHS[arch],
         swiglu=gated,
         embed_dims=C,
         depth=2,
@@ -354,9 +350,8 @@ def test_hugging_faces_names_give_the_same_weights(gated, dinov3, registers, tmp
     assert weights.keys() == expected.keys()
     assert all(torch.equal(weights[name], value) for name, value in expected.items())
     back = revert_state_dict(weights, family)
-    assert back.keys() == state.keys() and all(
-        torch.equal(back[name], value) for name, value in state.items()
-    )
+    assert back.keys() == state.keys()
+    assert all(torch.equal(back[name], value) for name, value in state.items())
 
 
 def test_command_finds_the_family_of_a_safetensors_file(tmp_path, capsys):
@@ -369,9 +364,8 @@ def test_command_finds_the_family_of_a_safetensors_file(tmp_path, capsys):
     assert 'hf_dinov3' in capsys.readouterr().out
     main(['convert', str(converted), str(reverted), '--family', 'hf_dinov3', '--revert'])
     back = read_safetensors(reverted)
-    assert back.keys() == state.keys() and all(
-        torch.equal(back[name], value) for name, value in state.items()
-    )
+    assert back.keys() == state.keys()
+    assert all(torch.equal(back[name], value) for name, value in state.items())
     with pytest.raises(SystemExit):
         main(['convert', str(converted), str(tmp_path / 'x.pth'), '--family', 'auto', '--revert'])
     assert '--revert' in capsys.readouterr().err

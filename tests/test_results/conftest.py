@@ -48,15 +48,14 @@ class Page(HTMLParser):
 
     def all(self, tag: str, **attributes: str) -> list[tuple[dict, str]]:
         """Attributes and text of every such element; a class may be one of several."""
-        return [
-            (found, ' '.join(' '.join(text).split()))
-            for name, found, text in self.elements
-            if name == tag
-            and all(
+        matches = []
+        for name, found, text in self.elements:
+            if name == tag and all(
                 value in (found.get(key.rstrip('_')) or '').split()
                 for key, value in attributes.items()
-            )
-        ]
+            ):
+                matches.append((found, ' '.join(' '.join(text).split())))
+        return matches
 
     @property
     def charts(self) -> dict[str, str]:

@@ -76,11 +76,9 @@ def test_older_tested_checkpoint_is_named(work_dir, written, tmp_path):
     (run / 'results.json').write_text(json.dumps(dict(beside, checkpoint=str(run / 'epoch_0.pth'))))
     page = written(run)
     (note,) = (text for _, text in page.all('p', class_='note') if 'tested' in text)
-    assert (
-        note.startswith('older: ')
-        and str(run / 'epoch_0.pth') in note
-        and str(run / 'epoch_1.pth') in note
-    )
+    assert note.startswith('older: ')
+    assert str(run / 'epoch_0.pth') in note
+    assert str(run / 'epoch_1.pth') in note
 
 
 def test_two_runs_are_compared(classifiers, written):
@@ -88,7 +86,8 @@ def test_two_runs_are_compared(classifiers, written):
     page = written(straight, resumed)
     assert 'straight from' in page.charts['loss'] and 'resumed from' in page.charts['loss']
     rows = [text.split() for _, text in page.all('tr')]
-    difference = {row[0]: row[1:] for row in rows[[row[0] for row in rows].index('field') + 1 :]}
+    header = next(number for number, row in enumerate(rows) if row[0] == 'field')
+    difference = {row[0]: row[1:] for row in rows[header + 1 :]}
     assert difference == {
         'model.backbone.drop_path_rate': [_rate(straight), '0.3'],
         'train_cfg.max_epochs': ['1', '2'],
@@ -130,9 +129,9 @@ def test_broken_part_is_named_with_its_file(classifiers, written, tmp_path):
     (tmp_path / 'logged' / 'results.pkl').write_bytes(b'broken')
     page = written(tmp_path / 'logged')
     missing = ' '.join(text for _, text in page.all('div', class_='missing'))
-    assert (
-        str(tmp_path / 'logged') in missing and 'results.pkl' in missing and 'loss' in page.charts
-    )
+    assert str(tmp_path / 'logged') in missing
+    assert 'results.pkl' in missing
+    assert 'loss' in page.charts
 
 
 def test_characters_that_steer_a_terminal_are_written_out(written, tmp_path):

@@ -34,10 +34,8 @@ def test_tensors_and_origin_are_read(written, tmp_path):
     torch.testing.assert_close(
         results.entries[0]['pred_score'], entry['pred_score'], rtol=0, atol=0
     )
-    assert (
-        results.entries[0]['pred_label'].tolist() == [0, 1]
-        and results.task.name == 'classification'
-    )
+    assert results.entries[0]['pred_label'].tolist() == [0, 1]
+    assert results.task.name == 'classification'
     assert results.names(3) == ['x', 'y', 'z'] and results.setting('max_disp') == 7
     unnamed = replace(results, origin={**results.origin, 'classes': None})
     assert unnamed.names(3) == ['0', '1', '2'] and unnamed.setting('max_disp') == 7

@@ -52,7 +52,8 @@ def test_tool_prints_shared_metrics_and_the_difference(load_tool, runs, capsys):
     assert module.main([str(run) for run in runs]) == 0
     lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
     assert lines['plain'] == ['attention', 'difference']
-    assert lines['s'] == ['per', 'iteration', '0.4', '0.5', '+0.1'] and lines['validated'] == [
+    assert lines['s'] == ['per', 'iteration', '0.4', '0.5', '+0.1']
+    assert lines['validated'] == [
         'after',
         '2',
         '2',

@@ -99,17 +99,13 @@ def test_no_other_module_writes_csv():
     found = []
     for folder in ('mmflatten', 'lab/mmflatten_lab'):
         for path in sorted((ROOT / folder).rglob('*.py')):
-            names = {
-                node.attr
-                for node in ast.walk(ast.parse(path.read_text()))
-                if isinstance(node, ast.Attribute)
-            }
-            imported = {
-                alias.name
-                for node in ast.walk(ast.parse(path.read_text()))
-                if isinstance(node, ast.ImportFrom) and node.module == 'csv'
-                for alias in node.names
-            }
-            if {'writer', 'DictWriter', 'to_csv'} & names or {'writer', 'DictWriter'} & imported:
+            attributes, imported = set(), set()
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Attribute):
+                    attributes.add(node.attr)
+                elif isinstance(node, ast.ImportFrom) and node.module == 'csv':
+                    imported.update(alias.name for alias in node.names)
+            writers = {'writer', 'DictWriter'}
+            if (writers | {'to_csv'}) & attributes or writers & imported:
                 found.append(path.relative_to(ROOT).as_posix())
     assert found == ['mmflatten/untrusted/csv_files.py']

@@ -17,12 +17,14 @@ custom_imports = dict(imports=['depth_package'])
 default_scope = 'depth_package'
 model = dict(
     type='LinearDepth', channels=16, backbone=dict(
-        type='mmflatten.FLattenSwin', arch=dict(embed_dims=16, depths=[1], num_heads=[1]), attn_types='L',
-        out_indices=(0,)))
+        type='mmflatten.FLattenSwin', arch=dict(embed_dims=16, depths=[1], num_heads=[1]),
+        attn_types='L', out_indices=(0,)))
 train_dataloader = dict(
-    batch_size=2, sampler=dict(type='DefaultSampler', shuffle=True), dataset=dict(type='Ramps', data_root={data!r}))
+    batch_size=2, sampler=dict(type='DefaultSampler', shuffle=True),
+    dataset=dict(type='Ramps', data_root={data!r}))
 val_dataloader = test_dataloader = dict(
-    batch_size=1, sampler=dict(type='DefaultSampler', shuffle=False), dataset=dict(type='Ramps', data_root={data!r}))
+    batch_size=1, sampler=dict(type='DefaultSampler', shuffle=False),
+    dataset=dict(type='Ramps', data_root={data!r}))
 val_evaluator = test_evaluator = dict(type='DepthError')
 train_cfg, val_cfg, test_cfg = dict(by_epoch=True, max_epochs=8, val_interval=8), dict(), dict()
 optim_wrapper = dict(optimizer=dict(type='AdamW', lr=0.02))
@@ -69,9 +71,8 @@ def test_task_of_another_package_trains_tests_predicts_counts_and_reports(depth,
 
     assert analyze.main([str(run / 'results.pkl'), '--out', str(depth / 'analysis')]) == 0
     found = json.loads((depth / 'analysis' / 'analysis.json').read_text())
-    assert found['task'] == 'depth' and found['summary']['abs_error'] == pytest.approx(
-        error, abs=1e-5
-    )
+    assert found['task'] == 'depth'
+    assert found['summary']['abs_error'] == pytest.approx(error, abs=1e-5)
 
     assert flops.main([config, '--json', str(depth / 'flops.json')]) == 0
     (cost,) = json.loads((depth / 'flops.json').read_text())
@@ -79,8 +80,6 @@ def test_task_of_another_package_trains_tests_predicts_counts_and_reports(depth,
 
     assert report.main([str(run), '--out', str(depth / 'report.html')]) == 0
     page = (depth / 'report.html').read_text()
-    assert (
-        'LinearDepth with FLattenSwin' in page
-        and 'abs_error' in page
-        and page.count('data:image/webp') == 8
-    )
+    assert 'LinearDepth with FLattenSwin' in page
+    assert 'abs_error' in page
+    assert page.count('data:image/webp') == 8

@@ -195,11 +195,9 @@ def test_timm_scripts_train_resume_and_validate(folder, tmp_path):
         '--use-ema',
     )
     report = json.loads(out.partition('--result')[2])
-    assert (
-        report['model'] == 'flatten_swin_tiny'
-        and report['img_size'] == SIZE
-        and report['top5'] > 50
-    )
+    assert report['model'] == 'flatten_swin_tiny'
+    assert report['img_size'] == SIZE
+    assert report['top5'] > 50
 
 
 def test_timm_command_requires_script(monkeypatch):

@@ -28,11 +28,11 @@ def run(*arguments: str) -> str:
 
 def loaders(*splits: str) -> list[str]:
     """Return options that load the images of these splits without worker processes."""
-    return [
-        f'{split}_dataloader.{option}'
-        for split in splits
-        for option in ('num_workers=0', 'persistent_workers=False')
-    ]
+    options = []
+    for split in splits:
+        options.append(f'{split}_dataloader.num_workers=0')
+        options.append(f'{split}_dataloader.persistent_workers=False')
+    return options
 
 
 results = dict(

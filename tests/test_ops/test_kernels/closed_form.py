@@ -1,5 +1,5 @@
-"""Explicit reference of the kernels: the formulas of `mmflatten.ops.linear.kernels.attention` with what
-the kernels save.
+"""Explicit reference of the kernels: the formulas of `mmflatten.ops.linear.kernels.attention` with
+what the kernels save.
 """
 
 from __future__ import annotations
@@ -165,9 +165,10 @@ def _features_backward(
     if options.feature_map == 'leaky_relu':
         return torch.where(x > 0, grad, 0.01 * grad), grad.new_empty(0)
     if options.feature_map == 'relu' or rescale is None:
-        return grad * (x > 0), grad.new_empty(0)
+        return torch.where(x > 0, grad, 0.0), grad.new_empty(0)
     inverse, scale = norms[:, None, :, :, None].unbind(3)
     u, e, p = r * inverse, f * inverse, options.power
     a = (e * grad).sum((1, 3), keepdim=True)
     grad = a * u + p * u ** (p - 1) * (grad - a * e) * scale * inverse
-    return grad * rescale[:, None] * (x > 0), (grad * r).sum((0, 2)) / rescale
+    grad_x = torch.where(x > 0, grad * rescale[:, None], 0.0)
+    return grad_x, (grad * r).sum((0, 2)) / rescale

@@ -49,9 +49,10 @@ def bytes_of(tensors):
 )
 def test_kernels_move_documented_bytes(feature_map, heads, tokens, forward, backward):
     parts = attention_launches(feature_map, heads, 32, tokens=tokens)
-    norms = FORWARD[:2] if feature_map == 'focused' else []
-    assert [[call.name for call in part] for part in parts] == [norms + FORWARD[2:], BACKWARD]
-    for part, expected in zip(parts, (forward, backward)):
+    names = FORWARD if feature_map == 'focused' else FORWARD[2:]
+    expectations = ((names, forward), (BACKWARD, backward))
+    for part, (kernels, expected) in zip(parts, expectations, strict=True):
+        assert [call.name for call in part] == kernels
         moved = sum(bytes_of(call.arguments) for call in part) / (128 * tokens * heads * 32)
         assert expected <= moved < expected + 2.5
 
@@ -98,9 +99,9 @@ def test_kernels_are_launched_on_the_device_of_their_tensors(monkeypatch):
     options = ('relu', 1, 1e-6, 0.0)
     _, *saved = attention._forward._init_fn(q, k, v, *[None] * 5, *options)
     attention._backward._init_fn(torch.randn(1, 4, 1, 16), q, k, v, *[None] * 4, *saved, *options)
-    assert (
-        len(launched) == 2 + 4 and all(len(x) == 1 and x[0] is q for x in launched) and not active
-    )
+    assert len(launched) == 2 + 4
+    assert all(len(x) == 1 and x[0] is q for x in launched)
+    assert not active
 
 
 # one chunk per head needs no sum of its state
@@ -114,18 +115,18 @@ def test_launchers_need_the_launches_that_are_counted_for_a_model(images, saved)
 
 def test_partial_sums_are_float32():
     backward = attention_launches('focused', 3, 32, torch.float16, tokens=784, images=2)[1]
-    partial = [
-        tensor
-        for call in backward
-        for name, tensor in call.arguments.items()
-        if name.startswith('partial')
-    ]
-    assert len(partial) == 3 and all(tensor.dtype == torch.float32 for tensor in partial)
+    partial = 0
+    for call in backward:
+        for name, tensor in call.arguments.items():
+            if name.startswith('partial'):
+                assert tensor.dtype == torch.float32
+                partial += 1
+    assert partial == 3
 
 
 def test_loops_with_products_have_one_stage():
-    calls = [call for part in attention_launches('focused', 3, 32) for call in part]
-    assert {call.arguments['num_stages'] for call in calls} == {1}
+    for part in attention_launches('focused', 3, 32):
+        assert {call.arguments['num_stages'] for call in part} == {1}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 are counted.
 """
 
+import itertools
+
 import pytest
 import torch
 
@@ -21,12 +23,8 @@ SHARED = 99 * 1024  # bytes per program on compute capability 8.6 and 8.9, which
 FORWARD, BACKWARD = 3.5, 8.0  # warp instructions per channel of a token
 # per iteration of a loop; 1 in the others
 BARRIERS = {'state_kernel': 2, 'state_backward_kernel': 2}
-CASES = [
-    (feature_map, heads, width)
-    for feature_map in INSTRUCTIONS
-    for width, numbers in ((32, (3, 6, 12, 24)), (64, (1, 2, 4, 8)))
-    for heads in numbers
-]
+SHAPES = [(3, 32), (6, 32), (12, 32), (24, 32), (1, 64), (2, 64), (4, 64), (8, 64)]
+CASES = [(name, *shape) for name, shape in itertools.product(INSTRUCTIONS, SHAPES)]
 
 
 def counted(launches, capability=90):

@@ -98,7 +98,10 @@ class Inferencer:
 
     def preprocess(self, images, batch_size):
         loaded = [load(image) for image in images]
-        yield {name: [each[name] for each in loaded] for name in ('inputs', 'data_samples')}
+        yield dict(
+            inputs=[each['inputs'] for each in loaded],
+            data_samples=[each['data_samples'] for each in loaded],
+        )
 
     def forward(self, batch):
         return self.model.test_step(batch)
