@@ -2,14 +2,17 @@
 figures.json.
 
     python lab/scripts/attention_figures.py MODEL [MODEL ...] --images a.png b.png --out figures
-    python lab/scripts/attention_figures.py A=CONFIG,CHECKPOINT B=CONFIG,CHECKPOINT --images a.png --figure rank maps
+    python lab/scripts/attention_figures.py A=CONFIG,CHECKPOINT B=CONFIG,CHECKPOINT \\
+        --images a.png --figure rank maps
 
 A MODEL is LABEL=CONFIG,CHECKPOINT. lab/docs/attention_study.md shows and explains each figure:
 
     distribution     weight of the heaviest keys (FLatten Transformer, Figure 3)
     focusing         entropy over the power of the focused function (FLatten Transformer, Figure 4)
-    matrices         whole matrices, also behind local concentration (FLatten Transformer, Figure 5; L2ViT, Figure 2)
-    rank             rank by layer, with and without the depthwise convolution (FLatten Transformer, Figure 5)
+    matrices         whole matrices, also behind local concentration (FLatten Transformer, Figure 5;
+                     L2ViT, Figure 2)
+    rank             rank by layer, with and without the depthwise convolution (FLatten Transformer,
+                     Figure 5)
     maps             weights of one query (FLatten Transformer, Figures 3 and 8)
     concentration    entropy and distance by layer (L2ViT, Figure 2)
     receptive-field  effective receptive fields (L2ViT)

@@ -1,8 +1,10 @@
 """Accuracy of linearized models beside the same models trained from scratch, for
 lab/docs/linearize.md.
 
-    python lab/scripts/linearize_evidence.py TEACHER.py TEACHER.pth --epochs 8 --seeds 5 --out work_dirs/linearize
-    python lab/scripts/linearize_evidence.py SWIN.py SWIN.pth --epochs 4 --blocks 0,1,2,3 --rate 2e-3 --out OTHER
+    python lab/scripts/linearize_evidence.py TEACHER.py TEACHER.pth --epochs 8 --seeds 5 \\
+        --out work_dirs/linearize
+    python lab/scripts/linearize_evidence.py SWIN.py SWIN.pth --epochs 4 --blocks 0,1,2,3 \\
+        --rate 2e-3 --out OTHER
 
 Every arm has a share of the teacher's compute, a tenth by default; `scratch, 4 times` has four
 times as much and one seed, and `swap` none. Arms are the steps of `linearize`, alone and both;
@@ -109,27 +111,28 @@ def run(arm: Arm, args: argparse.Namespace) -> dict:
         if arm.arm in TRAINED:
             weights = result[1] if arm.arm == LABELS else None
             config = trained(
-                folder,
-                result[0],
-                args.iterations[arm.arm],
-                args.rate or RATES[arm.attention],
-                weights,
+                folder=folder,
+                base=result[0],
+                max_iters=args.iterations[arm.arm],
+                rate=args.rate or RATES[arm.attention],
+                weights=weights,
             )
             call(log, 'train', config, '--work-dir', folder / 'train', '--resume')
             result = [config, Path((folder / 'train' / 'last_checkpoint').read_text())]
-        done.write_text(
-            json.dumps({**arm._asdict(), args.metric: tested(log, folder, *result, args.metric)})
-        )
+        value = tested(log, folder, *result, args.metric)
+        done.write_text(json.dumps({**arm._asdict(), args.metric: value}))
     return json.loads(done.read_text())
 
 
 def trained(folder: Path, base: Path, max_iters: int, rate: float, weights: Path | None) -> Path:
     """Config of a training of some iterations; at distil's rate where it starts from weights."""
     path = folder / 'trained.py'
+    if weights:
+        rate = OPTIMIZERS[DISTIL]['optimizer']['lr']
     path.write_text(f"""_base_ = ['{base.resolve()}']
 train_cfg = dict(_delete_=True, type='IterBasedTrainLoop', {max_iters=}, val_interval={max_iters})
 param_scheduler = {[dict(part) for part in schedule(max_iters)]}
-optim_wrapper = dict(optimizer=dict(lr={OPTIMIZERS[DISTIL]['optimizer']['lr'] if weights else rate}))
+optim_wrapper = dict(optimizer=dict(lr={rate}))
 log_processor = dict(by_epoch=False)
 load_from = {str(weights.resolve()) if weights else None!r}
 """)
@@ -174,10 +177,9 @@ def without_attention(cfg: Config, checkpoint: Path, numbers: str | list[int]) -
     names = list(blocks_of(build_model(cfg)))
     chosen = names if isinstance(numbers, str) else [names[number] for number in numbers]
     weights = read_checkpoint(str(checkpoint))['state_dict']
+    attentions = tuple(f'backbone.{block}.attn.' for block in chosen)
     for name, value in weights.items():
-        if '.proj.' in name and name.startswith(
-            tuple(f'backbone.{block}.attn.' for block in chosen)
-        ):
+        if '.proj.' in name and name.startswith(attentions):
             value.zero_()
     return weights
 
@@ -227,19 +229,18 @@ def main() -> None:
         rate=args.rate,
         metric=args.metric,
     )
-    if (done := teacher / 'done.json').exists():
+    done = teacher / 'done.json'
+    if done.exists():
         known = json.loads(done.read_text())
-        if known != {**known, **facts}:
+        if known != known | facts:
             raise ValueError(
                 f'--out: {args.out} has results of other options, {known}. Name another folder.'
             )
     else:
         with open(teacher / 'log.txt', 'w') as log:
             without = teacher / 'without.pth'
-            torch.save(
-                dict(state_dict=without_attention(cfg, args.checkpoint, blocks(args.blocks))),
-                without,
-            )
+            weights = without_attention(cfg, args.checkpoint, blocks(args.blocks))
+            torch.save(dict(state_dict=weights), without)
             known = {
                 **facts,
                 args.metric: tested(log, teacher, args.config, args.checkpoint, args.metric),

@@ -32,7 +32,8 @@ PHOTOS = (
     'astronaut brick camera chelsea coffee coins grass gravel hubble_deep_field moon'
     ' motorcycle_left retina rocket china flower'
 ).split()
-MEAN, STD = np.float32([123.675, 116.28, 103.53]), np.float32([58.395, 57.12, 57.375])
+MEAN = np.float32([123.675, 116.28, 103.53])
+STD = np.float32([58.395, 57.12, 57.375])
 TOKENS = '/backbone/layernorm/Add_1_output_0'  # after the last norm, class token first
 
 
@@ -47,25 +48,22 @@ def weights_of(model: ModelProto) -> dict[str, torch.Tensor]:
     """Weights of the backbone in Hugging Face's names; weights of linear layers are named by their
     nodes.
     """
-    arrays = {
-        tensor.name: torch.tensor(numpy_helper.to_array(tensor))
-        for tensor in model.graph.initializer
-    }
-    state = {
-        name.removeprefix('backbone.'): value
-        for name, value in arrays.items()
-        if name.startswith('backbone.')
-    }
+    arrays = {}
+    for tensor in model.graph.initializer:
+        arrays[tensor.name] = torch.tensor(numpy_helper.to_array(tensor))
+    state = {}
+    for name, value in arrays.items():
+        if name.startswith('backbone.'):
+            state[name.removeprefix('backbone.')] = value
     for node in model.graph.node:
         match = re.fullmatch(r'/backbone/(encoder/layer\.\d+/.+)/MatMul', node.name)
         if match and node.input[1] in arrays:
             state[match[1].replace('/', '.') + '.weight'] = arrays[node.input[1]].T.contiguous()
-    positions = [
-        value for name, value in arrays.items() if name.startswith('onnx::') and value.dim() == 3
-    ]
-    state['embeddings.position_embeddings'] = torch.cat(
-        sorted(positions, key=lambda value: value.shape[1]), dim=1
-    )
+    # Positions of the class token, (1, 1, C), stand before those of the map, (1, N, C).
+    unnamed = [value for name, value in arrays.items() if name.startswith('onnx::')]
+    positions = [value for value in unnamed if value.dim() == 3]
+    positions.sort(key=lambda value: value.shape[1])
+    state['embeddings.position_embeddings'] = torch.cat(positions, dim=1)
     return state
 
 
@@ -75,18 +73,19 @@ def photograph_paths() -> list[Path]:
         Path(skimage.__file__).parent / 'data',
         Path(sklearn.__file__).parent / 'datasets/images',
     )
-    return [path for folder in folders for path in sorted(folder.iterdir()) if path.stem in PHOTOS]
+    paths = []
+    for folder in folders:
+        paths += [path for path in sorted(folder.iterdir()) if path.stem in PHOTOS]
+    return paths
 
 
 def photographs() -> dict[str, np.ndarray]:
     """Photographs `(3, 224, 224)`, normalised."""
-    images = {
-        path.stem: cv2.resize(cv2.imread(str(path)), (224, 224), interpolation=cv2.INTER_AREA)
-        for path in photograph_paths()
-    }
-    return {
-        name: ((image[..., ::-1] - MEAN) / STD).transpose(2, 0, 1) for name, image in images.items()
-    }
+    images = {}
+    for path in photograph_paths():
+        bgr = cv2.resize(cv2.imread(str(path)), (224, 224), interpolation=cv2.INTER_AREA)
+        images[path.stem] = ((bgr[..., ::-1] - MEAN) / STD).transpose(2, 0, 1)
+    return images
 
 
 def differences(model: ModelProto, state: dict[str, torch.Tensor]) -> dict[str, float]:
@@ -116,12 +115,11 @@ def main(source: str, destination: str) -> None:
     state = weights_of(model)
     save_file(state, destination)
     found = differences(model, state)
-    print(*(f'{name}: {value:.2e}' for name, value in found.items()), sep='\n')
-    print(
-        f'{destination}: {len(state)} tensors; {len(found)} photographs, up to'
-        f' {max(found.values()):.2e}'
-    )
-    sys.exit(max(found.values()) > 1e-4)
+    for name, value in found.items():
+        print(f'{name}: {value:.2e}')
+    largest = max(found.values())
+    print(f'{destination}: {len(state)} tensors; {len(found)} photographs, up to {largest:.2e}')
+    sys.exit(largest > 1e-4)
 
 
 if __name__ == '__main__':

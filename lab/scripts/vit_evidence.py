@@ -41,27 +41,39 @@ from mmflatten_lab.garments.fashion import load_garments
 
 ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT = ('chelsea', 'china', 'coins', 'motorcycle_left', 'rocket')
-# pixels, crops of a photograph to learn from and to measure, garments
-SIDE, CROPS, TESTED, PROBED = 112, 16, 8, 500
+SIDE = 112  # of an image, in pixels
+CROPS = 16  # of a photograph to learn from
+TESTED = 8  # crops of a photograph to measure with
+PROBED = 500  # garments in each half of the probe
 MIXERS = {
     **ATTENTIONS,
     'none': 'mmflatten_lab.models.NoAttention',
     'mean': 'mmflatten_lab.models.MeanAttention',
 }
-TEACHER, MEASURES = 'softmax', ('cosine', 'probe', 'mask AP')
+TEACHER = 'softmax'
+MEASURES = ('cosine', 'probe', 'mask AP')
 STEPS = {'swap': 'swap', 'align': 'align', 'linearized': 'align and distil'}
 CONFIG = f"""_base_ = ['{ROOT}/configs/vit/dinov2-s-frozen_linear-probe_8xb128_in1k.py']
 model = dict(head=None, backbone=dict(
-    arch=dict(_delete_=True, embed_dims=384, depth=12, num_heads=6, patch_size=14, img_size=518, layer_scale=1e-5,
+    arch=dict(
+        _delete_=True,
+        embed_dims=384,
+        depth=12,
+        num_heads=6,
+        patch_size=14,
+        img_size=518,
+        layer_scale=1e-5,
         resize='bicubic'),
     out_type='featmap', output_norm='shared', init_cfg=None))
 train_dataloader = dict(batch_size=4, num_workers=0, persistent_workers=False)
-test_dataloader = dict(dataset=dict(pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
+test_dataloader = dict(
+    dataset=dict(pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
 val_dataloader = val_cfg = val_evaluator = None
 default_hooks = dict(logger=dict(interval=1))
 randomness = dict(seed=SEED)
 """
-DETECTOR = f"""_base_ = ['{ROOT}/lab/configs/garments/mask-rcnn_dinov2-s-frozen_simple-fpn_garments.py']
+DETECTOR_BASE = 'lab/configs/garments/mask-rcnn_dinov2-s-frozen_simple-fpn_garments.py'
+DETECTOR = f"""_base_ = ['{ROOT}/{DETECTOR_BASE}']
 model = dict(backbone=dict(_delete_=True, **BACKBONE))
 """
 
@@ -70,16 +82,16 @@ def crops(path: Path, number: int) -> list[np.ndarray]:
     """Random squares of a photograph, from a quarter of its shorter side to all of it, resized to
     `SIDE`.
     """
-    image, random = cv2.imread(str(path)), np.random.default_rng(0)
+    image = cv2.imread(str(path))
+    random = np.random.default_rng(0)
+    height, width = image.shape[:2]
     found = []
     for share in random.uniform(0.25, 1, number):
-        side = int(share * min(image.shape[:2]))
-        y, x = (random.integers(length - side + 1) for length in image.shape[:2])
-        found.append(
-            cv2.resize(
-                image[y : y + side, x : x + side], (SIDE, SIDE), interpolation=cv2.INTER_AREA
-            )
-        )
+        side = int(share * min(height, width))
+        y = random.integers(height - side + 1)
+        x = random.integers(width - side + 1)
+        square = image[y : y + side, x : x + side]
+        found.append(cv2.resize(square, (SIDE, SIDE), interpolation=cv2.INTER_AREA))
     return found
 
 
@@ -111,15 +123,14 @@ def probe(config: Path, checkpoint: Path) -> float:
     sets = []
     for split in ('train', 'val'):
         garments = load_garments(split)
-        images = np.stack([cv2.resize(image, (SIDE, SIDE)) for image in garments.images[:PROBED]])[
-            ..., None
-        ]
-        images = torch.tensor((images.repeat(3, -1) - MEAN) / STD).permute(0, 3, 1, 2).float()
-        sets.append(
-            (maps(config, checkpoint, images).mean((2, 3)).numpy(), garments.labels[:PROBED])
-        )
+        grey = np.stack([cv2.resize(image, (SIDE, SIDE)) for image in garments.images[:PROBED]])
+        rgb = (grey[..., None].repeat(3, -1) - MEAN) / STD
+        images = torch.tensor(rgb).permute(0, 3, 1, 2).float()
+        features = maps(config, checkpoint, images).mean((2, 3)).numpy()
+        sets.append((features, garments.labels[:PROBED]))
+    training, validation = sets
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-    return 100 * model.fit(*sets[0]).score(*sets[1])
+    return 100 * model.fit(*training).score(*validation)
 
 
 def detect(config: Path, checkpoint: Path, folder: Path) -> float:
@@ -135,10 +146,9 @@ def detect(config: Path, checkpoint: Path, folder: Path) -> float:
         [sys.executable, '-m', 'mmflatten', 'train', folder / 'detector.py', '--work-dir', folder],
         check=True,
     )
-    records = max(folder.glob('*/vis_data/scalars.json')).read_text().splitlines()
-    return 100 * next(
-        value['coco/segm_mAP'] for value in map(json.loads, records) if 'coco/segm_mAP' in value
-    )
+    lines = max(folder.glob('*/vis_data/scalars.json')).read_text().splitlines()
+    records = map(json.loads, lines)
+    return 100 * next(record['coco/segm_mAP'] for record in records if 'coco/segm_mAP' in record)
 
 
 def measure(
@@ -153,9 +163,8 @@ def measure(
     path = place.with_suffix('.json')
     found = json.loads(path.read_text()) if path.exists() else {}
     if 'probe' not in found:
-        found['cosine'] = float(
-            torch.cosine_similarity(maps(config, checkpoint, images), expected).mean()
-        )
+        cosines = torch.cosine_similarity(maps(config, checkpoint, images), expected)
+        found['cosine'] = float(cosines.mean())
         found['probe'] = probe(config, checkpoint)
     if detector and 'mask AP' not in found:
         found['mask AP'] = detect(config, checkpoint, place)
@@ -167,16 +176,20 @@ def table(rows: Mapping[tuple[str, str], Sequence[Mapping[str, float]]]) -> str:
     """Mean of each measure over the seeds, with the standard deviation of several; empty if it was
     not taken.
     """
-
-    def text(values: list[float]) -> str:
-        spread = f' ± {np.std(values, ddof=1):.2g}' if len(values) > 1 else ''
-        return f'{np.mean(values):.3g}{spread}' if values else ''
-
-    cells = [
-        [*key, *(text([item[name] for item in items if name in item]) for name in MEASURES)]
-        for key, items in rows.items()
-    ]
+    cells = []
+    for key, items in rows.items():
+        row = [*key]
+        for name in MEASURES:
+            row.append(_mean_and_spread([item[name] for item in items if name in item]))
+        cells.append(row)
     return align(cells, ['attention', 'after', *MEASURES], {0, 1}, markdown=True)
+
+
+def _mean_and_spread(values: Sequence[float]) -> str:
+    if not values:
+        return ''
+    spread = f' ± {np.std(values, ddof=1):.2g}' if len(values) > 1 else ''
+    return f'{np.mean(values):.3g}{spread}'
 
 
 def main() -> None:
@@ -195,18 +208,23 @@ def main() -> None:
     parser.add_argument('--detector', action='store_true')
     parser.add_argument('--out', type=Path, default=Path('work_dirs/vit_evidence'))
     args = parser.parse_args()
-    folder, images = args.out / 'crops', photographs(args.out / 'crops')
+    folder = args.out / 'crops'
+    images = photographs(folder)
     rows: dict[tuple[str, str], list[dict]] = {}
     for seed in range(args.seeds):
         config = args.out / f'teacher_{seed}.py'
         config.write_text(CONFIG.replace('SEED', str(seed)))
         expected = maps(config, args.checkpoint, images)
         if seed == 0:
-            rows[TEACHER, ''] = [
-                measure(
-                    config, args.checkpoint, args.out / TEACHER, images, expected, args.detector
-                )
-            ]
+            result = measure(
+                config=config,
+                checkpoint=args.checkpoint,
+                place=args.out / TEACHER,
+                images=images,
+                expected=expected,
+                detector=args.detector,
+            )
+            rows[TEACHER, ''] = [result]
         for attention in args.attentions:
             out = args.out / f'{attention}_{seed}'
             subprocess.run(
@@ -231,16 +249,15 @@ def main() -> None:
                 check=True,
             )
             for step, name in STEPS.items():
-                rows.setdefault((attention, name), []).append(
-                    measure(
-                        out / 'linearized.py',
-                        out / f'{step}.pth',
-                        out / step,
-                        images,
-                        expected,
-                        args.detector and seed == 0 and step == 'linearized',
-                    )
+                result = measure(
+                    config=out / 'linearized.py',
+                    checkpoint=out / f'{step}.pth',
+                    place=out / step,
+                    images=images,
+                    expected=expected,
+                    detector=args.detector and seed == 0 and step == 'linearized',
                 )
+                rows.setdefault((attention, name), []).append(result)
     print(table(rows))
 
 

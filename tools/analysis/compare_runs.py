@@ -45,9 +45,13 @@ def render_comparison(work_dirs: Sequence[str | Path]) -> str:
 def _summary(name: str, work_dir: Path) -> dict[str, float]:
     """Return the metrics of the last validation, with the length and speed of the training."""
     records = read_scalars(work_dir)
-    training = [record for record in records if is_training(record)]
-    others = [record for record in records if not is_training(record)]
-    validations = [record for record in others if record.keys() - NOT_METRICS]
+    seconds = []
+    validations = []
+    for record in records:
+        if is_training(record):
+            seconds.append(record['time'])
+        elif record.keys() - NOT_METRICS:
+            validations.append(record)
     if not validations:
         raise ValueError(
             f'work dir: the log of {name} has no validation. Only validated runs can be compared.'
@@ -58,14 +62,15 @@ def _summary(name: str, work_dir: Path) -> dict[str, float]:
         **metrics,
         'validated after': last['step'],
         'iterations': trained_iterations(work_dir, records),
-        's per iteration': median(record['time'] for record in training),
+        's per iteration': median(seconds),
     }
 
 
 def _common_keys(runs: Sequence[dict[str, float]]) -> list[str]:
     """Return the keys that all runs have, in the order of the first."""
     first, *others = runs
-    return [key for key in first if all(key in run for run in others)]
+    common = set(first).intersection(*others)
+    return [key for key in first if key in common]
 
 
 def _format(value: float) -> str:

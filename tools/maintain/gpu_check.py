@@ -1,7 +1,7 @@
 """Check and time the fused kernels on a GPU, in two calls of at most seven minutes.
 
     python tools/maintain/gpu_check.py --carry FOLDER  # fill a folder for a machine without network
-    python tools/maintain/gpu_check.py --out work_dirs/gpu_check.jsonl  # repeat it until all is done
+    python tools/maintain/gpu_check.py --out work_dirs/gpu_check.jsonl  # repeat until all is done
     python tools/maintain/gpu_check.py --device cpu --quick  # rehearsal; its times mean nothing
 
 Every result is appended to the file at once, and a repeated call continues after the last one. The

@@ -131,8 +131,9 @@ def main(argv: Sequence[str]) -> int:
     ratios = measure_ratios()
     failed = [] if arguments.write else slower(ratios, table)
     cells = []
-    for name in {**table, **ratios}:
-        now, before = (f'{side[name]:.3f}' if name in side else '-' for side in (ratios, table))
+    for name in table | ratios:
+        now = f'{ratios[name]:.3f}' if name in ratios else '-'
+        before = f'{table[name]:.3f}' if name in table else '-'
         cells.append((name, now, before, 'FAILED' if name in failed else ''))
     header = ("ratio to timm's Swin-T", 'now', 'table', '')
     print(f'{family}\n\n{align(cells, header, {0, 3})}')

@@ -36,8 +36,8 @@ def _cells(entry: ZooEntry) -> dict[str, str]:
     """Return the config and the cells by column title; a missing number is ''."""
     row = entry.row.cells
     accuracies = [f'{row[name]} {title}' for name, title in ACCURACIES.items() if row[name]]
-    params, paper_params = (cell.strip('-') for cell in entry.params_cells(2)[:2])
-    flops, paper_flops = (cell.strip('-') for cell in entry.flops_cells()[:2])
+    params, paper_params, _ = entry.params_cells(2)
+    flops, paper_flops, _ = entry.flops_cells()
     return {
         'config': row['config'],
         'model': model_name(row),
@@ -46,10 +46,10 @@ def _cells(entry: ZooEntry) -> dict[str, str]:
         'attention': entry.attention or 'none',
         "paper's table": place(row) if row['paper'] else '',
         'image': entry.image,
-        'params (M)': params,
-        "paper's params": paper_params,
-        'FLOPs (G)': flops,
-        "paper's FLOPs": paper_flops,
+        'params (M)': params.strip('-'),
+        "paper's params": paper_params.strip('-'),
+        'FLOPs (G)': flops.strip('-'),
+        "paper's FLOPs": paper_flops.strip('-'),
         'agreement': AGREEMENT[entry.agrees],
         "paper's accuracy": ', '.join(accuracies),
     }
@@ -62,21 +62,23 @@ def render_table(entries: Iterable[ZooEntry], address: Callable[[str], str]) -> 
         address: converts the path of a config in the repository to its address in the site.
     """
     rows = list(map(_cells, entries))
-    head = ''.join(
-        f'<th scope="col"{_number(title)} aria-sort="none"><button'
-        f' type="button">{escape(title)}</button>'
-        for title in COLUMNS
-    )
+    head = ''.join(map(_heading, COLUMNS))
     body = '\n'.join(_row(row, address) for row in rows)
-    filters = ''.join(_filter(title, rows) for title in FILTERS)
+    filters = '<label>model <input type="search" name="model"></label>'
+    filters += ''.join(_filter(title, rows) for title in FILTERS)
     return f"""<div class="zoo">
-<form hidden aria-label="Filters of the table"><label>model <input type="search" name="model"></label>{filters}
+<form hidden aria-label="Filters of the table">{filters}
 <button type="reset">Show all</button></form>
 <p role="status">{len(rows)} of {len(rows)} rows</p>
 <div class="zoo-scroll" tabindex="0" role="region" aria-label="Model zoo">
 <table class="zoo-table"><thead><tr>{head}</tr></thead><tbody>
 {body}
 </tbody></table></div></div>"""
+
+
+def _heading(title: str) -> str:
+    button = f'<button type="button">{escape(title)}</button>'
+    return f'<th scope="col"{_number(title)} aria-sort="none">{button}'
 
 
 def _filter(title: str, rows: Iterable[Mapping[str, str]]) -> str:
@@ -95,10 +97,11 @@ def _row(row: Mapping[str, str], address: Callable[[str], str]) -> str:
     model = escape(row['model'])
     if row['config']:
         model = f'<a href="{address(row["config"])}">{model}</a>'
-    cells = ''.join(
-        f'<td{_number(title)}>{escape(row[title])}</td>' for title in COLUMNS if title != 'model'
-    )
-    return f'<tr><td>{model}</td>{cells}</tr>'
+    cells = [f'<td>{model}</td>']
+    for title in COLUMNS:
+        if title != 'model':
+            cells.append(f'<td{_number(title)}>{escape(row[title])}</td>')
+    return f'<tr>{"".join(cells)}</tr>'
 
 
 def _number(title: str) -> str:

@@ -111,36 +111,38 @@ class Page:
 
     def _register_events(self) -> None:
         viewers = [parts for parts in self.parts if parts.layer]
-        chosen = [part for parts in viewers for part in (parts.layer, parts.head)]
+        chosen = []
         view = [self.message, self.picture, self.x, self.y]
-        view += [part for parts in viewers for part in (parts.head, parts.map, parts.caption)]
-        outputs = [
-            self.session,
-            self.results,
-            *(part for parts in self.parts for part in (parts.drawing, parts.results)),
-            *(parts.layer for parts in viewers),
-        ]
+        for parts in viewers:
+            chosen += [parts.layer, parts.head]
+            view += [parts.head, parts.map, parts.caption]
+        outputs = [self.session, self.results]
+        for parts in self.parts:
+            outputs += [parts.drawing, parts.results]
+        outputs += [parts.layer for parts in viewers]
+        triggers = [self.button.click, self.score.release]
+        triggers += [file.change for file in self.files]
         gr.on(
-            [self.button.click, self.score.release, *(file.change for file in self.files)],
-            self.predict,
-            [self.score, *self.files],
-            outputs + view,
+            triggers,
+            fn=self.predict,
+            inputs=[self.score, *self.files],
+            outputs=outputs + view,
             api_name='predict',
             **ALONE,
         )
         self.picture.select(
-            self.click,
-            [self.session, *chosen],
-            view,
+            fn=self.click,
+            inputs=[self.session, *chosen],
+            outputs=view,
             api_name=False,
             show_progress='hidden',
             **ALONE,
         )
         gr.on(
             [part.input for part in (self.x, self.y, *chosen)],
-            self.attend,
-            [self.session, self.x, self.y, *chosen],
-            view,
+            fn=self.attend,
+            inputs=[self.session, self.x, self.y, *chosen],
+            outputs=view,
             api_name='attend',
             show_progress='hidden',
             trigger_mode='always_last',
@@ -151,10 +153,8 @@ class Page:
         """Run all models on the image, or show only a message if the image cannot be used."""
         try:
             if None in files:
-                missing = ' and the '.join(
-                    side for side, file in zip(self.sides, files) if file is None
-                )
-                raise ValueError(f'Upload the {missing} first.')
+                missing = [side for side, file in zip(self.sides, files) if file is None]
+                raise ValueError(f'Upload the {" and the ".join(missing)} first.')
             for file in files:
                 check_picture(file)
             trials = [model.try_on(files, score) for model in self.models]
@@ -171,10 +171,10 @@ class Page:
         for model, parts, trial in zip(self.models, self.parts, trials):
             changed |= {parts.drawing: trial.drawing, parts.results: result_table(model, trial)}
             if parts.layer:
-                names = [
-                    (f'{number}: {layer.name}'.replace(' backbone.', ' '), number)
-                    for number, layer in enumerate(trial.layers)
-                ]
+                names = []
+                for number, layer in enumerate(trial.layers):
+                    name = f'{number}: {layer.name}'.replace(' backbone.', ' ')
+                    names.append((name, number))
                 changed[parts.layer] = gr.Dropdown(names, value=0)
         width, height = trials[0].size
         changed |= self.attend(trials, width // 2, height // 2, *[0, MEAN] * len(self.models))
@@ -185,9 +185,8 @@ class Page:
         if session is None:
             return self.attend(None, 0, 0)
         scale = session[0].size[0] / session[0].picture.shape[1]
-        return self.attend(
-            session, int(event.index[0] * scale), int(event.index[1] * scale), *chosen
-        )
+        x, y = event.index
+        return self.attend(session, int(x * scale), int(y * scale), *chosen)
 
     def attend(
         self, session: Sequence[Trial] | None, x: float | None, y: float | None, *chosen: int
@@ -197,14 +196,15 @@ class Page:
         """
         if session is None:
             return {self.message: _alert('No prediction available. Upload the image again.')}
-        (width, height), picture = session[0].size, session[0].picture
-        x, y = (
-            int(min(max(0, place or 0), length - 1)) for place, length in ((x, width), (y, height))
-        )
+        width, height = session[0].size
+        picture = session[0].picture
+        # An empty field counts as 0.
+        x = int(min(max(0, x or 0), width - 1))
+        y = int(min(max(0, y or 0), height - 1))
         scale = picture.shape[1] / width
         place = (x + 0.5) * scale - 0.5, (y + 0.5) * scale - 0.5
         changed: dict[Any, Any] = {
-            self.picture: attention_pixels(picture, None, place, SIDE),
+            self.picture: attention_pixels(picture, weights=None, query=place, side=SIDE),
             self.x: x,
             self.y: y,
         }
@@ -212,7 +212,8 @@ class Page:
         for (parts, trial), number, head in zip(attending, chosen[::2], chosen[1::2]):
             layer = trial.layers[number]
             head = head if head < layer.num_heads else MEAN
-            heads = [('mean', MEAN), *((str(number), number) for number in range(layer.num_heads))]
+            heads = [('mean', MEAN)]
+            heads += [(str(number), number) for number in range(layer.num_heads)]
             pixels, caption = attention_view(trial, layer, head, x, y, SIDE)
             changed |= {
                 parts.head: gr.Dropdown(heads, value=head),

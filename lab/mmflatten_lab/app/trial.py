@@ -74,13 +74,13 @@ class TriedModel:
             drawing = mmcv.imread(f'{folder}/drawings/picture.png', channel_order='rgb')
         picture = mmcv.imread(files[0], channel_order='rgb')
         return Trial(
-            picture.shape[1::-1],
-            mmcv.imrescale(picture, (SIDE, SIDE)),
-            drawing,
-            record,
-            sample,
-            network_input,
-            layers,
+            size=picture.shape[1::-1],
+            picture=mmcv.imrescale(picture, (SIDE, SIDE)),
+            drawing=drawing,
+            record=record,
+            sample=sample,
+            network_input=network_input,
+            layers=layers,
         )
 
 
@@ -89,25 +89,23 @@ def result_table(model: TriedModel, trial: Trial) -> str:
     fraction first.
     """
     found = next((part for part in trial.record.values() if isinstance(part, list)), ())
-    rows = [
-        (
-            one.get('name') or model.classes[one['category_id']],
-            f'{one.get("score", one.get("share")):.4f}',
-            *map('{:.0f}'.format, one.get('bbox', ())),
-        )
-        for one in found
-    ]
-    rows = sorted(rows, key=lambda row: row[1], reverse=True)[:ROWS] or [
-        (name, f'{trial.record[name]:.2f}')
-        for name in ('min', 'mean', 'max')
-        if name in trial.record
-    ]
+    rows = []
+    for one in found:
+        name = one.get('name') or model.classes[one['category_id']]
+        score = one.get('score', one.get('share'))
+        box = [f'{value:.0f}' for value in one.get('bbox', ())]
+        rows.append((name, f'{score:.4f}', *box))
+    rows = sorted(rows, key=lambda row: row[1], reverse=True)[:ROWS]
+    if not rows:
+        for name in ('min', 'mean', 'max'):
+            if name in trial.record:
+                rows.append((name, f'{trial.record[name]:.2f}'))
     head = ''.join(f'<th scope="col">{name}</th>' for name in HEADER[model.task.name])
-    body = (''.join(f'<td>{escape(cell)}</td>' for cell in row) for row in rows)
-    return (
-        '<table'
-        f' class="numbers"><thead>{head}</thead>{"".join(f"<tr>{row}</tr>" for row in body)}</table>'
-    )
+    body = ''
+    for row in rows:
+        cells = ''.join(f'<td>{escape(cell)}</td>' for cell in row)
+        body += f'<tr>{cells}</tr>'
+    return f'<table class="numbers"><thead>{head}</thead>{body}</table>'
 
 
 def network_pixel(trial: Trial, x: float, y: float) -> tuple[float, float] | None:
@@ -117,15 +115,16 @@ def network_pixel(trial: Trial, x: float, y: float) -> tuple[float, float] | Non
     Images are resized, then centre-cropped, then padded: at the right and bottom, but for stereo at
     the right and top.
     """
-    (width, height), (input_height, input_width) = trial.size, trial.network_input.shape[:2]
+    width, height = trial.size
+    input_height, input_width = trial.network_input.shape[:2]
     meta = trial.sample.metainfo
     inside_height, inside_width = meta.get('img_shape', (input_height, input_width))[:2]
     stereo = 'pred_disparity' in trial.sample
-    scale_x, scale_y = (
-        (1.0, 1.0)
-        if stereo
-        else meta.get('scale_factor', (inside_width / width, inside_height / height))
-    )
+    if stereo:
+        scale_x, scale_y = 1.0, 1.0
+    else:
+        fitted = (inside_width / width, inside_height / height)
+        scale_x, scale_y = meta.get('scale_factor', fitted)
     x = (x + 0.5) * scale_x - max(0.0, width * scale_x - inside_width) / 2
     y = (y + 0.5) * scale_y - max(0.0, height * scale_y - inside_height) / 2
     if stereo:
@@ -148,10 +147,8 @@ def attention_view(
     """
     place = network_pixel(trial, x, y)
     if place is None:
-        return (
-            attention_pixels(trial.network_input, None, None, side),
-            'The network does not see this pixel.',
-        )
+        pixels = attention_pixels(trial.network_input, weights=None, query=None, side=side)
+        return pixels, 'The network does not see this pixel.'
     row = layer.row(layer.token_at(*place, trial.network_input.shape[:2])).cpu()
     row = row.mean(0) if head == MEAN else row[head]
     weights = layer.on_map(row).numpy()
@@ -160,7 +157,5 @@ def attention_view(
         f' keys. The weights of the query sum to {row.sum():.3g}; the largest is'
         f' {np.abs(weights).max():.2g}.'
     )
-    return (
-        attention_pixels(trial.network_input, weights, (place[0] - 0.5, place[1] - 0.5), side),
-        text,
-    )
+    query = (place[0] - 0.5, place[1] - 0.5)
+    return attention_pixels(trial.network_input, weights, query=query, side=side), text

@@ -42,14 +42,16 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def file_name(name: str) -> str:
+    """Replace the characters of a name that do not belong in a file's name by '_'."""
+    letters = [letter if letter.isalnum() or letter in '-_.' else '_' for letter in name]
+    return ''.join(letters)
+
+
 @command('fingerprint', __doc__, options)
 def main(args: argparse.Namespace) -> None:
     name = args.name or args.mixer
-    out = args.out or Path(
-        'work_dirs',
-        'fingerprints',
-        ''.join(letter if letter.isalnum() or letter in '-_.' else '_' for letter in name),
-    )
+    out = args.out or Path('work_dirs', 'fingerprints', file_name(name))
     print_progress(f'Fingerprint of {name} in {out}')
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten_lab.studies import fingerprint
@@ -58,7 +60,7 @@ def main(args: argparse.Namespace) -> None:
     out.mkdir(parents=True, exist_ok=True)
     runs = fingerprint.run_tasks(study, out, args.workers, print_progress)
     page = out / 'fingerprint.md'
-    fingerprint.write_page(
-        name, args.mixer, fingerprint.accuracies(runs), fingerprint.chance_levels(study), page
-    )
+    accuracies = fingerprint.accuracies(runs)
+    chance = fingerprint.chance_levels(study)
+    fingerprint.write_page(name, args.mixer, accuracies, chance, page)
     print(page)

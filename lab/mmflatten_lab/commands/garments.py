@@ -1,7 +1,8 @@
 """Build a data set from the garments of Fashion-MNIST: 70,000 photographs of 28 x 28 grey pixels,
 10 classes.
 
-    mmflatten garments scenes             scenes of garments on photographs, as `mmflatten data digits` makes them
+    mmflatten garments scenes             scenes of garments on photographs,
+                                          as `mmflatten data digits` makes them
     mmflatten garments scenes --stereo    rectified pairs of them with disparity
 """
 

@@ -2,7 +2,8 @@
 whole.
 
     mmflatten linearize CONFIG CHECKPOINT --attention FocusedLinearAttention
-    mmflatten linearize CONFIG CHECKPOINT --attention AgentAttention --blocks auto --size 800 1280 --budget 0.7
+    mmflatten linearize CONFIG CHECKPOINT --attention AgentAttention --blocks auto \\
+        --size 800 1280 --budget 0.7
 
 The result is an ordinary config with its checkpoint. The same command resumes. See
 lab/docs/linearize.md.
@@ -135,17 +136,17 @@ def main(args: Namespace) -> None:
         init_dist(args.launcher, **cfg.env_cfg.dist_cfg)
     attention = mixer_config(args.attention)
     settings = Settings(
-        args.config,
-        args.checkpoint,
-        attention,
-        args.blocks,
-        args.size,
-        args.budget,
-        args.images,
-        args.epochs,
-        args.steps,
-        args.cfg_options or {},
-        args.amp,
+        config=args.config,
+        checkpoint=args.checkpoint,
+        attention=attention,
+        blocks=args.blocks,
+        size=args.size,
+        budget=args.budget,
+        images=args.images,
+        epochs=args.epochs,
+        steps=args.steps,
+        options=args.cfg_options or {},
+        amp=args.amp,
     )
     tell = print_progress if is_main_process() else lambda line: None
     work = Linearization(cfg, settings, out, tell, ['mmflatten', 'linearize', *args.argv])

@@ -57,11 +57,13 @@ class GarmentCanvases(Dataset):
                 raise ValueError(f'{name}: expected one of {", ".join(known)}, got {value!r}.')
         file, part = SPLITS[split]
         garments = load_garments(file, None if folder is None else Path(folder))
-        self.images, self.labels = garments.images[part], garments.labels[part].astype(np.int64)
-        self.task, self.seed = task, seed
-        self.canvases = [
-            kind for *kind, number in canvases for _ in range(min(number, indices or number))
-        ]
+        self.images = garments.images[part]
+        self.labels = garments.labels[part].astype(np.int64)
+        self.task = task
+        self.seed = seed
+        self.canvases: list[tuple[int, int]] = []
+        for side, factor, number in canvases:
+            self.canvases += [(side, factor)] * min(number, indices or number)
         self.metainfo = dict(classes=tuple(map(str, range(10))))
 
     def __len__(self) -> int:
@@ -78,17 +80,18 @@ class GarmentCanvases(Dataset):
             cells[red, 1:] = 0
             labels = labels[red].repeat(side * side)
         image = cells.unflatten(0, (side, side)).permute(2, 0, 3, 1, 4).flatten(3, 4).flatten(1, 2)
+        # A token is labelled if any of its pixels shows a garment.
+        shown = F.max_pool2d(image.amax(0, keepdim=True).float(), PATCH) > 0
         classes = spread(labels.view(1, side, side), SIDE // PATCH)
-        classes = torch.where(
-            F.max_pool2d(image.amax(0, keepdim=True).float(), PATCH) > 0, classes, NO_LABEL
-        )
+        classes = torch.where(shown, classes, NO_LABEL)
         if factor > 1:
             image = F.interpolate(image[None], scale_factor=factor, mode='bilinear')[0]
             classes = spread(classes, factor)
-        kind = f'{classes.numel()}' + '_resized' * (factor > 1)
-        sample = DataSample(
-            metainfo=dict(sample_idx=index, img_shape=tuple(image.shape[1:]), kind=kind)
-        )
+        kind = str(classes.numel())
+        if factor > 1:
+            kind += '_resized'
+        metainfo = dict(sample_idx=index, img_shape=tuple(image.shape[1:]), kind=kind)
+        sample = DataSample(metainfo=metainfo)
         sample.set_field(classes.flatten(), 'cell_labels')
         return dict(inputs=image, data_samples=sample)
 

@@ -22,16 +22,21 @@ class CellAccuracy(BaseMetric):
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
         for sample in data_samples:
-            labels, classes = sample['cell_labels'], sample['cell_classes']
+            labels = sample['cell_labels']
             asked = labels >= 0
-            self.results.append(
-                (sample.get('kind'), int((labels == classes)[asked].sum()), int(asked.sum()))
-            )
+            right = (labels == sample['cell_classes'])[asked]
+            self.results.append((sample.get('kind'), int(right.sum()), int(asked.sum())))
 
     def compute_metrics(self, results: list[tuple[str | None, int, int]]) -> dict[str, float]:
-        def accuracy(kind: str | None = None) -> float:
-            right, asked = map(sum, zip(*(item[1:] for item in results if kind in (None, item[0]))))
-            return 100 * right / asked
+        metrics = dict(accuracy=_percentage(results))
+        kinds = {kind for kind, _, _ in results if kind is not None}
+        for kind in sorted(kinds):
+            of_kind = [result for result in results if result[0] == kind]
+            metrics[f'accuracy_{kind}'] = _percentage(of_kind)
+        return metrics
 
-        kinds = sorted({kind for kind, *_ in results if kind is not None})
-        return dict(accuracy=accuracy()) | {f'accuracy_{kind}': accuracy(kind) for kind in kinds}
+
+def _percentage(results: Sequence[tuple[str | None, int, int]]) -> float:
+    right = sum(result[1] for result in results)
+    asked = sum(result[2] for result in results)
+    return 100 * right / asked

@@ -43,15 +43,16 @@ class ImageTensors(Dataset):
             raise ValueError(
                 f'indices: expected a number of at most {len(images)} images, got {indices}.'
             )
-        part = (
-            slice(None)
-            if indices is None
-            else slice(indices)
-            if indices > 0
-            else slice(indices, None)
-        )
-        self.images, self.labels = images[part], labels[part].tolist()
-        self.padding, self.flip = padding, flip
+        if indices is None:
+            part = slice(None)
+        elif indices > 0:
+            part = slice(indices)
+        else:
+            part = slice(indices, None)
+        self.images = images[part]
+        self.labels = labels[part].tolist()
+        self.padding = padding
+        self.flip = flip
         self.metainfo = dict(classes=tuple(classes))
         if padding:
             self.images = F.pad(self.images, (padding,) * 4)
@@ -63,21 +64,15 @@ class ImageTensors(Dataset):
         image = self.images[index]
         if self.padding:
             top, left = torch.randint(2 * self.padding + 1, (2,)).tolist()
-            image = image[
-                :,
-                top : image.shape[1] - 2 * self.padding + top,
-                left : image.shape[2] - 2 * self.padding + left,
-            ]
+            height = image.shape[1] - 2 * self.padding
+            width = image.shape[2] - 2 * self.padding
+            image = image[:, top : top + height, left : left + width]
         if self.flip and torch.rand(()) < self.flip:
             image = image.flip(-1)
-        sample = DataSample(
-            metainfo=dict(
-                sample_idx=index, img_shape=tuple(image.shape[1:]), ori_shape=tuple(image.shape[1:])
-            )
-        )
-        return dict(
-            inputs=image.expand(3, -1, -1), data_samples=sample.set_gt_label(self.labels[index])
-        )
+        shape = tuple(image.shape[1:])
+        sample = DataSample(metainfo=dict(sample_idx=index, img_shape=shape, ori_shape=shape))
+        sample.set_gt_label(self.labels[index])
+        return dict(inputs=image.expand(3, -1, -1), data_samples=sample)
 
 
 @DATASETS.register_module()

@@ -24,7 +24,7 @@ NUM_VALUES = 16
 NUM_COUNTS = 8
 NUM_LENGTHS = 4
 NO_LABEL = -1
-OFFSETS = np.array([(y, x) for y in (-2, 0, 2) for x in (-2, 0, 2) if y or x])
+OFFSETS = np.array([(-2, -2), (-2, 0), (-2, 2), (0, -2), (0, 2), (2, -2), (2, 0), (2, 2)])
 SPLITS = {'train': 0, 'val': 1, 'test': 2}
 Cells = tuple[np.ndarray, np.ndarray]  # symbols (n, cells, 3), 0 for none, and labels (n, cells)
 
@@ -35,11 +35,9 @@ def recall(rng: np.random.Generator, number: int, size: int, pairs: int) -> Cell
     keys = _distinct(rng, number, NUM_SYMBOLS, pairs)
     values = rng.integers(NUM_VALUES, size=(number, pairs))
     asked = rng.integers(pairs, size=(number, cells - pairs))
-    grid, labels = (
-        np.zeros((number, cells, 3), np.int16),
-        np.full((number, cells), NO_LABEL, np.int16),
-    )
-    grid[:, :pairs, 0], grid[:, :pairs, 1] = keys + 1, values + 1
+    grid, labels = _empty(number, cells)
+    grid[:, :pairs, 0] = keys + 1
+    grid[:, :pairs, 1] = values + 1
     grid[:, pairs:, 0] = np.take_along_axis(keys, asked, 1) + 1
     labels[:, pairs:] = np.take_along_axis(values, asked, 1)
     return _mixed(rng, grid, labels)
@@ -48,13 +46,13 @@ def recall(rng: np.random.Generator, number: int, size: int, pairs: int) -> Cell
 def match(rng: np.random.Generator, number: int, size: int) -> Cells:
     """For cells with a mark: is the same symbol in a cell without a mark? True for half of them."""
     cells = size * size
-    half, quarter = cells // 2, cells // 4
+    half = cells // 2
+    quarter = cells // 4
     symbols = _distinct(rng, number, NUM_SYMBOLS, half + quarter) + 1
-    grid, labels = (
-        np.zeros((number, cells, 3), np.int16),
-        np.full((number, cells), NO_LABEL, np.int16),
-    )
-    grid[:, :half, 0], grid[:, :half, 2] = symbols[:, :half], 1
+    grid, labels = _empty(number, cells)
+    grid[:, :half, 0] = symbols[:, :half]
+    grid[:, :half, 2] = 1
+    # The second quarter of the symbols is in both halves.
     grid[:, half:, 0] = symbols[:, quarter : quarter + cells - half]
     labels[:, :half] = np.arange(half) >= quarter
     return _mixed(rng, grid, labels)
@@ -120,10 +118,7 @@ def distinguish(rng: np.random.Generator, number: int, size: int) -> Cells:
     cells = size * size
     half = cells // 2
     levels = rng.integers(NUM_LENGTHS, size=(number, half)).astype(np.int16)
-    grid, labels = (
-        np.zeros((number, cells, 3), np.int16),
-        np.full((number, cells), NO_LABEL, np.int16),
-    )
+    grid, labels = _empty(number, cells)
     grid[:, :half, 0] = rng.integers(1, NUM_SYMBOLS + 1, size=(number, 1)) + NUM_SYMBOLS * levels
     grid[:, half:, 0] = rng.integers(1, NUM_SYMBOLS + 1, size=(number, cells - half))
     grid[:, half:, 1] = rng.integers(1, NUM_VALUES + 1, size=(number, cells - half))
@@ -131,10 +126,22 @@ def distinguish(rng: np.random.Generator, number: int, size: int) -> Cells:
     return _mixed(rng, grid, labels)
 
 
-TASKS: dict[str, Callable[..., Cells]] = {
-    function.__name__: function
-    for function in (recall, match, count, neighbour, offset, path, distinguish)
-}
+TASKS: dict[str, Callable[..., Cells]] = dict(
+    recall=recall,
+    match=match,
+    count=count,
+    neighbour=neighbour,
+    offset=offset,
+    path=path,
+    distinguish=distinguish,
+)
+
+
+def _empty(number: int, cells: int) -> Cells:
+    """Grids without symbols and labels."""
+    grid = np.zeros((number, cells, 3), np.int16)
+    labels = np.full((number, cells), NO_LABEL, np.int16)
+    return grid, labels
 
 
 def _distinct(rng: np.random.Generator, number: int, symbols: int, chosen: int) -> np.ndarray:
@@ -145,7 +152,8 @@ def _distinct(rng: np.random.Generator, number: int, symbols: int, chosen: int) 
 def _mixed(rng: np.random.Generator, grid: np.ndarray, labels: np.ndarray) -> Cells:
     """Shuffle the cells of each image."""
     order = rng.random(labels.shape).argsort(1)
-    return np.take_along_axis(grid, order[..., None], 1), np.take_along_axis(labels, order, 1)
+    mixed_grid = np.take_along_axis(grid, order[..., None], 1)
+    return mixed_grid, np.take_along_axis(labels, order, 1)
 
 
 def _in_channel(symbols: np.ndarray, channel: int) -> np.ndarray:
@@ -187,11 +195,9 @@ class SyntheticTasks(Dataset):
                 raise ValueError(f'{name}: expected one of {", ".join(known)}, got {value!r}.')
         rng = np.random.default_rng([seed, SPLITS[split]])
         grids, labels = TASKS[task](rng, min(number, indices or number), size, **settings)
-        self.grids, self.labels, self.size = (
-            torch.from_numpy(grids).int(),
-            torch.from_numpy(labels).long(),
-            size,
-        )
+        self.grids = torch.from_numpy(grids).int()
+        self.labels = torch.from_numpy(labels).long()
+        self.size = size
         self.symbols = symbols()
         self.metainfo = dict(classes=tuple(map(str, range(int(labels.max()) + 1))))
 
@@ -220,8 +226,10 @@ def symbols() -> Tensor:
     """
     digits = torch.from_numpy(np.ascontiguousarray(load_glyphs('train').images)).float()
     flat = digits.flatten(1)
-    chosen, distance = [0], torch.cdist(flat, flat[:1])[:, 0]
-    while len(chosen) < NUM_SYMBOLS:  # the one that is farthest from those chosen
+    # Each further symbol is the digit that is farthest from those chosen so far.
+    chosen = [0]
+    distance = torch.cdist(flat, flat[:1])[:, 0]
+    while len(chosen) < NUM_SYMBOLS:
         chosen.append(int(distance.argmax()))
         distance = torch.minimum(distance, torch.cdist(flat, flat[chosen[-1:]])[:, 0])
     brightness = torch.tensor([4, 1, 2, 3]).view(-1, 1, 1, 1)

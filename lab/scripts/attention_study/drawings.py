@@ -34,16 +34,15 @@ def by_layer(
         spreads: lengths of error bars, as `curves`.
     """
     figure, panels = _panels(len(curves), title)
-    names = list(
-        dict.fromkeys(name.removesuffix(LOCAL) for lines in curves.values() for name in lines)
-    )
+    models = [name.removesuffix(LOCAL) for name in _names_of_lines(curves)]
+    names = list(dict.fromkeys(models))
     for panel, label, (key, lines) in zip(panels, labels, curves.items()):
         for name, values in lines.items():
             bars = None if spreads is None else np.array(spreads[key][name], dtype=float)
             panel.errorbar(
-                range(len(values)),
-                np.array(values, dtype=float),
-                bars,
+                x=range(len(values)),
+                y=np.array(values, dtype=float),
+                yerr=bars,
                 marker='o',
                 markersize=4,
                 label=name,
@@ -65,7 +64,7 @@ def distribution_figure(
     keys first.
     """
     figure, panels = _panels(len(curves), 'Weight held by the keys with the largest weights')
-    names = list(dict.fromkeys(name for lines in curves.values() for name in lines))
+    names = _names_of_lines(curves)
     for panel, (layer, lines) in zip(panels, curves.items()):
         for name, held in lines.items():
             panel.plot(shares, held, label=name, color=f'C{names.index(name) % 10}')
@@ -96,13 +95,11 @@ def matrices_figure(matrices: Mapping[str, np.ndarray], title: str) -> Figure:
     """
     figure, panels = _panels(len(matrices), title, columns=4, width=2.7)
     for panel, (name, matrix) in zip(panels, matrices.items()):
-        signed, top = (
-            matrix.min() < 0,
-            max(np.percentile(np.abs(matrix), 99), np.finfo(np.float32).tiny),
-        )
-        panel.imshow(
-            matrix, cmap='bwr' if signed else 'viridis', vmin=-top if signed else 0, vmax=top
-        )
+        top = max(np.percentile(np.abs(matrix), 99), np.finfo(np.float32).tiny)
+        if matrix.min() < 0:
+            panel.imshow(matrix, cmap='bwr', vmin=-top, vmax=top)
+        else:
+            panel.imshow(matrix, cmap='viridis', vmin=0, vmax=top)
         panel.set_title(name, fontsize='small')
         panel.set(xlabel='key', ylabel='query')
     return figure
@@ -139,10 +136,19 @@ def biases_figure(biases: Mapping[str, np.ndarray], title: str) -> Figure:
         panel.axis('off')
         if head < len(heads):
             drawn = panel.imshow(heads[head], cmap='bwr', vmin=-top, vmax=top)
-            panel.plot(*[(heads.shape[1] - 1) / 2] * 2, marker='+', color='black')
+            middle = (heads.shape[1] - 1) / 2
+            panel.plot(middle, middle, marker='+', color='black')
             panel.set_title(f'head {head}' if head else name, fontsize='small')
     figure.colorbar(drawn, ax=panels, shrink=0.8, label='bias')
     return figure
+
+
+def _names_of_lines(curves: Mapping[str, Mapping[str, Sequence]]) -> list[str]:
+    """Return the names of the lines of all panels, in the order of their first appearance."""
+    names: dict[str, None] = {}
+    for lines in curves.values():
+        names.update(dict.fromkeys(lines))
+    return list(names)
 
 
 def _panels(number: int, title: str, columns: int = 3, width: float = WIDTH) -> tuple[Figure, list]:
@@ -157,9 +163,10 @@ def _panels(number: int, title: str, columns: int = 3, width: float = WIDTH) -> 
 
 
 def _legend(figure: Figure, panels: Sequence) -> None:
-    lines = {
-        label: line for panel in panels for line, label in zip(*panel.get_legend_handles_labels())
-    }
+    lines = {}
+    for panel in panels:
+        for line, label in zip(*panel.get_legend_handles_labels()):
+            lines[label] = line
     figure.legend(lines.values(), lines.keys(), loc='outside right center', fontsize='small')
 
 
@@ -167,11 +174,11 @@ def receptive_field_figure(fields: Mapping[str, np.ndarray], title: str) -> Figu
     """Draw effective receptive fields `(H, W)` side by side, each on a logarithmic scale relative
     to its maximum.
     """
-    figure, panels = panel_grid(len(fields), 4, 3.3, next(iter(fields.values())).shape, title)
+    shape = next(iter(fields.values())).shape
+    figure, panels = panel_grid(len(fields), 4, 3.3, shape, title)
     for panel, (name, values) in zip(panels, fields.items()):
-        image = panel.imshow(
-            np.maximum(values / values.max(), SMALLEST), cmap='magma', norm=LogNorm(SMALLEST, 1)
-        )
+        relative = np.maximum(values / values.max(), SMALLEST)
+        image = panel.imshow(relative, cmap='magma', norm=LogNorm(SMALLEST, 1))
         panel.set_title(figure_text(name), fontsize='small')
     figure.colorbar(image, ax=panels, shrink=0.8, label='fraction of the largest value')
     return figure

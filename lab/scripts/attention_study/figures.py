@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from operator import itemgetter
 
 import numpy as np
 import torch
@@ -42,40 +41,34 @@ def drawn_parts(layer: AttentionLayer) -> dict[str, str]:
 
 def draw_distribution(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(distribution) for study in studies}
-    count = max(map(len, models.values()))
-    curves = {
-        f'layer {number}': {
-            label: records[number]['held']
-            for label, records in models.items()
-            if number < len(records)
-        }
-        for number in range(count)
-    }
+    curves: dict[str, dict] = {}
+    for number in range(max(map(len, models.values()))):
+        lines = {}
+        for label, records in models.items():
+            if number < len(records):
+                lines[label] = records[number]['held']
+        curves[f'layer {number}'] = lines
     save(options, 'distribution', drawings.distribution_figure(curves, SHARES))
     return dict(shares_of_keys=SHARES, models=models)
 
 
 def draw_focusing(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(focusing, has_focus) for study in studies}
-    curves = {
-        f'{label}, layer {record["number"]}': (
-            record['powers'],
-            [value / record['uniform_entropy'] for value in record['entropy']],
-        )
-        for label, records in models.items()
-        for record in records
-    }
+    curves = {}
+    for label, records in models.items():
+        for record in records:
+            relative = [value / record['uniform_entropy'] for value in record['entropy']]
+            curves[f'{label}, layer {record["number"]}'] = record['powers'], relative
     save(options, 'focusing', drawings.focusing_figure(curves))
     return models
 
 
 def draw_matrices(studies: list[Study], options: Namespace) -> dict:
     layers = {study.label: study.at(options.layer) for study in studies}
-    matrices = {
-        label + mark: layer.matrix(part=part).mean(0).cpu().numpy()
-        for label, layer in layers.items()
-        for mark, part in drawn_parts(layer).items()
-    }
+    matrices = {}
+    for label, layer in layers.items():
+        for mark, part in drawn_parts(layer).items():
+            matrices[label + mark] = layer.matrix(part=part).mean(0).cpu().numpy()
     for study in studies:
         layer = layers[study.label]
         matrix = torch.as_tensor(matrices[study.label], device=layer.x.device)
@@ -84,47 +77,49 @@ def draw_matrices(studies: list[Study], options: Namespace) -> dict:
             matrices[f'{study.label}, after local concentration'] = behind.cpu().numpy()
     title = f'Matrices of layer {options.layer}, mean over the heads'
     save(options, 'matrices', drawings.matrices_figure(matrices, title))
-    return {
-        label: dict(
+    numbers = {}
+    for label, matrix in matrices.items():
+        numbers[label] = dict(
             layer=options.layer,
             shape=list(matrix.shape),
             largest=float(matrix.max()),
             smallest=float(matrix.min()),
         )
-        for label, matrix in matrices.items()
-    }
+    return numbers
 
 
 def draw_rank(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(ranks, reduce=mean_and_spread) for study in studies}
-    curves, spreads = (
-        {
-            key: {
-                label + mark: [pick(record).get(part, {}).get(key) for record in records]
-                for label, records in models.items()
-                for mark, part in (('', 'attention'), (drawings.LOCAL, 'both'))
-                if any(part in record for record in records)
-            }
-            for key in ('rank', 'share_rank', 'effective_rank')
-        }
-        for pick in (dict, itemgetter('spread'))
-    )
+    spreads = {}
+    for label, records in models.items():
+        spreads[label] = [record['spread'] for record in records]
     labels = (
         'rank (tolerance of matrix_rank)',
         f'singular values > {SHARE} of the largest',
         'effective rank',
     )
-    save(
-        options,
-        'rank',
-        drawings.by_layer(
-            curves,
-            labels,
-            'Rank of the attention matrix, mean over heads; bars: standard deviation over images',
-            spreads,
+    figure = drawings.by_layer(
+        curves=_rank_curves(models),
+        labels=labels,
+        title=(
+            'Rank of the attention matrix, mean over heads; bars: standard deviation over images'
         ),
+        spreads=_rank_curves(spreads),
     )
+    save(options, 'rank', figure)
     return dict(share=SHARE, models=models)
+
+
+def _rank_curves(models: dict[str, list[dict]]) -> dict[str, dict[str, list]]:
+    """Map each kind of rank to the lines of the models, without and with the convolution."""
+    curves: dict[str, dict[str, list]] = {}
+    for key in ('rank', 'share_rank', 'effective_rank'):
+        lines = curves[key] = {}
+        for label, records in models.items():
+            for mark, part in (('', 'attention'), (drawings.LOCAL, 'both')):
+                if any(part in record for record in records):
+                    lines[label + mark] = [record.get(part, {}).get(key) for record in records]
+    return curves
 
 
 def draw_maps(studies: list[Study], options: Namespace) -> dict:
@@ -143,7 +138,8 @@ def draw_maps(studies: list[Study], options: Namespace) -> dict:
             f'Weights of layer {options.layer} for the query at {query[0]},{query[1]}, mean over'
             ' the heads'
         )
-        save(options, f'maps_{number}', attention_figure(picture, maps, query, title))
+        figure = attention_figure(picture, maps, query, title)
+        save(options, f'maps_{number}', figure)
         numbers[f'maps_{number}'] = dict(
             image=str(image),
             query=list(query),
@@ -155,16 +151,11 @@ def draw_maps(studies: list[Study], options: Namespace) -> dict:
 
 def draw_concentration(studies: list[Study], options: Namespace) -> dict:
     models = {study.label: study.measure(concentration) for study in studies}
-    curves = {
-        key: {
-            label: [
-                record[key] / record[f'uniform_{key}'] if record[f'uniform_{key}'] else None
-                for record in records
-            ]
-            for label, records in models.items()
-        }
-        for key in ('entropy', 'distance')
-    }
+    curves: dict[str, dict] = {}
+    for key in ('entropy', 'distance'):
+        curves[key] = {}
+        for label, records in models.items():
+            curves[key][label] = [_relative(record, key) for record in records]
     figure = drawings.by_layer(
         curves,
         ('entropy / ln M', 'mean distance / that of equal weights'),
@@ -174,63 +165,64 @@ def draw_concentration(studies: list[Study], options: Namespace) -> dict:
     return models
 
 
+def _relative(record: dict, key: str) -> float | None:
+    """Divide a quantity by that of equal weights; None if the latter is zero."""
+    uniform = record[f'uniform_{key}']
+    return record[key] / uniform if uniform else None
+
+
 def draw_receptive_field(studies: list[Study], options: Namespace) -> dict:
-    numbers, fields = {}, {}
+    numbers = {}
+    fields = {}
     for study in studies:
         model = study.predictor.model
         inputs = [study.predictor.prepare(image)['inputs'][0] for image in options.images]
         field = receptive_field(model, inputs, options.stage)
         fields[f'{study.label}, radius {field.radius:.1f}'] = field.values
-        numbers[study.label] = [
-            dict(stage=stage, **receptive_field(model, inputs, stage).figures())
-            for stage in range(len(stages(model)))
-        ]
+        numbers[study.label] = []
+        for stage in range(len(stages(model))):
+            figures = receptive_field(model, inputs, stage).figures()
+            numbers[study.label].append(dict(stage=stage, **figures))
     title = f'Effective receptive field of stage {options.stage}, mean over images'
     save(options, 'receptive-field', drawings.receptive_field_figure(fields, title))
     return numbers
 
 
 def draw_levels(studies: list[Study], options: Namespace) -> dict:
-    models = {
-        study.label: study.measure(
-            lambda layer: dict(
-                shares={level: share.mean().item() for level, share in level_shares(layer).items()}
-            ),
-            is_focal,
-        )
-        for study in studies
-    }
-    bars = {
-        label: {
-            level: [record['shares'].get(level, 0.0) for record in records]
-            for level in dict.fromkeys(level for record in records for level in record['shares'])
-        }
-        for label, records in models.items()
-    }
+    models = {study.label: study.measure(_mean_level_shares, is_focal) for study in studies}
+    bars = {}
+    for label, records in models.items():
+        levels: dict[str, None] = {}
+        for record in records:
+            levels.update(dict.fromkeys(record['shares']))
+        bars[label] = {}
+        for level in levels:
+            bars[label][level] = [record['shares'].get(level, 0.0) for record in records]
     save(options, 'levels', drawings.levels_figure(bars))
     return models
+
+
+def _mean_level_shares(layer: AttentionLayer) -> dict:
+    shares = {level: share.mean().item() for level, share in level_shares(layer).items()}
+    return dict(shares=shares)
 
 
 def draw_biases(studies: list[Study], options: Namespace) -> dict:
     numbers = {}
     for study in studies:
-        biases = {
-            f'layer {number}, level {level}': heads.cpu().numpy()
-            for number, layer in enumerate(study.layers)
-            if is_focal(layer)
-            for level, heads in enumerate(pooled_biases(layer), 1)
-        }
-        drawn = {name: heads for name, heads in biases.items() if heads[0].size > 1} or biases
-        save(
-            options,
-            f'biases_{study.label}',
-            drawings.biases_figure(drawn, f'{study.label}: biases of pooled tokens'),
-        )
-        numbers[study.label] = {
-            f'{name}, head {head}': bias.tolist()
-            for name, heads in biases.items()
-            for head, bias in enumerate(heads)
-        }
+        biases = {}
+        for number, layer in enumerate(study.layers):
+            if is_focal(layer):
+                for level, heads in enumerate(pooled_biases(layer), 1):
+                    biases[f'layer {number}, level {level}'] = heads.cpu().numpy()
+        # A single number is not worth a picture.
+        drawn = {name: heads for name, heads in biases.items() if heads[0].size > 1}
+        title = f'{study.label}: biases of pooled tokens'
+        save(options, f'biases_{study.label}', drawings.biases_figure(drawn or biases, title))
+        numbers[study.label] = {}
+        for name, heads in biases.items():
+            for head, bias in enumerate(heads):
+                numbers[study.label][f'{name}, head {head}'] = bias.tolist()
     return numbers
 
 
@@ -246,7 +238,7 @@ def draw_basis(studies: list[Study], options: Namespace) -> dict:
         numbers[study.label] = dict(
             module=name,
             masks=masks,
-            shares=[[float(result.coefficients[mask]) for mask in masks] for result in results],
+            shares=[result.coefficients[masks].tolist() for result in results],
         )
     return numbers
 
@@ -298,9 +290,9 @@ def make_figures(
     numbers = {}
     for name in names or FIGURES:
         draw, condition, required = FIGURES[name]
-        suitable = [
-            study for study in studies if condition is None or any(map(condition, study.layers))
-        ]
+        suitable = studies
+        if condition is not None:
+            suitable = [study for study in studies if any(map(condition, study.layers))]
         if not suitable and names:
             raise ValueError(
                 f'--figure {name}: expected a model with {required}, got {", ".join(models)}.'

@@ -62,7 +62,10 @@ def after_concentration(
         return None
     columns = matrix_NM.T[..., None].expand(-1, -1, module.conv1.in_channels)
     zeros = module(torch.zeros_like(columns[:1]), layer.hw)
-    return torch.cat([(module(part, layer.hw) - zeros).mean(-1) for part in columns.split(CHUNK)]).T
+    parts = []
+    for part in columns.split(CHUNK):
+        parts.append((module(part, layer.hw) - zeros).mean(-1))
+    return torch.cat(parts).T
 
 
 def concentration(layer: AttentionLayer, number: int = 64) -> dict:
@@ -90,9 +93,8 @@ def distribution(layer: AttentionLayer, number: int = 64) -> dict:
     held = np.zeros(layer.num_keys + 1)
     queries = spread(layer, number)
     for chunk in queries.split(CHUNK):
-        weights = (
-            normalised(layer.rows(chunk.tolist()).cpu().double()).sort(-1, descending=True).values
-        )
+        weights = normalised(layer.rows(chunk.tolist()).cpu().double())
+        weights = weights.sort(-1, descending=True).values
         held[1:] += weights.cumsum(-1).mean(1).sum(0).numpy() / len(queries)
     return dict(held=np.interp(SHARES, np.linspace(0, 1, len(held)), held).tolist())
 
@@ -137,14 +139,16 @@ def mean(records: Sequence[Any], statistic: Callable = np.mean) -> Any:
     """
     first = records[0]
     if isinstance(first, dict):
-        return {key: mean([record[key] for record in records], statistic) for key in first}
+        averages = {}
+        for key in first:
+            averages[key] = mean([record[key] for record in records], statistic)
+        return averages
     if isinstance(first, list):
         return [mean(values, statistic) for values in zip(*records, strict=True)]
-    if (
-        isinstance(first, str)
-        or statistic is np.mean
-        and all(record == first for record in records)
-    ):
+    if isinstance(first, str):
+        return first
+    # The mean of equal numbers is the number itself, without a rounding error and as an integer.
+    if statistic is np.mean and all(record == first for record in records):
         return first
     return float(statistic(records))
 

@@ -47,19 +47,22 @@ class Study:
         """Measure the layers for which `when` is true; returns a record per layer, reduced over the
         images.
         """
-        return [
-            dict(
+        records = []
+        for number, layer in enumerate(self.layers):
+            if not when(layer):
+                continue
+            of_images = [measure_layer(probe.layers[number]) for probe in self.probes]
+            record = dict(
                 number=number,
                 layer=layer.name,
                 kind=layer.kind,
                 heads=layer.num_heads,
                 map=list(layer.hw),
                 keys=list(layer.kv_hw),
-                **reduce([measure_layer(probe.layers[number]) for probe in self.probes]),
+                **reduce(of_images),
             )
-            for number, layer in enumerate(self.layers)
-            if when(layer)
-        ]
+            records.append(record)
+        return records
 
     def at(self, number: int, image: int = 0) -> AttentionLayer:
         """Return a layer by number. Raises ValueError if there is none."""
@@ -81,6 +84,5 @@ def save(options: Namespace, name: str, figure: Figure) -> None:
 
 def shrink(path: Path) -> None:
     """Reduce a PNG to a palette of 256 colours, which makes it about a third as large."""
-    Image.open(path).convert('RGB').quantize(256, Image.Quantize.MAXCOVERAGE).save(
-        path, optimize=True
-    )
+    image = Image.open(path).convert('RGB')
+    image.quantize(256, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)

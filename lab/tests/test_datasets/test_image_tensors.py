@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 import torch
 from mmengine.registry import DATASETS, DefaultScope
@@ -83,18 +84,17 @@ def test_shifts_and_flips_keep_the_pixels():
     images = torch.randint(1, 256, (1, 1, 6, 6), dtype=torch.uint8)
     dataset = ImageTensors(images, torch.tensor([1]), ('a', 'b'), padding=2, flip=0.5)
     torch.manual_seed(0)
-    seen = {
-        tuple(sample['inputs'].flatten().tolist()) for sample in (dataset[0] for _ in range(200))
-    }
+    seen = {pixels_of(dataset[0]['inputs']) for _ in range(200)}
     padded = torch.nn.functional.pad(images[0], (2,) * 4)
-    possible = {
-        tuple(part.expand(3, -1, -1).flatten().tolist())
-        for y in range(5)
-        for x in range(5)
-        for crop in [padded[:, y : y + 6, x : x + 6]]
-        for part in (crop, crop.flip(-1))
-    }
+    possible = set()
+    for y, x in np.ndindex(5, 5):
+        crop = padded[:, y : y + 6, x : x + 6].expand(3, -1, -1)
+        possible |= {pixels_of(crop), pixels_of(crop.flip(-1))}
     assert seen <= possible and len(seen) > 30
+
+
+def pixels_of(image: torch.Tensor) -> tuple[int, ...]:
+    return tuple(image.flatten().tolist())
 
 
 def test_the_registry_and_loaders_know_it():

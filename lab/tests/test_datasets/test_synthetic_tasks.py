@@ -20,38 +20,45 @@ def answer(task: str, grid: np.ndarray, cell: int) -> int:
     """The right answer for a cell of a grid `(SIZE ** 2, 3)`, by its definition."""
     key, value, mark = grid[cell]
     row, column = divmod(cell, SIZE)
-    if task == 'recall':
+    label = NO_LABEL
+    if task == 'recall' and not value:
         (partner,) = (other for other in grid if other[0] == key and other[1])
-        return NO_LABEL if value else partner[1] - 1
-    if task == 'match':
-        return int(any(other[0] == key and not other[2] for other in grid)) if mark else NO_LABEL
-    if task == 'count':
-        return min(sum(other[0] == key for other in grid), 8) - 1
-    if task == 'neighbour':
-        return grid[cell + 1][1] - 1 if column + 1 < SIZE else NO_LABEL
-    if task == 'offset':
-        if not mark:
-            return NO_LABEL
+        label = partner[1] - 1
+    elif task == 'match' and mark:
+        label = any(other[0] == key and not other[2] for other in grid)
+    elif task == 'count':
+        label = min(sum(other[0] == key for other in grid), 8) - 1
+    elif task == 'neighbour' and column + 1 < SIZE:
+        label = grid[cell + 1][1] - 1
+    elif task == 'offset' and mark:
         down, right = OFFSETS[mark - 1]
         assert 0 <= row + down < SIZE and 0 <= column + right < SIZE
-        return grid[(row + down) * SIZE + column + right][1] - 1
-    if task == 'path':
-        reached, front = set(), {int(np.flatnonzero(grid[:, 2])[0])}
-        while front:
-            reached |= front
-            near = {
-                place + step
-                for place in front
-                for step in (
-                    -SIZE,
-                    SIZE,
-                    *[-1] * (place % SIZE > 0),
-                    *[1] * (place % SIZE < SIZE - 1),
-                )
-            }
-            front = {place for place in near - reached if 0 <= place < len(grid) and grid[place, 0]}
-        return NO_LABEL if mark or not key else int(cell in reached)
-    return NO_LABEL if value else (key - 1) // 64  # distinguish
+        label = grid[(row + down) * SIZE + column + right][1] - 1
+    elif task == 'path' and key and not mark:
+        label = cell in connected(grid)
+    elif task == 'distinguish' and not value:
+        label = (key - 1) // 64
+    return int(label)
+
+
+def connected(grid: np.ndarray) -> set[int]:
+    """The cells with symbols that a path over cells with symbols joins with the mark."""
+    reached: set[int] = set()
+    front = np.flatnonzero(grid[:, 2]).tolist()
+    while front:
+        cell = front.pop()
+        if cell in reached:
+            continue
+        reached.add(cell)
+        front += [other for other in beside(cell) if grid[other, 0]]
+    return reached
+
+
+def beside(cell: int) -> list[int]:
+    """The cells that share a side with a cell."""
+    row, column = divmod(cell, SIZE)
+    places = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+    return [y * SIZE + x for y, x in places if 0 <= y < SIZE and 0 <= x < SIZE]
 
 
 @pytest.mark.parametrize('task', TASKS)
@@ -63,9 +70,9 @@ def test_labels_are_the_answers(task):
 
 
 def test_grids_depend_on_seed_and_split_alone():
-    first, again, others = (
-        SyntheticTasks('count', 8, **kwargs) for kwargs in ({}, {}, dict(split='test'))
-    )
+    first = SyntheticTasks('count', 8)
+    again = SyntheticTasks('count', 8)
+    others = SyntheticTasks('count', 8, split='test')
     assert torch.equal(first.grids, again.grids) and not torch.equal(first.grids, others.grids)
     assert not torch.equal(first.grids, SyntheticTasks('count', 8, seed=1).grids)
     assert len(SyntheticTasks('count', 8, indices=3)) == 3
@@ -79,9 +86,8 @@ def test_item_shows_the_symbols_of_its_cells():
     assert image.shape == (3, 8 * SIZE, 8 * SIZE) and image.dtype == torch.uint8
     for cell, numbers in enumerate(data.grids[1]):
         row, column = divmod(cell, SIZE)
-        assert torch.equal(
-            image[:, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8], symbols()[numbers]
-        )
+        shown = image[:, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
+        assert torch.equal(shown, symbols()[numbers])
     assert torch.equal(data[1]['data_samples'].cell_labels, data.labels[1])
     table = symbols().float()
     # a quarter as bright
@@ -125,12 +131,11 @@ def test_head_classifies_every_token_and_the_metric_counts_those_that_are_asked(
     expected = -scores.log_softmax(-1)[[0, 0, 0, 1, 1], [0, 1, 3, 0, 3], [0, 1, 2, 2, 0]].mean()
     torch.testing.assert_close(head.loss(feats, samples)['loss'], expected)
     head.predict(feats, samples)
-    right = sum(
-        int(sample.cell_classes[cell] == label)
-        for sample in samples
-        for cell, label in enumerate(sample.cell_labels.tolist())
-        if label >= 0
-    )
+    right = 0
+    for sample in samples:
+        for cell, label in enumerate(sample.cell_labels.tolist()):
+            if label >= 0:
+                right += int(sample.cell_classes[cell] == label)
     evaluator = Evaluator(CellAccuracy())
     evaluator.process(data_samples=samples, data_batch=None)
     assert evaluator.evaluate(2) == {'cells/accuracy': pytest.approx(100 * right / 5)}
@@ -139,7 +144,6 @@ def test_head_classifies_every_token_and_the_metric_counts_those_that_are_asked(
 def test_head_brings_the_labels_to_the_device_of_the_scores():
     sample = DataSample()
     sample.set_field(torch.zeros(4, dtype=torch.long), 'cell_labels')
-    loss = (
-        CellHead(4, 3).to('meta').loss((torch.randn(1, 4, 2, 2, device='meta'),), [sample])['loss']
-    )
+    feats = (torch.randn(1, 4, 2, 2, device='meta'),)
+    loss = CellHead(4, 3).to('meta').loss(feats, [sample])['loss']
     assert loss.device.type == 'meta'

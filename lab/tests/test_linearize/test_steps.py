@@ -36,7 +36,9 @@ def teacher(tmp_path_factory) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp('teacher')
     config, checkpoint = folder / 'teacher.py', folder / 'teacher.pth'
     config.write_text(f"""_base_ = ['{ROOT}/lab/mmflatten_lab/synthetic_tasks/base.py']
-model = dict(backbone=dict(img_size=32, arch=dict(embed_dims=16, depth=4, num_heads=2)), head=dict(in_channels=16))
+model = dict(
+    backbone=dict(img_size=32, arch=dict(embed_dims=16, depth=4, num_heads=2)),
+    head=dict(in_channels=16))
 train_dataloader = dict(batch_size=8, dataset=dict(task='match', size=4, number=48))
 test_dataloader = dict(dataset=dict(task='match', size=4, number=20))
 val_dataloader = dict(
@@ -162,9 +164,8 @@ def test_choice_fits_the_budget_and_keeps_aligned_blocks(teacher, tmp_path, monk
     assert run(teacher, out, *words, '0.85', '--steps', 'align') == 0
     with open(out / 'pareto.csv') as file:
         points = list(csv.DictReader(file))
-    assert points[0] == dict(blocks='', loss='0.0', time='1.0') and float(
-        points[-1]['time']
-    ) == pytest.approx(0.7)
+    assert points[0] == dict(blocks='', loss='0.0', time='1.0')
+    assert float(points[-1]['time']) == pytest.approx(0.7)
     letters = load_config(str(out / 'linearized.py')).model.backbone.attn_types
     assert letters.count('A') == 2 and letters[3] == 'L'
     result, aligned, old = (
@@ -178,13 +179,14 @@ def test_choice_fits_the_budget_and_keeps_aligned_blocks(teacher, tmp_path, monk
 
 def test_front_has_no_choice_that_another_beats():
     random = torch.Generator().manual_seed(0)
-    losses, after = (torch.rand(8, generator=random).tolist() for _ in range(2))
+    losses = torch.rand(8, generator=random).tolist()
+    after = torch.rand(8, generator=random).tolist()
     costs = Costs(losses, [0.9] * 8, after, 8.0)
-    choices = [
-        ParetoPoint(blocks, sum(losses[i] for i in blocks), costs.time(blocks))
-        for size in range(9)
-        for blocks in itertools.combinations(range(8), size)
-    ]
+    choices = []
+    for size in range(9):
+        for blocks in itertools.combinations(range(8), size):
+            loss = sum(losses[i] for i in blocks)
+            choices.append(ParetoPoint(blocks, loss, costs.time(blocks)))
     points = pareto_set(costs)
     assert len(points) > 5
     for budget in (1.0, 0.9, 0.8, 0.7, 0.5):
@@ -319,10 +321,12 @@ def test_plain_vit_without_head_learns_its_map_and_chooses_blocks_at_800_x_1280(
     config.write_text(
         f"""_base_ = ['{ROOT}/configs/vit/dinov2-s-frozen_linear-probe_8xb128_in1k.py']
 model = dict(head=None, backbone=dict(
-    arch=dict(_delete_=True, embed_dims=16, depth=2, num_heads=2, img_size=64, registers=2, layer_scale=1.),
+    arch=dict(_delete_=True, embed_dims=16, depth=2, num_heads=2, img_size=64, registers=2,
+              layer_scale=1.),
     out_type='featmap', frozen_stages=2, init_cfg=None))
 train_dataloader = dict(batch_size=2, num_workers=0, persistent_workers=False)
-test_dataloader = dict(dataset=dict(pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
+test_dataloader = dict(
+    dataset=dict(pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
 val_dataloader = val_evaluator = val_cfg = None
 default_hooks = dict(logger=dict(interval=1))
 """

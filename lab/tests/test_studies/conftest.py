@@ -25,10 +25,13 @@ CONFIG = """
     default_scope = 'mmpretrain'
     model = dict(
         type='ImageClassifier',
-        backbone=dict(type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)),
-                      attn_types='LS', img_size=32, softmax_window=4, drop_path_rate=0.5, out_indices=(1, )),
+        backbone=dict(
+            type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)),
+            attn_types='LS', img_size=32, softmax_window=4, drop_path_rate=0.5, out_indices=(1, )),
         neck=dict(type='GlobalAveragePooling'),
-        head=dict(type='LinearClsHead', num_classes=2, in_channels=16, topk=(1, ), loss=dict(type='CrossEntropyLoss')))
+        head=dict(
+            type='LinearClsHead', num_classes=2, in_channels=16, topk=(1, ),
+            loss=dict(type='CrossEntropyLoss')))
     data_preprocessor = dict(num_classes=2, mean=[127.5] * 3, std=[127.5] * 3, to_rgb=True)
     pipeline = [dict(type='LoadImageFromFile'), dict(type='PackInputs')]
     train_dataloader = dict(
@@ -88,7 +91,8 @@ def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
                 seed=2,
             ),
         )
-        content = {key: value for key, value in {**content, **changes}.items() if value is not None}
+        content |= changes
+        content = {key: value for key, value in content.items() if value is not None}
         path = tmp_path / 'tiny.yaml'
         path.write_text(yaml.safe_dump(content, sort_keys=False))
         return path

@@ -38,20 +38,12 @@ def controlled(study_file):
 def finished(study, **shift):
     """Results of all seeds: `good` is 5 above all others, unless shifted."""
     random = np.random.default_rng(1)
-    return [
-        replace(
-            run,
-            state=FINISHED,
-            metric='acc',
-            value=float(
-                60
-                + run.seed
-                + {'good': 5.0, **shift}.get(run.levels['attention'], 0.0)
-                + random.normal(0, 0.1)
-            ),
-        )
-        for run in expand(study.model_copy(update=dict(interim=[])))
-    ]
+    shifts = {'good': 5.0, **shift}
+    runs = []
+    for run in expand(study.model_copy(update=dict(interim=[]))):
+        value = 60 + run.seed + shifts.get(run.levels['attention'], 0.0) + random.normal(0, 0.1)
+        runs.append(replace(run, state=FINISHED, metric='acc', value=float(value)))
+    return runs
 
 
 def test_every_study_has_the_controls(controlled):
@@ -60,10 +52,9 @@ def test_every_study_has_the_controls(controlled):
     assert next(run.options for run in runs if run.levels['attention'] == 'none') == {
         'model.backbone.linear_attention': dict(_delete_=True, type='NoAttention')
     }
-    seeds = {
-        name: [run.seed for run in runs if run.levels['attention'] == name]
-        for name in ('good', 'none', 'mean')
-    }
+    seeds = {}
+    for name in ('good', 'none', 'mean'):
+        seeds[name] = [run.seed for run in runs if run.levels['attention'] == name]
     # controls are never open
     assert seeds == dict(good=[0, 1], none=list(range(6)), mean=list(range(6)))
 
@@ -129,17 +120,16 @@ def test_nothing_is_judged_between_levels_like_none(controlled):
 
 def test_levels_apart_are_not_judged_where_none_lies_between_them(controlled):
     """`fair` is above `like`, but neither can be told from a noisy control."""
-    runs = [
-        replace(run, value=run.value + 4 * (-1) ** run.seed * (run.levels['attention'] == 'none'))
-        for run in finished(controlled, good=0.0, fair=0.4, like=-0.4)
-    ]
+    runs = []
+    for run in finished(controlled, good=0.0, fair=0.4, like=-0.4):
+        noise = 4 * (-1) ** run.seed if run.levels['attention'] == 'none' else 0
+        runs.append(replace(run, value=run.value + noise))
     (table,) = comparison_tables(controlled, runs)
     assert {pair.verdict for pair in table.comparisons.values()} == {LIKE_NONE}
     assert judge(controlled, runs)[1][0] == LIKE_NONE
     refused = controlled.model_copy(update=dict(controls='the levels are no attentions'))
-    (table,) = comparison_tables(
-        refused, [run for run in runs if run.levels['attention'] not in ('none', 'mean')]
-    )
+    others = [run for run in runs if run.levels['attention'] not in ('none', 'mean')]
+    (table,) = comparison_tables(refused, others)
     assert table.comparisons['like'].verdict != LIKE_NONE and 'no attentions' in table.notes()[0]
 
 
@@ -162,30 +152,29 @@ def test_claims_like_none_get_further_seeds(controlled):
 def test_no_token_of_none_reads_another_one():
     torch.manual_seed(0)
     x, hw = torch.randn(2, 16, 8), (4, 4)
-    mixers = {
-        name: build_mixer(dict(type=name), embed_dims=8, num_heads=2, grid_size=hw)
-        for name in ('NoAttention', 'MeanAttention')
-    }
+    shape = dict(embed_dims=8, num_heads=2, grid_size=hw)
+    no_attention = build_mixer(dict(type='NoAttention'), **shape)
+    mean_attention = build_mixer(dict(type='MeanAttention'), **shape)
     changed = x.clone()
     changed[:, 0] += 1
-    none, mean = (
-        mixers[name](changed, hw) - mixers[name](x, hw) for name in ('NoAttention', 'MeanAttention')
-    )
+    none = no_attention(changed, hw) - no_attention(x, hw)
+    mean = mean_attention(changed, hw) - mean_attention(x, hw)
     assert none[:, 0].abs().max() > 1e-3 and not none[:, 1:].any()
     assert torch.allclose(mean, mean[:, :1].expand_as(mean), atol=1e-6) and mean.abs().max() > 1e-4
     mask = torch.ones(1, 1, 16, dtype=torch.bool)
     mask[..., 8:] = False
-    part = mixers['MeanAttention'](x, hw, mask)
+    part = mean_attention(x, hw, mask)
     changed = x.clone()
     changed[:, 8:] += 1
-    assert torch.allclose(part, mixers['MeanAttention'](changed, hw, mask), atol=1e-6)
+    assert torch.allclose(part, mean_attention(changed, hw, mask), atol=1e-6)
 
 
 def test_task_that_none_solves_measures_no_ability():
     found = {
-        (name, task): Interval(value)
-        for task, none in (('count', 70.0), ('recall', 12.0))
-        for name, value in (('none', none), ('softmax', 90.0))
+        ('none', 'count'): Interval(70.0),
+        ('softmax', 'count'): Interval(90.0),
+        ('none', 'recall'): Interval(12.0),
+        ('softmax', 'recall'): Interval(90.0),
     }
     line = unmeasured(found, dict(count=20.0, recall=10.0))
     assert 'count' in line and 'recall' not in line

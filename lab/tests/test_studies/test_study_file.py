@@ -350,22 +350,29 @@ def plain(tmp_path):
             dedent("""
             custom_imports = dict(imports=['mmflatten_lab.datasets'])
             default_scope = 'mmpretrain'
-            model = dict(type='ImageClassifier',
-                         head=dict(type='LinearClsHead', num_classes=10, in_channels=16, topk=(1,)),
-                         backbone=dict(type='mmflatten.FLattenDeiT', arch=dict(embed_dims=16, depth=1, num_heads=2),
-                                       img_size=28, patch_size=7, attn_types='L', with_cls_token=False,
-                                       out_type='avg_featmap', linear_attention=dict(
-                                           type='WithLocalTermAndGate', mixer=dict(type='SoftmaxAttention'))))
+            model = dict(
+                type='ImageClassifier',
+                head=dict(type='LinearClsHead', num_classes=10, in_channels=16, topk=(1,)),
+                backbone=dict(
+                    type='mmflatten.FLattenDeiT', img_size=28, patch_size=7, attn_types='L',
+                    arch=dict(embed_dims=16, depth=1, num_heads=2),
+                    with_cls_token=False, out_type='avg_featmap',
+                    linear_attention=dict(
+                        type='WithLocalTermAndGate', mixer=dict(type='SoftmaxAttention'))))
             custom_imports = dict(imports=['mmflatten_lab.models'])
             data_preprocessor = dict(num_classes=10, mean=[0.] * 3, std=[255.] * 3)
-            train_dataloader = dict(batch_size=8, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
-                dataset=dict(type='mmflatten.FashionTensors', split='train', folder='{folder}', indices=64))
-            val_dataloader = dict(train_dataloader, sampler=dict(type='DefaultSampler', shuffle=False))
+            train_dataloader = dict(
+                batch_size=8, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
+                dataset=dict(
+                    type='mmflatten.FashionTensors', split='train', folder='{folder}', indices=64))
+            val_dataloader = dict(
+                train_dataloader, sampler=dict(type='DefaultSampler', shuffle=False))
             test_dataloader = val_dataloader
             val_evaluator = dict(type='Accuracy', topk=(1,))
             test_evaluator = val_evaluator
             optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.1))
-            param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=4)]
+            param_scheduler = [
+                dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=4)]
             train_cfg = dict(by_epoch=True, max_epochs=5)
             val_cfg = test_cfg = dict()
             """).format(folder=LAB / 'tests/fashion-mnist')

@@ -17,7 +17,9 @@ def sheet(
 ) -> str:
     """Render the machine and all results."""
     machine = ', '.join(f'{name} {value}' for name, value in header['machine'].items())
-    rows = [dict(row, check=name) for name, record in results.items() for row in record['rows']]
+    rows = []
+    for name, record in results.items():
+        rows += [dict(row, check=name) for row in record['rows']]
     parts = [
         f'{machine}. Copy bandwidth: {bandwidth / 1e9:.0f} GB/s.',
         operators([row for row in rows if 'errors' in row]),
@@ -112,7 +114,8 @@ def models(rows: list[dict]) -> str:
 def _model_row(row: dict) -> list[str]:
     work = ['-', '-', '-']  # launches are profiled on GPUs only
     if 'launches' in row:
-        busy, host = (f'{1e3 * row[name]:.1f}' for name in ('busy_s', 'host_s'))
+        busy = f'{1e3 * row["busy_s"]:.1f}'
+        host = f'{1e3 * row["host_s"]:.1f}'
         work = [busy, str(row['launches']), host]
     height, width = row['size']
     return [

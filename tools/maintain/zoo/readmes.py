@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from zoo.metafiles import PAPERS
 from zoo.names import ACCURACIES, FAMILIES, TASKS, place
-from zoo.records import ZooEntry, by_config, by_folder
+from zoo.records import ZooEntry, by_config, by_folder, printed_accuracies
 
 from mmflatten.text import align, giga
 
@@ -40,7 +40,8 @@ def _readme(family: str, entries: list[ZooEntry]) -> str:
     if paper:
         parts.append(f'> [{PAPERS[paper]["Title"]}]({PAPERS[paper]["URL"]})')
     parts.append(NOTE if any(map(_has_accuracy, entries)) else OWN)
-    example = PurePosixPath(min((entry.row.config for entry in entries), key=len))
+    configs = [entry.row.config for entry in entries]
+    example = PurePosixPath(min(configs, key=len))
     parts.append(
         f'```shell\npython tools/train.py {example}\npython tools/test.py {example} CHECKPOINT\n'
         f'python tools/analysis/get_flops.py {example.parent}/*.py\n```'
@@ -62,8 +63,9 @@ def _table(entries: list[ZooEntry]) -> str:
     Columns without a result are left out.
     """
     task = entries[0].row.cells['task']
-    possible = ('top1',) if task == 'classification' else ACCURACIES
-    columns = [name for name in possible if any(entry.row.cells[name] for entry in entries)]
+    columns = printed_accuracies(entries)
+    if task == 'classification':
+        columns = [name for name in columns if name == 'top1']
     header = ['config', 'attention', 'image', 'params (M)', 'MACs (G)']
     header += [ACCURACIES[column] for column in columns]
     left = {0, 1, 2}
@@ -78,7 +80,10 @@ def _row(config: str, entries: list[ZooEntry], columns: list[str]) -> list[str]:
     first = entries[0]
     file = PurePosixPath(config)
     row = [f'[{file.stem}]({file.name})', first.attention, first.image or '-']
-    row += [f'{first.params / 1e6:.2f}', giga(first.macs)] if first.is_counted else ['-', '-']
+    if first.is_counted:
+        row += [f'{first.params / 1e6:.2f}', giga(first.macs)]
+    else:
+        row += ['-', '-']
     for column in columns:
         row.append(_distinct(' / ', [entry.row.cells[column] for entry in entries]))
     if columns:
@@ -101,7 +106,8 @@ def render_coverage_by_attention(entries: Sequence[ZooEntry]) -> str:
         for attention in filter(None, entry.attention.split(', ')):
             families[attention, entry.row.cells['task']].add(family)
     rows = []
-    for attention in sorted({attention for attention, _ in families}, key=str.lower):
+    attentions = {attention for attention, _ in families}
+    for attention in sorted(attentions, key=str.lower):
         cells = [', '.join(sorted(families[attention, task])) or '-' for task in TASKS]
         rows.append([attention, *cells])
     header = ['attention', *TASKS.values()]

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 import pandas as pd
 from mmengine.config import Config
 from torch import nn
+from zoo.names import ACCURACIES
 
 from mmflatten.engine.datasets import first_config
 from mmflatten.measure.papers.costs import PaperCost, count_beside_papers
@@ -64,8 +65,8 @@ class ZooEntry(PaperCost):
 
     def csv_cells(self) -> dict[str, object]:
         cells = self.row.cells
-        return {
-            **{name: cells[name] for name in LABELS},
+        record: dict[str, object] = {name: cells[name] for name in LABELS}
+        record |= {
             'attention': self.attention,
             'image': self.image,
             'params': self.params,
@@ -78,8 +79,10 @@ class ZooEntry(PaperCost):
             'flops_diff_percent': _percent(self.flops, cells['flops_g'], 1e9),
             'agrees': self.agrees,
             'cause': cells['cause'],
-            **{f'paper_{name}': cells[name] for name in RESULTS},
         }
+        for name in RESULTS:
+            record[f'paper_{name}'] = cells[name]
+        return record
 
 
 def _agreement(value: float, printed: str, tolerance: float = 0.0) -> str:
@@ -125,6 +128,14 @@ def from_csv(text: str) -> list[ZooEntry]:
 
 def _count(cell: str) -> int | None:
     return int(cell) if cell else None
+
+
+def printed_accuracies(entries: Iterable[ZooEntry]) -> list[str]:
+    """Return the columns of `ACCURACIES` that have a result in any of the entries."""
+    printed = set()
+    for entry in entries:
+        printed.update(name for name in ACCURACIES if entry.row.cells[name])
+    return [name for name in ACCURACIES if name in printed]
 
 
 def by_config(entries: Iterable[ZooEntry]) -> list[tuple[str, list[ZooEntry]]]:

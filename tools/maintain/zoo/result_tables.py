@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from zoo.names import ACCURACIES, DATASETS, PAPERS, TASKS, model_name, place
-from zoo.records import ZooEntry
+from zoo.records import ZooEntry, printed_accuracies
 
 from mmflatten.text import align, giga
 
@@ -49,24 +49,26 @@ def _title(entry: ZooEntry) -> str:
 
 
 def _table(group: Sequence[ZooEntry], root: str) -> str:
-    accuracies = [name for name in ACCURACIES if any(entry.row.cells[name] for entry in group)]
     # Configs of this project have no paper's number.
     shown = 3 if any(entry.row.cells['paper'] for entry in group) else 1
-    header = (
+    header = [
         'model',
         'image',
         *('params (M)', "paper's", 'diff')[:shown],
         'MACs (G)',
         *('FLOPs (G)', "paper's", 'diff')[:shown],
-        *(f"paper's {ACCURACIES[name]}" for name in accuracies),
-    )
+    ]
+    accuracies = printed_accuracies(group)
+    header += [f"paper's {ACCURACIES[name]}" for name in accuracies]
     rows = []
     for entry in group:
-        cost = [
+        row = [
+            linked_model(entry, root),
+            entry.image or '-',
             *entry.params_cells(2)[:shown],
             giga(entry.macs) if entry.is_counted else '-',
             *entry.flops_cells()[:shown],
         ]
-        results = [entry.row.cells[name] or '-' for name in accuracies]
-        rows.append([linked_model(entry, root), entry.image or '-', *cost, *results])
+        row += [entry.row.cells[name] or '-' for name in accuracies]
+        rows.append(row)
     return align(rows, header, {0}, markdown=True)
