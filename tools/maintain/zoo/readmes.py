@@ -42,8 +42,8 @@ def _readme(family: str, entries: list[ZooEntry]) -> str:
     parts.append(NOTE if any(map(_has_accuracy, entries)) else OWN)
     example = PurePosixPath(min((entry.row.config for entry in entries), key=len))
     parts.append(
-        f'```shell\npython tools/train.py {example}\npython tools/test.py {example} CHECKPOINT\n'
-        f'python tools/analysis/get_flops.py {example.parent}/*.py\n```'
+        f'```shell\nmmflatten train {example}\nmmflatten test {example} CHECKPOINT\n'
+        f'mmflatten flops {example.parent}/*.py\n```'
     )
     for task, title in TASKS.items():
         rows = [entry for entry in entries if entry.row.cells['task'] == task]
