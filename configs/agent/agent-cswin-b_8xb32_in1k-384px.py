@@ -6,12 +6,7 @@ It starts from `load_from`, a checkpoint of agent-cswin-b_8xb64_in1k.py, whose t
 resized when they are loaded.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs32_flatten-cswin_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384_flatten-cswin.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-cswin_30e_in1k-384px.py']
 load_from = 'checkpoints/agent-cswin-b_in1k.pth'
 
 model = dict(

@@ -4,12 +4,7 @@ Agent Attention, README: 83.1 % top-1. Not run by this project. Inferred: it tra
 FLatten-CSwin-T, of the same lab; the drop path is the authors'.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-cswin_310e_in1k.py']
 
 # Agents over the whole map in the first two stages; the convolution of the values is CSwin's own
 # (LePE).
@@ -27,7 +22,3 @@ model = dict(
     ),
     head=dict(in_channels=512),
 )
-
-train_dataloader = dict(batch_size=256)
-optim_wrapper = dict(optimizer=dict(lr=5e-4 * 2048 / 512))
-auto_scale_lr = dict(base_batch_size=2048)

@@ -5,12 +5,7 @@ Inferred: it trains like DeiT, with the drop path of this size at 224. The image
 authors'.
 """
 
-_base_ = [
-    '../_base_/models/classifier_cls_token.py',
-    '../_base_/datasets/imagenet_bs128_448.py',
-    '../_base_/schedules/imagenet_adamw_300e_deit.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/deit_300e_in1k-448px.py']
 
 model = dict(
     backbone=dict(
@@ -24,7 +19,6 @@ model = dict(
     head=dict(in_channels=384),
 )
 
-# Repeated augmentation, as in deit_300e_in1k.py.
-train_dataloader = dict(batch_size=64, sampler=dict(type='RepeatAugSampler', num_repeats=3))
+train_dataloader = dict(batch_size=64)
 optim_wrapper = dict(optimizer=dict(lr=5e-4 * 512 / 512))
 auto_scale_lr = dict(base_batch_size=512)

@@ -4,12 +4,7 @@ Agent Attention, README: 83.8 % top-1, 36.1 M parameters, 9.2 G FLOPs. Not run b
 schedule is that of this size at 224, as in the released configuration.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs64_flatten_256.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-pvt_310e_in1k-256px.py']
 
 model = dict(
     backbone=dict(
@@ -27,5 +22,4 @@ model = dict(
     head=dict(in_channels=512),
 )
 
-optim_wrapper = dict(optimizer=dict(lr=5e-4 * 512 / 512), clip_grad=dict(max_norm=1.0))
-auto_scale_lr = dict(base_batch_size=512)
+optim_wrapper = dict(clip_grad=dict(max_norm=1.0))

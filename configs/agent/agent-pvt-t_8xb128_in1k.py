@@ -4,12 +4,7 @@ Agent Attention, README: 78.4 % top-1. Not run by this project. Inferred: it tra
 FLatten-PVT-T, of the same lab; the drop path is the authors'.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-pvt_310e_in1k.py']
 
 # Agent attention over the whole map in all stages, without spatial reduction: 3 x 3, 4 x 4 and
 # twice 7 x 7 agents.

@@ -5,12 +5,7 @@ FLatten-Swin-B at 384, of the same lab. It starts from `load_from`, a checkpoint
 agent-swin-b_8xb64_in1k.py, whose tables of biases are resized when they are loaded.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs32_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/swin_30e_in1k-384px.py']
 load_from = 'checkpoints/agent-swin-b_in1k.pth'
 
 model = dict(

@@ -4,12 +4,7 @@ Agent Attention, README: 84.1 % top-1, 50 M parameters, 14.6 G FLOPs. Not run by
 Images per GPU, drop path and windows are the authors'. Inferred: it trains like Swin, from scratch.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs64_288.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/grid_300e_in1k-288px.py']
 
 model = dict(
     backbone=dict(
@@ -26,6 +21,3 @@ model = dict(
     ),
     head=dict(in_channels=768),
 )
-
-optim_wrapper = dict(optimizer=dict(lr=5e-4 * 512 / 512))
-auto_scale_lr = dict(base_batch_size=512)

@@ -4,12 +4,7 @@ Agent Attention, README: 82.6 % top-1. Not run by this project. Inferred: it tra
 FLatten-Swin-T, of the same lab; the drop path is the authors'.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-swin_300e_in1k.py']
 
 # Agent attention over the whole map in three stages: 3 x 3, 4 x 4 and 7 x 7 agents. The softmax of
 # the last one keeps windows of 7 x 7.

@@ -5,12 +5,7 @@ layout with other attentions, and batch norms between the stages. Inferred: drop
 trains like Swin-T.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/grid_300e_in1k.py']
 
 model = dict(
     backbone=dict(type='mmflatten.BiFormerSTL', arch='tiny', img_size=224, drop_path_rate=0.2),

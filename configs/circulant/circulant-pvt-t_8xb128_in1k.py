@@ -5,12 +5,7 @@ other two stages are PVT's without its class token, and it trains like FLatten-P
 lab.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-pvt_310e_in1k.py']
 
 # Circulant attention over the whole map in the first two stages.
 model = dict(

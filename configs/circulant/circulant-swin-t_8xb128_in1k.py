@@ -4,12 +4,7 @@ Circulant Attention, from notes on the paper: 82.2 % top-1. Not run by this proj
 trains like FLatten-Swin-T, of the same lab.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-swin_300e_in1k.py']
 
 # Circulant attention over the whole map in the first two stages.
 model = dict(

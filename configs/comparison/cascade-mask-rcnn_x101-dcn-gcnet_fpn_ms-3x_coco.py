@@ -6,12 +6,7 @@ Inferred: mmdet's largest GCNet with four convolutions in the heads; the table n
 detector nor schedule.
 """
 
-_base_ = [
-    '../_base_/models/cascade-mask-rcnn_fpn.py',
-    '../_base_/datasets/coco_instance_ms.py',
-    '../_base_/schedules/coco_3x_sgd.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x-sgd_coco.py']
 
 model = dict(
     backbone=dict(

@@ -4,12 +4,7 @@ Factorized Attention, Table 5: 42.8 box AP. Not run by this project. Recipe: mmd
 the paper copies the figure from Cascade R-CNN's.
 """
 
-_base_ = [
-    '../_base_/models/cascade-rcnn_fpn.py',
-    '../_base_/datasets/coco_detection.py',
-    '../_base_/schedules/coco_1x_sgd.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/cascade-rcnn_1x-sgd_coco.py']
 
 # torchvision's ResNet-101.
 pretrained = 'checkpoints/resnet101-63fe2227.pth'

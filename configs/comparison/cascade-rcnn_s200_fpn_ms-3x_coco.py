@@ -5,12 +5,7 @@ a checkpoint in model.backbone.init_cfg, and freeze its stem with frozen_stages=
 table names neither detector nor schedule, and prints no mask AP.
 """
 
-_base_ = [
-    '../_base_/models/cascade-rcnn_fpn.py',
-    '../_base_/datasets/coco_detection_ms.py',
-    '../_base_/schedules/coco_3x_sgd.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/cascade-rcnn_ms-3x-sgd_coco.py']
 
 model = dict(
     backbone=dict(

@@ -5,12 +5,7 @@ Initial weights are
 random: name a checkpoint in model.backbone.init_cfg. Model and recipe: mmseg's.
 """
 
-_base_ = [
-    '../_base_/models/segmentor.py',
-    '../_base_/datasets/ade20k_512x512.py',
-    '../_base_/schedules/ade20k_160k_sgd.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/segmentor_160k-sgd_ade20k-512x512.py']
 
 norm_cfg = dict(type='SyncBN', requires_grad=True)
 model = dict(

@@ -4,9 +4,4 @@ Run by this project: 1.701 and 1.570 px end-point error on the 80 held-out pairs
 where their mean disparity gives 4.858; 175 s on one thread of a shared 2-core machine.
 """
 
-_base_ = [
-    '../_base_/models/psmnet_tiny.py',
-    '../_base_/datasets/digits_stereo.py',
-    '../_base_/schedules/stereo_adam_6e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/psmnet_digits-stereo.py']

@@ -4,12 +4,7 @@ Run by this project: 0.611 box mAP on the 200 held-out scenes after 520 s on one
 2-core machine.
 """
 
-_base_ = [
-    '../_base_/models/retinanet_fpn_nano.py',
-    '../_base_/datasets/digits_coco_det.py',
-    '../_base_/schedules/digits_15e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/retinanet_digits.py']
 model = dict(
     backbone=dict(
         type='mmflatten.FLattenSwin',

@@ -7,12 +7,7 @@ which layers are frozen (stem, first cluster and all batch norms, as usual), how
 (as the identity, like the non-local module) and the width of its values (all channels).
 """
 
-_base_ = [
-    '../_base_/models/mask-rcnn_fpn.py',
-    '../_base_/datasets/coco_instance.py',
-    '../_base_/schedules/coco_24e_sgd.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/mask-rcnn_24e-sgd_coco.py']
 # torchvision's ResNet-50.
 pretrained = 'checkpoints/resnet50-0676ba61.pth'
 attention = dict(

@@ -7,12 +7,7 @@ CutMix. It starts from the averaged weights of a checkpoint of cswin-b_8xb128_in
 does. The authors train in mixed precision, here `--amp`.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs32_cswin_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384_cswin.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/cswin_30e_in1k-384px.py']
 load_from = 'checkpoints/cswin-b_in1k.pth'
 
 model = dict(
@@ -25,5 +20,4 @@ model = dict(
         drop_path_rate=0.7,
     ),
     head=dict(in_channels=768),
-    train_cfg=dict(augments=[dict(type='Mixup', alpha=0.1), dict(type='CutMix', alpha=0.1)]),
 )

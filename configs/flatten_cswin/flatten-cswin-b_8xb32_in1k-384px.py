@@ -7,12 +7,7 @@ averaged weights, where the official code takes the others. Positional tables ar
 are loaded. Evaluated like FLatten's code: squeezed to a square of 438, then the centre.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs32_flatten-cswin_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384_flatten-cswin.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-cswin_30e_in1k-384px.py']
 load_from = 'checkpoints/flatten-cswin-b_in1k.pth'
 
 model = dict(

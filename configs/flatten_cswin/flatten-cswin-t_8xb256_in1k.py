@@ -6,12 +6,7 @@ GPUs, as the authors' README runs them. Evaluated like FLatten's code: squeezed 
 then the centre.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-cswin_310e_in1k.py']
 
 # The first two stages attend linearly over the whole map; the paper's Table 15 gives their windows
 # as 3 x 3. They have more blocks than CSwin-T's (2, 4, 18, 1 in place of 1, 2, 21, 1).
@@ -25,7 +20,3 @@ model = dict(
     ),
     head=dict(in_channels=512),
 )
-
-train_dataloader = dict(batch_size=256)
-optim_wrapper = dict(optimizer=dict(lr=5e-4 * 2048 / 512))
-auto_scale_lr = dict(base_batch_size=2048)

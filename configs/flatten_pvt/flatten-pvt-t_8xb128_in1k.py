@@ -6,12 +6,7 @@ authors' README runs them. All stages are linear, over the whole map, without sp
 Evaluated like FLatten's code: squeezed to a square of 256, then the centre.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-pvt_310e_in1k.py']
 
 model = dict(
     backbone=dict(

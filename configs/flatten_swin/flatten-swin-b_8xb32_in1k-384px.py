@@ -6,12 +6,7 @@ Recipe: the official `cfgs/flatten_swin_b_384.yaml`, 32 images on each of 8 GPUs
 tools/convert_checkpoint.py. Positional tables are resized when they are loaded.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs32_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/swin_30e_in1k-384px.py']
 load_from = 'checkpoints/flatten-swin-b_in1k.pth'
 
 # Linear attention over the whole maps of 96 x 96 and 48 x 48, softmax windows of 12 x 12.

@@ -7,12 +7,7 @@ Not run by this project. Recipe: the official `cfgs/flatten_swin_t.yaml` on 8 GP
 README runs it.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-swin_300e_in1k.py']
 # The first two stages attend linearly over the whole map (56 x 56 and 28 x 28). The paper's Table
 # 14 gives the second a window of 56 x 56, which is larger than its map; the code uses 28 x 28.
 model = dict(

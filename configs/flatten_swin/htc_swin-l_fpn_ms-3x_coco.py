@@ -6,12 +6,7 @@ stage. Not run by this project. Trained like Focal-L (see htc_focal-l_fpn_ms-3x_
 Swin's drop path.
 """
 
-_base_ = [
-    '../_base_/models/htc_fpn.py',
-    '../_base_/datasets/coco_htc_ms.py',
-    '../_base_/schedules/coco_3x.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/htc_ms-3x_coco.py']
 # Swin-L's official weights from ImageNet-22k, after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/swin_large_patch4_window7_224_22k.pth'
 model = dict(
@@ -23,6 +18,4 @@ model = dict(
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
     ),
     neck=dict(in_channels=[192, 384, 768, 1536]),
-    test_cfg=dict(rcnn=dict(nms=dict(type='soft_nms', iou_threshold=0.5))),
 )
-optim_wrapper = dict(optimizer=dict(weight_decay=0.1))

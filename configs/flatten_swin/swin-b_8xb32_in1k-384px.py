@@ -5,12 +5,7 @@ run by this project. Fine-tuned like FLatten-Swin-B, from a checkpoint of swin-b
 converted official one.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs32_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/swin_30e_in1k-384px.py']
 load_from = 'checkpoints/swin-b_in1k.pth'
 
 model = dict(

@@ -5,12 +5,7 @@ project. Recipe: Swin's, with a batch of 1024 (there 8 GPUs x 64 images, accumul
 code starts the head from the rows of the 22k head that the 1000 classes have; here it starts anew.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_30e_384.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/swin_30e_in1k-224px.py']
 # Swin-B's official weights from ImageNet-22k at this size, after tools/convert_checkpoint.py.
 load_from = 'checkpoints/swin_base_patch4_window7_224_22k.pth'
 
@@ -25,7 +20,3 @@ model = dict(
     ),
     head=dict(in_channels=1024),
 )
-
-train_dataloader = dict(batch_size=64)
-optim_wrapper = dict(optimizer=dict(lr=2e-5 * 1024 / 512))
-auto_scale_lr = dict(base_batch_size=1024)

@@ -5,12 +5,7 @@ Not run by this project. The paper does not say in which stages; here in the fir
 whole map, as in FLatten-Swin-T.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-swin_300e_in1k.py']
 
 model = dict(
     backbone=dict(

@@ -7,12 +7,7 @@ feed-forward network of these stages; a 5 x 5 one of the values with --cfg-optio
 model.backbone.conv_ffn=False model.backbone.linear_attention="{'type': 'EnhancedLinearAttention'}".
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-swin_300e_in1k.py']
 
 model = dict(
     backbone=dict(

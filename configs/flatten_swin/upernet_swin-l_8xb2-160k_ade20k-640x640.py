@@ -5,16 +5,10 @@ Focal Transformer, Table 12 (from Swin's paper): 52.1 mIoU, 53.5 with --tta; 234
 project. Recipe: Swin's. The paper does not say which windows; with 12 x 12 it would be 3344 G.
 """
 
-_base_ = [
-    '../_base_/models/upernet.py',
-    '../_base_/datasets/ade20k_640x640.py',
-    '../_base_/schedules/ade20k_160k.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-640x640.py']
 # Swin-L's official weights from ImageNet-22k, after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/swin_large_patch4_window7_224_22k.pth'
 model = dict(
-    data_preprocessor=dict(size=(640, 640)),
     backbone=dict(
         type='mmflatten.FLattenSwin',
         arch=dict(embed_dims=192, depths=(2, 2, 18, 2), num_heads=(6, 12, 24, 48), mlp_ratio=4.0),

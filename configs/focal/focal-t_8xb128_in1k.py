@@ -9,12 +9,7 @@ Its reading: `--cfg-options model.backbone.drop_path_rate=0.2 param_scheduler.0.
 train_dataloader.dataset.pipeline.4.erase_prob=0`.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/grid_300e_in1k.py']
 
 model = dict(
     backbone=dict(type='mmflatten.FocalTransformer', arch='tiny', img_size=224, drop_path_rate=0.2),

@@ -2,17 +2,12 @@
 
 Focal Transformer, Table 11: 56.9 box AP, 49.8 mask AP, at six scales 57.9 and 50.8; 265 M and 1165
 G FLOPs. Not run by this project. Recipe: appendix A.2, with soft-NMS; drop path as in Focal-B,
-since the paper gives none. Its InstaBoost needs a package that is not installed here: with it, put
-coco_htc_instaboost_ms.py for coco_htc_ms.py below. The paper starts from Swin-L's ImageNet-22k
-weights and prints 196 channels; Swin-L has 192, and so has this.
+since the paper gives none. InstaBoost, which the paper adds, is left out: see the recipe. The
+paper starts from Swin-L's ImageNet-22k weights and prints 196 channels; Swin-L has 192, and so has
+this.
 """
 
-_base_ = [
-    '../_base_/models/htc_fpn.py',
-    '../_base_/datasets/coco_htc_ms.py',
-    '../_base_/schedules/coco_3x.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/htc_ms-3x_coco.py']
 # A classifier's checkpoint of this architecture, from ImageNet-22k. Neither the authors' weights
 # nor how they made them from Swin-L's is published.
 pretrained = 'checkpoints/focal-l_in22k.pth'
@@ -27,6 +22,4 @@ model = dict(
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
     ),
     neck=dict(in_channels=[192, 384, 768, 1536]),
-    test_cfg=dict(rcnn=dict(nms=dict(type='soft_nms', iou_threshold=0.5))),
 )
-optim_wrapper = dict(optimizer=dict(weight_decay=0.1))

@@ -5,17 +5,11 @@ x 640, it seems: there Swin-L has the 3230 G of the same table, and this 3334 G.
 project. Trained like Focal-T.
 """
 
-_base_ = [
-    '../_base_/models/upernet.py',
-    '../_base_/datasets/ade20k_640x640.py',
-    '../_base_/schedules/ade20k_160k.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-640x640.py']
 # A classifier's checkpoint of this architecture, from ImageNet-22k. Neither the authors' weights
 # nor how they made them from Swin-L's is published.
 pretrained = 'checkpoints/focal-l_in22k.pth'
 model = dict(
-    data_preprocessor=dict(size=(640, 640)),
     backbone=dict(
         type='mmflatten.FocalTransformer',
         arch='large',

@@ -5,12 +5,7 @@ FLatten-CSwin-T, of the same lab; the drop path is the authors'. The image's own
 the block's input behind its norm, the official one before it.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-cswin_310e_in1k.py']
 
 model = dict(
     backbone=dict(
@@ -23,7 +18,3 @@ model = dict(
     ),
     head=dict(in_channels=512),
 )
-
-train_dataloader = dict(batch_size=256)
-optim_wrapper = dict(optimizer=dict(lr=5e-4 * 2048 / 512))
-auto_scale_lr = dict(base_batch_size=2048)

@@ -4,12 +4,7 @@ InLine, README: 82.3 % top-1. Not run by this project. It is narrower than DeiT-
 images of 448 x 448. Inferred: it trains like DeiT; the drop path is the authors'.
 """
 
-_base_ = [
-    '../_base_/models/classifier_cls_token.py',
-    '../_base_/datasets/imagenet_bs128_448.py',
-    '../_base_/schedules/imagenet_adamw_300e_deit.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/deit_300e_in1k-448px.py']
 
 model = dict(
     backbone=dict(
@@ -22,6 +17,3 @@ model = dict(
     ),
     head=dict(in_channels=384),
 )
-
-# Repeated augmentation, as in deit_300e_in1k.py.
-train_dataloader = dict(sampler=dict(type='RepeatAugSampler', num_repeats=3))

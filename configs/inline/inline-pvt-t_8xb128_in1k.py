@@ -4,12 +4,7 @@ InLine, README: 78.2 % top-1. Not run by this project. Inferred: it trains like 
 the same lab; the drop path is the authors'.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-pvt_310e_in1k.py']
 
 # All heads are 32 channels wide: twice as many as in PVT. No spatial reduction.
 model = dict(

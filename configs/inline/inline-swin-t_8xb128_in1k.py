@@ -4,12 +4,7 @@ InLine, README: 82.4 % top-1. Not run by this project. Inferred: it trains like 
 the same lab; the drop path is the authors'.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-swin_300e_in1k.py']
 
 model = dict(
     backbone=dict(

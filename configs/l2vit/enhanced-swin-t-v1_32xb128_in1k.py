@@ -4,12 +4,7 @@ L2ViT, Table 6: 82.3 % top-1, 44.7 box AP in Mask R-CNN, 28 M parameters, 4.5 G 
 this project.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/l2vit_in1k_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/l2vit_300e_in1k.py']
 
 # Windows, every second one shifted; plain patches.
 model = dict(

@@ -4,12 +4,7 @@ L2ViT, Table 6: 82.5 % top-1, 44.8 box AP in Mask R-CNN, 29 M parameters, 4.7 G 
 this project.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/l2vit_in1k_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/l2vit_300e_in1k.py']
 
 # The local concentration behind every second attention stays.
 model = dict(

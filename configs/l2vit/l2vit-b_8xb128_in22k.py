@@ -6,38 +6,10 @@ moving average of the weights. The paper's Table 9 prints a batch of 4096 at tha
 the 4e-3 for 4096 images of ImageNet-1k.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/in22k_bs128_224.py',
-    '../_base_/schedules/l2vit_in1k_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/l2vit_90e_in22k.py']
 model = dict(
     backbone=dict(
         type='mmflatten.L2ViT', arch='base', img_size=224, window_size=7, drop_path_rate=0.2
     ),
-    head=dict(in_channels=1024, num_classes=21841),
+    head=dict(in_channels=1024),
 )
-
-optim_wrapper = dict(optimizer=dict(lr=1e-3))
-param_scheduler = [
-    dict(
-        type='LinearLR',
-        start_factor=1e-6 / 1e-3,
-        by_epoch=True,
-        begin=0,
-        end=5,
-        convert_to_iter_based=True,
-    ),
-    dict(
-        type='CosineAnnealingLR',
-        eta_min=1e-5,
-        by_epoch=True,
-        begin=5,
-        end=90,
-        convert_to_iter_based=True,
-    ),
-]
-custom_hooks = []
-train_cfg = dict(max_epochs=90)
-auto_scale_lr = dict(base_batch_size=1024)

@@ -4,12 +4,7 @@ L2ViT, Table 3: 86.0 % top-1, 89 M parameters, 15.9 G FLOPs. Not run by this pro
 authors' README.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/l2vit_in22k-pre_30e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/l2vit_30e_in1k-224px.py']
 # A checkpoint of l2vit-b_8xb128_in22k.py, or the official one after tools/convert_checkpoint.py.
 # The authors keep the rows of its head that belong to the 1000 classes; with the official head
 # mapped: see docs/checkpoints.md. A head of 21 841 classes does not fit, MMEngine says so
@@ -22,5 +17,3 @@ model = dict(
     ),
     head=dict(in_channels=1024),
 )
-
-train_dataloader = dict(batch_size=64)

@@ -5,12 +5,7 @@ started from the same weights, as at 224 x 224; windows of 12 x 12. No weight de
 image or window.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs32_384.py',
-    '../_base_/schedules/l2vit_in22k-pre_30e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/l2vit_30e_in1k-384px.py']
 load_from = 'checkpoints/l2vit-b_in22k.pth'
 
 model = dict(
@@ -19,5 +14,3 @@ model = dict(
     ),
     head=dict(in_channels=1024),
 )
-
-train_dataloader = dict(batch_size=64)

@@ -5,12 +5,7 @@ L2ViT, Table 2 (and the last lines of Tables 6 and 12, the first of Table 7, 1e2
 project. Recipe: the paper's Table 9.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/l2vit_in1k_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/l2vit_300e_in1k.py']
 
 model = dict(
     backbone=dict(

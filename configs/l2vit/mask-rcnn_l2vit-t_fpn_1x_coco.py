@@ -6,12 +6,7 @@ L2ViT, Table 4 (and the last lines of Tables 6 and 10): 45.5 box AP, 41.2 mask A
    schedule too.
 """
 
-_base_ = [
-    '../_base_/models/mask-rcnn_fpn.py',
-    '../_base_/datasets/coco_instance_ms.py',
-    '../_base_/schedules/coco_1x.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 # A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
 model = dict(

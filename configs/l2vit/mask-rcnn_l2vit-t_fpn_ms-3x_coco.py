@@ -4,12 +4,7 @@ No paper reports it; the authors' code has its config. Not run by this project. 
 code.
 """
 
-_base_ = [
-    '../_base_/models/mask-rcnn_fpn.py',
-    '../_base_/datasets/coco_instance_ms.py',
-    '../_base_/schedules/coco_3x.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']
 # A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
 model = dict(

@@ -4,12 +4,7 @@ L2ViT, Table 4: 44.1 box AP, 39 M parameters, 250 G FLOPs at 800 x 1280. Not run
 Recipe: the authors' code, with multi-scale training in the 1x schedule too.
 """
 
-_base_ = [
-    '../_base_/models/retinanet_fpn.py',
-    '../_base_/datasets/coco_detection_ms.py',
-    '../_base_/schedules/coco_1x.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/retinanet_ms-1x_coco.py']
 # A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
 model = dict(

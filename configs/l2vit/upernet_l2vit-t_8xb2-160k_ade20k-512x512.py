@@ -4,12 +4,7 @@ L2ViT, Table 5: 46.2 mIoU, 60 M parameters, 943 G FLOPs at 2048 x 512. Not run b
 Recipe: the authors' code, which takes the same drop path for all three sizes.
 """
 
-_base_ = [
-    '../_base_/models/upernet.py',
-    '../_base_/datasets/ade20k_512x512.py',
-    '../_base_/schedules/ade20k_160k.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 # A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
 # Not synchronised over the GPUs, in the heads as in the backbone.

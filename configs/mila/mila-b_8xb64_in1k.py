@@ -5,12 +5,7 @@ that of the authors' `cfgs/` and `config.py`, Swin's but for MESA: from a quarte
 on, averaged weights give a second loss of weight 2.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/grid_300e_in1k.py']
 
 model = dict(
     backbone=dict(type='mmflatten.MLLA', arch='base', drop_path_rate=0.5),

@@ -4,12 +4,7 @@ PolaFormer, README: 78.8 % top-1. Not run by this project. Inferred: it trains l
 on whose code it builds.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-pvt_310e_in1k.py']
 
 # Keys and values are not reduced: (8, 4, 2, 1) is a default of the constructor that no released
 # model uses.

@@ -4,9 +4,4 @@ Factorized Attention, Table 7: 1.09 px end-point error, as published by PSMNet's
 Chen, CVPR 2018). Not run by this project.
 """
 
-_base_ = [
-    '../_base_/models/psmnet.py',
-    '../_base_/datasets/sceneflow_stereo.py',
-    '../_base_/schedules/stereo_adam_10e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/psmnet_10e_sceneflow.py']

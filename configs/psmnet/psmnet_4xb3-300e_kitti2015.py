@@ -8,15 +8,5 @@ the official one after
 tools/convert_checkpoint.py.
 """
 
-_base_ = [
-    '../_base_/models/psmnet.py',
-    '../_base_/datasets/kitti_stereo.py',
-    '../_base_/schedules/stereo_adam_10e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/psmnet_300e_kitti2015.py']
 load_from = 'checkpoints/psmnet_sceneflow.pth'
-
-param_scheduler = [
-    dict(type='MultiStepLR', by_epoch=True, begin=0, end=300, milestones=[200], gamma=0.1)
-]
-train_cfg = dict(max_epochs=300, val_interval=10)

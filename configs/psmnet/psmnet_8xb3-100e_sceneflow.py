@@ -6,12 +6,7 @@ constant rate, no weight decay). How the batch was spread over GPUs is not state
 each of 8, PSMNet's 3 per GPU.
 """
 
-_base_ = [
-    '../_base_/models/psmnet.py',
-    '../_base_/datasets/sceneflow_stereo.py',
-    '../_base_/schedules/stereo_adam_10e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/psmnet_10e_sceneflow.py']
 optim_wrapper = dict(optimizer=dict(lr=2e-3))
 param_scheduler = [dict(type='ConstantLR', factor=1.0, by_epoch=True, begin=0, end=100)]
 train_cfg = dict(max_epochs=100, val_interval=10)

@@ -4,12 +4,7 @@ MALA, from notes on the paper: 82.9 % top-1, 2.5 G FLOPs. Not run by this projec
 scale and drop path are those of RAVLT, and it trains like Swin.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/grid_300e_in1k.py']
 
 model = dict(
     backbone=dict(

@@ -4,12 +4,7 @@ RALA, README: 85.8 % top-1. Not run by this project. Inferred: it trains like Sw
 the authors'.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/grid_300e_in1k.py']
 
 model = dict(
     backbone=dict(

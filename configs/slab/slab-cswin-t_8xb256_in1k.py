@@ -4,12 +4,7 @@ SLAB, README: 82.8 % top-1. Not run by this project. Letters, depths and drop pa
 the released configuration; the training is that of FLatten-CSwin-T, on whose code it builds.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-cswin_310e_in1k.py']
 
 # Every layer norm turns into a batch norm over the first 120 000 steps.
 model = dict(
@@ -24,7 +19,3 @@ model = dict(
     ),
     head=dict(in_channels=512),
 )
-
-train_dataloader = dict(batch_size=256)
-optim_wrapper = dict(optimizer=dict(lr=5e-4 * 2048 / 512))
-auto_scale_lr = dict(base_batch_size=2048)

@@ -5,12 +5,7 @@ the normed tokens. Drop path and the training of Swin, not DeiT, are those of th
 configuration.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-swin_300e_in1k.py']
 
 # Every layer norm turns into a batch norm over the first 60 000 steps.
 model = dict(

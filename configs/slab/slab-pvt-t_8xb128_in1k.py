@@ -4,12 +4,7 @@ SLAB, README: 76.5 % top-1. Not run by this project. Letters and drop path are t
 configuration; the training is that of FLatten-PVT-T, on whose code it builds.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-pvt_310e_in1k.py']
 
 # Every layer norm turns into a batch norm over the first 300 000 steps.
 model = dict(

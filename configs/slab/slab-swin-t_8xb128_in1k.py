@@ -4,12 +4,7 @@ SLAB, README: 81.8 % top-1. Not run by this project. Trains like FLatten-Swin-T,
 builds.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/flatten-swin_300e_in1k.py']
 
 # Every layer norm turns into a batch norm over the first 60 000 steps.
 model = dict(

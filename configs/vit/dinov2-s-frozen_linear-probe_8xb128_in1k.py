@@ -5,12 +5,7 @@ DINOv2's model zoo: 81.1 % top-1 with a linear layer (79.0 % with k-NN), the bes
 depths and poolings. Not run by this project.
 """
 
-_base_ = [
-    '../_base_/models/classifier_cls_token.py',
-    '../_base_/datasets/imagenet_bs32_resnet_224.py',
-    '../_base_/schedules/imagenet_sgd_90e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/linear-probe_10e_in1k.py']
 
 # Meta's dinov2_vits14_pretrain.pth (Apache 2.0), after `mmflatten convert --family auto`.
 pretrained = 'checkpoints/dinov2-s.pth'
@@ -22,11 +17,5 @@ model = dict(
         frozen_stages=12,
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
     ),
-    head=dict(in_channels=768, loss=dict(label_smooth_val=0.0)),
-    train_cfg=None,
+    head=dict(in_channels=768),
 )
-train_dataloader = dict(batch_size=128)
-optim_wrapper = dict(optimizer=dict(lr=0.01, weight_decay=0.0))
-train_cfg = dict(max_epochs=10)
-param_scheduler = [dict(type='CosineAnnealingLR', by_epoch=True, begin=0, end=10, T_max=10)]
-auto_scale_lr = dict(base_batch_size=1024)

@@ -4,12 +4,7 @@ DINOv2's model card has 47.2 for its multi-scale head and none for this head. No
 project. Crops are padded to whole patches, test images resized to them.
 """
 
-_base_ = [
-    '../_base_/models/segmentor.py',
-    '../_base_/datasets/ade20k_512x512.py',
-    '../_base_/schedules/ade20k_40k.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/segmentor_40k_ade20k-512x512.py']
 
 # Meta's dinov2_vits14_pretrain.pth (Apache 2.0), after `mmflatten convert --family auto`.
 pretrained = 'checkpoints/dinov2-s.pth'

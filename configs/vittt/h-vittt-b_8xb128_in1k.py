@@ -4,12 +4,7 @@ ViT^3, README: 85.5 % top-1. Not run by this project. The authors train with MES
 here. Inferred: it trains like Swin, with the drop path of MILA, of the same lab.
 """
 
-_base_ = [
-    '../_base_/models/classifier.py',
-    '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e.py',
-    '../_base_/default_runtime.py',
-]
+_base_ = ['../_base_/recipes/grid_300e_in1k.py']
 
 model = dict(
     backbone=dict(type='mmflatten.HViTTT', arch='base', pooled=True, drop_path_rate=0.5),

@@ -12,6 +12,7 @@ from mmflatten.config import ConfigError, read_config
 ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))
 PARTS = [path for path in BASES if path.parent.name in ('datasets', 'models', 'schedules')]
+RECIPES = [path for path in BASES if path.parent.name == 'recipes']
 CONFIGS = sorted(set(ROOT.glob('*/*.py')) - set(BASES))
 # 310: PVT and CSwin train 10 more epochs at the lowest rate; 90: residual networks; 10: a linear
 # layer.
@@ -40,11 +41,6 @@ def parents(path: Path) -> list[Path]:
     return []
 
 
-def chain(path: Path) -> int:
-    """Count the files on the longest path of inheritance down to the parts."""
-    return 1 if path in PARTS else 1 + max(map(chain, parents(path)), default=0)
-
-
 def family(path: Path) -> str:
     if path.parent.name == 'comparison':
         return path.stem
@@ -57,12 +53,28 @@ def test_config_names_are_unique():
 
 
 @each(CONFIGS)
-def test_config_has_at_most_three_levels_and_inherits_from_its_family(path):
-    assert chain(path) <= 3
-    for parent in parents(path):
-        assert ROOT in parent.parents
-        # A baseline and its variant share a recipe or parts; neither inherits from the other.
-        assert ROOT / '_base_' in parent.parents or family(parent) == family(path)
+def test_config_inherits_one_recipe_or_the_config_of_which_it_is_a_variant(path):
+    (parent,) = parents(path)
+    if parent not in RECIPES:
+        # A baseline and the model compared with it share a recipe; neither inherits the other.
+        assert parent in CONFIGS and family(parent) == family(path)
+        (recipe,) = parents(parent)
+        assert recipe in RECIPES, 'a variant of a variant'
+
+
+@each(RECIPES)
+def test_recipe_combines_a_model_data_a_schedule_and_the_runtime(path):
+    *parts, runtime = parents(path)
+    assert [part.parent.name for part in parts] == ['models', 'datasets', 'schedules']
+    assert set(parts) <= set(PARTS)
+    assert runtime == ROOT / '_base_' / 'default_runtime.py'
+
+
+def test_every_recipe_is_used_by_a_config():
+    used = set()
+    for path in CONFIGS:
+        used.update(parents(path))
+    assert set(RECIPES) <= used
 
 
 @each(PARTS)

@@ -43,8 +43,8 @@ def _readme(family: str, entries: list[ZooEntry]) -> str:
     configs = [entry.row.config for entry in entries]
     example = PurePosixPath(min(configs, key=len))
     parts.append(
-        f'```shell\npython tools/train.py {example}\npython tools/test.py {example} CHECKPOINT\n'
-        f'python tools/analysis/get_flops.py {example.parent}/*.py\n```'
+        f'```shell\nmmflatten train {example}\nmmflatten test {example} CHECKPOINT\n'
+        f'mmflatten flops {example.parent}/*.py\n```'
     )
     for task, title in TASKS.items():
         rows = [entry for entry in entries if entry.row.cells['task'] == task]
