@@ -20,6 +20,7 @@ COMMANDS = [
     'export CONFIG SPECIAL',
     'init --task det --images SPECIAL --ann SPECIAL --base CONFIG --out mine.py',
     'init --task det --images SPECIAL --ann SPECIAL --base SPECIAL --out mine.py',
+    'data index SPECIAL --out one.index',
     'report SPECIAL',
     'analyze SPECIAL',
     'analyze results.pkl --out SPECIAL',
