@@ -9,6 +9,7 @@ import copy
 import difflib
 import functools
 import math
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import problem_of
 from mmflatten.untrusted.local_backend import register_regular_files
 
 INDEX = 'model-index.yml'
@@ -110,7 +112,7 @@ def config_file(path: str) -> str:
     by its name alone.
 
     Raises:
-        ConfigError: `path` is a folder.
+        ConfigError: `path` is a folder, a pipe, a broken link or the like.
         FileNotFoundError: there is no such config. The message lists similar names.
     """
     place = Path(path)
@@ -124,6 +126,8 @@ def config_file(path: str) -> str:
     for file in places:
         if file.is_file():
             return str(file)
+    if os.path.lexists(place):
+        raise ConfigError(f'config {path} {problem_of(place)}. Name a file.')
     similar = _similar(place.parent, place.name, in_package=is_name)
     raise FileNotFoundError(f'config {path} does not exist. {similar}')
 

@@ -186,10 +186,10 @@ def only_process(folder: str | Path, activity: str, option: str) -> Iterator[Non
                 ) from error
             if not _is_same_file(file.fileno(), path):
                 continue  # the other process deleted it before the lock
-            file.truncate(0)
-            file.write(f'process {os.getpid()} of {socket.gethostname()}')
-            file.flush()
             try:
+                file.truncate(0)
+                file.write(f'process {os.getpid()} of {socket.gethostname()}')
+                file.flush()
                 yield
             finally:
                 path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.console import OUT_OF_SPACE, TRACEBACK_VARIABLE, command_line, print_progress
+from mmflatten.untrusted.files import problem_of
 
 FILE_SUFFIXES = ('.png', '.jpg', '.csv', '.json', '.html', '.md', '.pkl', '.pth', '.py')
 
@@ -176,9 +178,16 @@ def output_folder(text: str) -> Path:
     for place in (path, *path.parents):
         if place.is_dir():
             break
-        if place.exists():
-            raise argparse.ArgumentTypeError(f'expected a folder, got the file {place}')
+        if os.path.lexists(place):
+            kind = problem_of(place) or 'is a file'
+            raise argparse.ArgumentTypeError(f'expected a folder, but {place} {kind}')
     return path
+
+
+def folder_name(text: str) -> str:
+    """Parse an output folder for MMEngine, which expects text."""
+    output_folder(text)
+    return text
 
 
 def require_folder(option: str, file: Path) -> None:

@@ -4,6 +4,8 @@ Unknown keys are errors. With --head-map, also replace the head of a classifier 
 classes, or do only that.
 """
 
+import os
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from mmflatten.checkpoints import FAMILIES
 from mmflatten.checkpoints.converted_files import AUTO, ENTRIES, convert_file, encode
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.cli.common import command
+from mmflatten.untrusted.files import problem_of
 
 
 def options(parser: ArgumentParser) -> None:
@@ -74,13 +77,16 @@ def main(args: Namespace) -> None:
 def _check_paths(args: Namespace) -> None:
     """Raise an error if SRC is missing, or writing DST would delete a file."""
     source, destination = args.source, args.destination
-    if not source.is_file():
-        raise FileNotFoundError(f'{source} does not exist or is not a file. Check the path.')
+    problem = problem_of(source, sys.maxsize)
+    if problem is not None:
+        raise FileNotFoundError(f'{source} {problem}. Check the path.')
     if destination.is_dir():
         raise ValueError(f'{destination} is a folder. Name a file in it.')
     if destination.exists() and destination.samefile(source):
         raise ValueError(f'{destination} is also the source. Name another file.')
-    if args.head_map is not None and destination.resolve() == args.head_map.resolve():
+    head_map = args.head_map
+    # `resolve` fails for a link to itself
+    if head_map is not None and os.path.realpath(destination) == os.path.realpath(head_map):
         raise ValueError(f'{destination} is also the --head-map. Name another file.')
     if destination.exists() and not args.force:
         raise ValueError(f'{destination} exists. Use --force to overwrite it.')

@@ -6,6 +6,7 @@
 ONNX Runtime and OpenVINO read the file. See docs/export.md.
 """
 
+import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def main(args: Namespace) -> None:
             f'--size: expected one or two positive integers, got {" ".join(map(str, args.size))}.'
         )
     file = args.out or str(Path(args.checkpoint).with_suffix(SUFFIX))
-    if Path(file).resolve() == Path(args.checkpoint).resolve():
+    # `resolve` fails for a link to itself
+    if os.path.realpath(file) == os.path.realpath(args.checkpoint):
         raise ExportError(f'--out: expected a file other than the checkpoint, got {file}.')
     with quiet_libraries():
         lines = export_model(

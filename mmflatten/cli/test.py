@@ -5,20 +5,22 @@ The metrics are accuracy, box and mask mAP, mIoU or end-point error.
 
 from argparse import ArgumentParser, Namespace
 
-from mmflatten.cli.common import add_config_options, add_launcher, add_model, command
+from mmflatten.cli.common import add_config_options, add_launcher, add_model, command, folder_name
 
 
 def options(parser: ArgumentParser) -> None:
     add_model(parser, checkpoint='checkpoint file, whose keys must all match the model')
     parser.add_argument(
-        '--work-dir', help='folder for the log (default: work_dirs/<config name>/test)'
+        '--work-dir',
+        type=folder_name,
+        help='folder for the log (default: work_dirs/<config name>/test)',
     )
     parser.add_argument(
         '--out',
         metavar='FILE',
         help='NAME.pkl: predictions, with metrics in NAME.json; NAME.json: metrics only',
     )
-    parser.add_argument('--show-dir', help='folder for a drawing of every image')
+    parser.add_argument('--show-dir', type=folder_name, help='folder for a drawing of every image')
     parser.add_argument(
         '--tta',
         action='store_true',

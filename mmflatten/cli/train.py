@@ -3,7 +3,7 @@
 import os
 from argparse import ArgumentParser, Namespace
 
-from mmflatten.cli.common import add_config_options, add_launcher, command, seed
+from mmflatten.cli.common import add_config_options, add_launcher, command, folder_name, seed
 
 CONFIG_DTYPE = 'config'
 
@@ -11,7 +11,9 @@ CONFIG_DTYPE = 'config'
 def options(parser: ArgumentParser) -> None:
     parser.add_argument('config', help='config file')
     parser.add_argument(
-        '--work-dir', help='folder for logs and checkpoints (default: work_dirs/<config name>)'
+        '--work-dir',
+        type=folder_name,
+        help='folder for logs and checkpoints (default: work_dirs/<config name>)',
     )
     parser.add_argument(
         '--resume',

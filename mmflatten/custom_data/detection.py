@@ -371,6 +371,7 @@ def _split_parts(
         sides = list(train.images), list(val.images)
     if len(parts) == 1 or train.converted:
         train = train.subset(sides[0], request.split_file('train', '.json'))
+    if len(parts) == 1 or val.converted:
         val = val.subset(sides[1], request.split_file('val', '.json'))
     return train, val
 

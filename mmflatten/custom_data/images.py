@@ -25,7 +25,7 @@ from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.custom_data.reading import DataError, Problem
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
 from mmflatten.text import shorten
-from mmflatten.untrusted.files import UnusableFile, images_in, read_bytes
+from mmflatten.untrusted.files import UnusableFile, images_in, problem_of, read_bytes
 from mmflatten.untrusted.images import IMAGE_FORMATS, is_image
 
 # names of the folders of training, validation and test data, in any case
@@ -60,7 +60,8 @@ def find_images(folder: Path) -> list[Path]:
     if not folder.exists():
         raise FileNotFoundError(f'folder {folder} does not exist')
     if not folder.is_dir():
-        raise FileNotFoundError(f'--images {folder} is not a folder')
+        kind = problem_of(folder) or 'is a file'
+        raise FileNotFoundError(f'--images {folder} {kind}. Name a folder.')
     found = images_in(folder, (*IMAGE_SUFFIXES, *OTHER_IMAGES), deep=True)
     files = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
     others = [str(path) for path in found if path.suffix.lower() in OTHER_IMAGES]

@@ -1,6 +1,7 @@
 """Writing a config for user data: `mmflatten init`."""
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from mmflatten.custom_data.config_text import custom_config_text, default_batch,
 from mmflatten.custom_data.reading import DataError, Request
 from mmflatten.engine.setup import load_config
 from mmflatten.text import shorten
+from mmflatten.untrusted.files import problem_of
 
 
 def initialise(request: Request) -> Iterator[str]:
@@ -88,7 +90,7 @@ def _require_existing(option: str, paths: Sequence[Path]) -> None:
         )
     for path in paths:
         if not path.exists():
-            raise FileNotFoundError(f'--{option} {path} does not exist')
+            raise FileNotFoundError(f'--{option} {path} {problem_of(path)}. Check the path.')
 
 
 def _check_classes(request: Request) -> None:
@@ -106,9 +108,10 @@ def _check_classes(request: Request) -> None:
 
 def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None:
     """Raise DataError if a file would replace one that is read or that exists."""
-    sources = {path.resolve() for path in (*(request.ann or []), Path(base.filename))}
+    # `resolve` fails for a link to itself
+    sources = {os.path.realpath(path) for path in (*(request.ann or []), base.filename)}
     for path in paths:
-        if path.resolve() in sources:
+        if os.path.realpath(path) in sources:
             raise DataError(
                 f'--out {request.out}: would replace the input {path}. Choose another name.'
             )

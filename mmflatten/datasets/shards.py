@@ -191,8 +191,9 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     if out.exists():
         raise FileExistsError(f'out: {out} exists. Remove it or choose another name.')
     for source in sources:
-        if not source.exists():
-            raise FileNotFoundError(f'source: {source} does not exist')
+        problem = problem_of(source, sys.maxsize)
+        if problem is not None and not source.is_dir():
+            raise FileNotFoundError(f'source: {source} {problem}. Check the path.')
     shards, classes = [], []
     if all(source.is_file() and source.suffix != '.txt' for source in sources):
         shards = [os.path.relpath(source, out.parent) for source in sources]

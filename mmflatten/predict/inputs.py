@@ -18,11 +18,12 @@ import numpy as np
 
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
-from mmflatten.text import shorten
+from mmflatten.text import clip, shorten
 from mmflatten.untrusted.files import absolute_name, images_in, problem_of
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
 SUFFIXES = (*IMAGE_SUFFIXES, *VIDEOS)
+MAX_CAMERA = 99  # OpenCV takes the hundreds of a number for the library to open the camera with
 STREAMS = ('http', 'https', 'rtmp', 'rtsp')
 
 
@@ -139,33 +140,45 @@ def _expand(word: str) -> list[str]:
     """Return the file of a word, or the files of a folder or glob."""
     if is_stream(word):
         return [word]
-    path = Path(word)
-    if path.is_dir():
-        files = list(map(str, images_in(path, IMAGE_SUFFIXES)))
-        if others := images_in(path, OTHER_IMAGES):
-            print_progress(
-                f'INPUT {word}: left out {len(others)} images of other types'
-                f' ({shorten([*map(str, others)], 3)}). Convert them, or rename .jfif and .jpe to'
-                ' .jpg.'
-            )
-        if not files:
-            raise ValueError(
-                f'INPUT: the folder has no images, got {word}. Expected'
-                f' {", ".join(IMAGE_SUFFIXES)}.'
-            )
-        return files
-    if path.is_file():
-        if path.suffix.lower() not in SUFFIXES:
+    if os.path.isdir(word):
+        return _images_of(word)
+    problem = problem_of(word, sys.maxsize)
+    if problem is None:
+        if Path(word).suffix.lower() not in SUFFIXES:
             raise ValueError(
                 f'INPUT: unknown file type, got {word}. Expected {", ".join(SUFFIXES)}.'
             )
         return [word]
+    if os.path.lexists(word):
+        raise ValueError(f'INPUT: {word} {problem}. Name an image, a folder or a video.')
     files = sorted(
         name for name in glob.glob(word, recursive=True) if Path(name).suffix.lower() in SUFFIXES
     )
     if not files:
-        problem = 'matches no image or video' if glob.has_magic(word) else 'does not exist'
-        raise FileNotFoundError(f'INPUT: {problem}, got {word}. Check the path.')
+        if glob.has_magic(word):
+            problem = 'matches no image or video'
+        raise FileNotFoundError(f'INPUT: {word} {problem}. Check the path.')
+    return files
+
+
+def _images_of(folder: str) -> list[str]:
+    try:
+        files = list(map(str, images_in(Path(folder), IMAGE_SUFFIXES)))
+        others = images_in(Path(folder), OTHER_IMAGES)
+    except OSError as error:
+        raise ValueError(
+            f'INPUT: the folder {folder} cannot be read: {error.strerror}. Check its permissions.'
+        ) from error
+    if others:
+        print_progress(
+            f'INPUT {folder}: left out {len(others)} images of other types'
+            f' ({shorten([*map(str, others)], 3)}). Convert them, or rename .jfif and .jpe to'
+            ' .jpg.'
+        )
+    if not files:
+        raise ValueError(
+            f'INPUT: the folder has no images, got {folder}. Expected {", ".join(IMAGE_SUFFIXES)}.'
+        )
     return files
 
 
@@ -233,9 +246,19 @@ def _without_password(path: str) -> str:
 
 def _open(path: str) -> cv2.VideoCapture:
     if _is_camera(path):
-        return cv2.VideoCapture(int(path))
+        return _open_camera(path)
     name = path if is_stream(path) else absolute_name(path)
     return cv2.VideoCapture(os.fsencode(name))  # a str that is not UTF-8 aborts the process
+
+
+def _open_camera(number: str) -> cv2.VideoCapture:
+    # Python converts at most 4300 digits to an integer.
+    if len(number) > len(str(MAX_CAMERA)) or int(number) > MAX_CAMERA:
+        raise ValueError(
+            f'INPUT: expected the number of a camera from 0 to {MAX_CAMERA}, got'
+            f' {clip(number, 40)}. Use 0 for the first camera, or check the path of a file.'
+        )
+    return cv2.VideoCapture(int(number))
 
 
 def _count_frames(path: str) -> int:

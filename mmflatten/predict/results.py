@@ -194,8 +194,8 @@ class Writer:
         """Replace the table of an earlier run by the rows.
 
         Args:
-            complete: the run did not end early. Otherwise, an earlier table is replaced only if
-                there are rows.
+            complete: the run did not end early. Without rows, an earlier table is then deleted,
+                unless the disk had no space for them.
 
         Raises:
             OSError: the table cannot be written. The file of the rows and the earlier table remain.
@@ -205,7 +205,7 @@ class Writer:
             self.write_table(self.rows.path, self.folder / self.table)
         elif self.table:
             self.rows.path.unlink(missing_ok=True)  # of a run that was killed
-            if complete:
+            if complete and not self.rows.lost:
                 (self.folder / self.table).unlink(missing_ok=True)
 
     def write_table(self, rows: Path, table: Path) -> None:

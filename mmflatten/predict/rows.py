@@ -15,19 +15,28 @@ class Rows:
     Attributes:
         path: the file, which begins with the first line.
         count: number of lines added.
+        lost: number of lines that could not be written.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.count = path, 0
+        self.path = path
+        self.count = self.lost = 0
         self._file: BinaryIO | None = None
         self._size = 0
 
     def add(self, text: str) -> None:
         """Add text that ends with a line break. Raises OSError if it cannot be written."""
+        try:
+            self._write(text.encode('utf-8', 'surrogateescape'))  # file names need not be UTF-8
+        except OSError:
+            self.lost += 1
+            raise
+        self.count += 1
+
+    def _write(self, content: bytes) -> None:
         if self._file is None:
             self.path.unlink(missing_ok=True)
             self._file = open(self.path, 'ab', buffering=0)
-        content = text.encode('utf-8', 'surrogateescape')  # file names need not be UTF-8
         try:
             written = 0
             while written < len(content):  # a write may end early, when the disk is nearly full
@@ -36,7 +45,6 @@ class Rows:
             os.ftruncate(self._file.fileno(), self._size)
             raise OSError(error.errno, error.strerror, str(self.path)) from error
         self._size += len(content)
-        self.count += 1
 
     def close(self) -> None:
         """Flush the lines to the disk."""

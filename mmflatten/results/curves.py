@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -108,7 +109,8 @@ def name_runs(work_dirs: Sequence[str | Path]) -> dict[str, Path]:
     Raises:
         ValueError: a work dir is listed twice.
     """
-    paths = [Path(work_dir).resolve() for work_dir in work_dirs]
+    # `resolve` fails for a link to itself
+    paths = [Path(os.path.realpath(work_dir)) for work_dir in work_dirs]
     for path in paths:
         if paths.count(path) > 1:
             raise ValueError(f'work dir: {path} is listed twice.')

@@ -16,7 +16,7 @@ from mmflatten.engine.test import origin_of
 from mmflatten.results.checking import ResultsError, check_entries
 from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
 from mmflatten.text import shorten
-from mmflatten.untrusted.files import DamagedFile
+from mmflatten.untrusted.files import DamagedFile, problem_of
 from mmflatten.untrusted.json_files import read_json
 from mmflatten.untrusted.torch_file import read_torch
 
@@ -114,7 +114,7 @@ def _read_entries(path: Path) -> list[dict]:
         )
     if not path.exists():
         raise FileNotFoundError(
-            f'results: {path} does not exist. Run mmflatten test CONFIG CHECKPOINT --out {path}.'
+            f'results: {path} {problem_of(path)}. Run mmflatten test CONFIG CHECKPOINT --out {path}.'
         )
     try:
         entries, foreign = read_torch(path)

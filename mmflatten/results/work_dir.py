@@ -18,6 +18,7 @@ from mmflatten.results.curves import LOGS, name_runs, read_scalars
 from mmflatten.results.progress import trained_iterations, training_seconds
 from mmflatten.results.reading import Results, read_results
 from mmflatten.tasks import Task, find_task
+from mmflatten.untrusted.files import problem_of
 
 RESULTS = 'results.pkl'
 
@@ -81,7 +82,8 @@ def read_work_dirs(work_dirs: Sequence[str | Path], score: float) -> list[Traine
 
 def _require_work_dir(path: Path) -> None:
     if not path.is_dir():
-        raise FileNotFoundError(f'work dir: {path} does not exist.')
+        problem = problem_of(path) or 'is a file'
+        raise FileNotFoundError(f'work dir: {path} {problem}. Give the work_dir of a training.')
     has_log = any(path.glob(LOGS))
     has_results = (path / RESULTS).exists()
     if not has_log and not has_results and find_config_file(path) is None:

@@ -277,6 +277,66 @@ def test_init_replaces_splits_with_force_but_never_its_inputs(own, capsys):
     assert (own / 'own_train.json').read_bytes() == before and not (own / 'own.py').exists()
 
 
+def backslash(content: dict) -> None:
+    for image in content['images']:
+        image['file_name'] = f'photos\\{image["file_name"]}'
+
+
+def group(content: dict) -> None:
+    content['categories'].insert(0, dict(id=0, name='digits', supercategory='none'))
+    for category in content['categories'][1:]:
+        category['supercategory'] = 'digits'
+
+
+def crowd(content: dict) -> None:
+    content['annotations'][0]['iscrowd'] = 1
+
+
+def byte_order_mark(content: dict) -> None:
+    content['info'] = 'mark'
+
+
+@pytest.mark.parametrize(
+    'wrong, spoil',
+    [
+        ('train', backslash),
+        ('val', backslash),
+        ('val', group),
+        ('val', crowd),
+        ('val', byte_order_mark),
+    ],
+)
+def test_one_of_two_annotation_files_is_corrected(wrong, spoil, own):
+    whole = json.loads((own / 'all.json').read_text())
+    for split, images in (('train', whole['images'][::2]), ('val', whole['images'][1::2])):
+        ids = [image['id'] for image in images]
+        annotations = [entry for entry in whole['annotations'] if entry['image_id'] in ids]
+        content = dict(
+            images=images,
+            annotations=annotations,
+            categories=[dict(category) for category in whole['categories']],
+        )
+        if split == wrong:
+            spoil(content)
+        mark = '\ufeff' if 'info' in content else ''
+        (own / f'{split}.json').write_text(mark + json.dumps(content), encoding='utf-8')
+    before = {file: file.read_bytes() for file in own.glob('*.json')}
+
+    words = ['--task', 'det', '--images', 'photos', '--ann', 'train.json', 'val.json']
+    assert run(*words, '--base', DETECTOR, '--out', 'mine.py', '--crowds-as-objects') == 0
+
+    assert all(file.read_bytes() == content for file, content in before.items())
+    cfg = Config.fromfile('mine.py')
+    files = {
+        'train': cfg.train_dataloader.dataset.ann_file,
+        'val': cfg.val_dataloader.dataset.ann_file,
+    }
+    other = 'val' if wrong == 'train' else 'train'
+    assert files == {wrong: f'mine_{wrong}.json', other: f'{other}.json'}
+    assert Path(cfg.val_evaluator.ann_file).name == files['val']
+    train(own / 'mine.py')
+
+
 def test_init_encoding_error_writes_nothing(own, monkeypatch):
     monkeypatch.setattr(
         'mmflatten.custom_data.init.custom_config_text', lambda *_, **__: os.fsdecode(b'\xe9')

@@ -1,5 +1,6 @@
 """Errors in config files name the file, also an inherited one, and the reason."""
 
+import os
 from argparse import ArgumentParser
 
 import pytest
@@ -23,6 +24,17 @@ def test_missing_config_error_lists_existing_ones(tmp_path):
     line = refused(family / 'mask_rcnn_small_coco.py')
     assert f'config {family}/mask_rcnn_small_coco.py' in line and 'mask-rcnn_small_coco.py' in line
     assert f'{tmp_path}/famly' in refused(tmp_path / 'famly' / 'x.py')
+
+
+def test_config_that_is_no_file_is_named(tmp_path):
+    os.mkfifo(tmp_path / 'pipe.py')
+    (tmp_path / 'device.py').symlink_to('/dev/zero')
+    (tmp_path / 'loop.py').symlink_to('loop.py')
+    (tmp_path / 'broken.py').symlink_to('gone.py')
+    assert f'config {tmp_path}/pipe.py is a pipe' in refused(tmp_path / 'pipe.py')
+    assert f'config {tmp_path}/device.py is a device' in refused(tmp_path / 'device.py')
+    assert 'symbolic links' in refused(tmp_path / 'loop.py')
+    assert 'missing file' in refused(tmp_path / 'broken.py')
 
 
 @pytest.mark.parametrize('word', ['flatten-swin-nano_digit', 'flatten-swin-nano_digit.py'])

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import socket
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -112,6 +113,66 @@ def test_inputs_without_images_are_named(name, kind, tmp_path):
     with pytest.raises((ValueError, FileNotFoundError)) as error:
         Inputs([str(tmp_path / name)])
     assert str(tmp_path / name) in str(error.value)
+
+
+@pytest.mark.parametrize('number', ['100', str(2**31), '9' * 30, '9' * 5000])
+def test_number_that_no_camera_has_is_named(number):
+    with pytest.raises(ValueError, match=f'INPUT: .* from 0 to 99, got {number[:30]}'):
+        Inputs([number])
+
+
+def test_number_of_a_camera_does_not_stop_the_others(tmp_path):
+    inputs = Inputs(['9' * 30, write_image(tmp_path / 'a.png'), '-1'])
+    assert [item.name for item in inputs] == ['a']
+    assert len(inputs.failures) == 2
+
+
+def make_special(kind: str, path: Path) -> None:
+    match kind:
+        case 'a device':
+            path.symlink_to('/dev/null')
+        case 'a pipe':
+            os.mkfifo(path)
+        case 'a socket':
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(str(path))
+        case 'missing file':
+            path.symlink_to('gone')
+        case 'symbolic links':
+            path.symlink_to(path)
+
+
+@pytest.mark.parametrize('name', ['special', 'special.png', 'special.mp4'])
+@pytest.mark.parametrize(
+    'kind', ['a device', 'a pipe', 'a socket', 'missing file', 'symbolic links']
+)
+@pytest.mark.parametrize('pairs', [False, True])
+def test_kind_of_an_input_that_is_no_file_is_named(pairs, kind, name, tmp_path):
+    path = tmp_path / name
+    make_special(kind, path)
+    with pytest.raises(ValueError, match=f'INPUT: {path} .*{kind}'):
+        Inputs([str(path)] * (1 + pairs), pairs=pairs)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can become another user')
+@pytest.mark.parametrize('mode, name', [(0o000, ''), (0o000, 'a.png'), (0o444, 'a.png')])
+def test_folder_without_permission_is_named(in_child, mode, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the folders above need no permission then
+    tmp_path.chmod(0o711)
+    write_image(Path('closed', 'a.png'))
+    Path('closed').chmod(mode)
+
+    def child() -> int:
+        os.seteuid(65534)  # nobody
+        try:
+            with pytest.raises((OSError, ValueError), match=r'INPUT: .*closed.*[Pp]ermission'):
+                Inputs([str(Path('closed', name))])
+        finally:
+            os.seteuid(0)
+        return 0
+
+    errors = tmp_path / 'errors'
+    assert in_child(child, errors) == 0, errors.read_text()
 
 
 def test_images_of_other_types_are_named(tmp_path, capsys):

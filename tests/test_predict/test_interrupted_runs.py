@@ -16,8 +16,10 @@ import pytest
 import torch
 from mmengine.structures import InstanceData
 
+from mmflatten.checkpoints.run_files import only_process
 from mmflatten.cli.predict import main as predict
 from mmflatten.predict.inputs import Input
+from mmflatten.predict.predictor import PredictionError
 from mmflatten.predict.results import ResultFolder
 from mmflatten.predict.rows import Rows
 from mmflatten.predict.videos import DrawnVideo
@@ -235,6 +237,34 @@ def test_table_that_does_not_fit_on_the_disk_leaves_the_earlier_one_and_the_rows
     assert (out / 'predictions.json').read_text() == 'of an earlier run'
     assert len((out / 'predictions.part.jsonl').read_text().splitlines()) == 2
     assert f'{out}/predictions.json' in (tmp_path / 'errors').read_text()
+
+
+def test_rows_that_do_not_fit_on_the_disk_leave_the_earlier_table(in_child, photos, tmp_path):
+    out = tmp_path / 'out'
+    out.mkdir()
+    (out / 'predictions.json').write_text('of an earlier run')
+
+    def child() -> int:
+        with ResultFolder(out, Detector()) as results:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1, -1))
+            file = str(photos / '0.png')
+            with pytest.raises(PredictionError):
+                results.add(Input('0', file, file), Boxes())
+        return 0
+
+    errors = tmp_path / 'errors'
+    assert in_child(child, errors) == 0, errors.read_text()
+    assert (out / 'predictions.json').read_text() == 'of an earlier run'
+
+
+def test_lock_that_does_not_fit_on_the_disk_is_removed(in_child, tmp_path):
+    def child() -> int:
+        with pytest.raises(OSError), only_process(tmp_path, 'prediction', '--out'):
+            pass
+        return 0
+
+    assert in_child(child, tmp_path / 'errors', limit=1) == 0
+    assert files(tmp_path) == ['errors']
 
 
 def test_row_that_cannot_be_written_leaves_the_others(in_child, tmp_path):
