@@ -1,5 +1,5 @@
-"""Reading of checkpoints without running code from them, and loading of weights into a model. Errors
-name the first keys.
+"""Reading of checkpoints without running code from them, and loading of weights into a model.
+Errors name the first keys.
 """
 
 import hashlib

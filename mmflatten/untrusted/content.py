@@ -58,18 +58,24 @@ class _Copier:
         if kind in (tuple, set):
             return self._keep(value, kind([self.copy(item, depth + 1) for item in value]))
         if isinstance(value, Record):
-            arguments = self.copy(value.arguments, depth + 1)
-            state = self.copy(value.state, depth + 1)
-            return self._keep(value, value.restored(arguments, state))
+            return self._restore(value, depth)
+        return self._checked(value)
+
+    def _restore(self, record: Record, depth: int) -> Any:
+        arguments = self.copy(record.arguments, depth + 1)
+        state = self.copy(record.state, depth + 1)
+        return self._keep(record, record.restored(arguments, state))
+
+    def _checked(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             _require_plain(value)
             self.tensors.append(value)
             return value
-        if kind in VALUES or isinstance(value, Placeholder):
+        if type(value) in VALUES or isinstance(value, Placeholder):
             return value
         if callable(value):  # a class or function, which the file names without a call
             return Placeholder()
-        raise ValueError(f'expected tensors, numbers and text, got a {kind.__name__}')
+        raise ValueError(f'expected tensors, numbers and text, got a {type(value).__name__}')
 
     def _keep(self, original: Any, copied: Any) -> Any:
         self._copies[id(original)] = copied

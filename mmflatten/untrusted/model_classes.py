@@ -1,8 +1,8 @@
 """Classes and words that the model of a published config may hold, by the argument that holds them.
 
-They are those of our configs. `tests/test_configs/test_published_configs.py` compares the lists with
-all configs: nothing is missing or left over. The arguments of attentions name
-registered attentions, which the caller lists.
+They are those of our configs. `tests/test_configs/test_published_configs.py` compares the lists
+with all configs: nothing is missing or left over. The arguments of attentions name registered
+attentions, which the caller lists.
 """
 
 from collections.abc import Collection
