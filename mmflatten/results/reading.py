@@ -114,8 +114,8 @@ def _read_entries(path: Path) -> list[dict]:
         )
     if not path.exists():
         raise FileNotFoundError(
-            f'results: {path} {problem_of(path)}.'
-            f' Run mmflatten test CONFIG CHECKPOINT --out {path}.'
+            f'results: {path} {problem_of(path)}. Run mmflatten test CONFIG CHECKPOINT'
+            f' --out {path}.'
         )
     try:
         entries, foreign = read_torch(path)
