@@ -63,7 +63,14 @@ def _check_run(study: Study, run: StudyRun, shared: _Shared) -> None:
     cfg = config_of(run, study.budget)
     check_parts(cfg)
     trained = digest(
-        [cfg.model, cfg.optim_wrapper, cfg.train_cfg, cfg.train_dataloader, cfg.default_scope]
+        [
+            cfg.model,
+            cfg.optim_wrapper,
+            cfg.get('param_scheduler'),
+            cfg.train_cfg,
+            cfg.train_dataloader,
+            cfg.default_scope,
+        ]
     )
     if trained not in shared.costs:
         shared.costs[trained] = _costs(cfg, shared)

@@ -130,7 +130,8 @@ def split_order(value: Any) -> Any:
     return [step.strip() for step in value.split('>')] if isinstance(value, str) else value
 
 
-Count = Annotated[int, Field(gt=0, le=10**9)]
+# An epoch has at least one iteration, and `mmflatten.engine.recipe` accepts as many of them.
+Count = Annotated[int, Field(gt=0, le=10**8)]
 Reason = Annotated[str, Field(min_length=10)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seeds = Annotated[

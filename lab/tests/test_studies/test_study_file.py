@@ -407,6 +407,15 @@ def test_warm_up_keeps_its_share_of_the_steps(plain):
     ]
 
 
+def test_runs_of_different_schedules_have_their_own_warm_up(plain):
+    longer = {'param_scheduler.0.end': 8}
+    study = read_study(plain(factors=dict(schedule=dict(short={}, long=longer))))
+    runs = expand(study)
+    check_runs(study, runs)
+    short, long = (run.warmup for run in runs)
+    assert long == pytest.approx(2 * short, rel=0.2)
+
+
 def test_hash_of_a_config_does_not_depend_on_the_order_of_the_runs(plain):
     levels = {
         name: {'model.backbone.linear_attention': dict(_delete_=True, type=f'{name}Attention')}
