@@ -123,7 +123,7 @@ class HViTTT(MLLA):
     droppable_weights = (*MLLA.droppable_weights, r'pool_norm\..*')
     residual_stem = False
 
-    def __init__(self, arch: str | dict = 'tiny', pooled: bool = False, **kwargs: Any) -> None:
+    def __init__(self, arch: str | dict = 'tiny', *, pooled: bool = False, **kwargs: Any) -> None:
         super().__init__(arch, **kwargs)
         self.pool_norm = None
         if pooled and self.is_whole:
