@@ -81,9 +81,10 @@ def read_torch(
     try:
         with open(path, 'rb') as file:
             size = file.seek(0, io.SEEK_END)
+            storages.max_bytes = size
             content, replaced = _read(file, storages, stand_ins)
         content, tensors = restore(content)
-        storages.require_memory_of(tensors, size)
+        storages.require_memory_of(tensors)
         return content, replaced
     except MemoryError:
         raise
@@ -145,7 +146,8 @@ def _read_legacy(
         begin = file.tell()
         names |= check_pickle(file)
     file.seek(begin)
-    keys = _weights_only_unpickler.load(file)  # of the last pickle
+    with _only_allowing({}):
+        keys = _weights_only_unpickler.load(file)  # of the last pickle
     before = len(storages)
     found = _load(file, names, storages, stand_ins)
     storages.require_keys(keys, before)
