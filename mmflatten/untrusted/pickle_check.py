@@ -201,15 +201,7 @@ class _Follower:
         if opcode == 'BINPERSID':
             _require_whole_storage(items)
             return _Item('storage')
-        if opcode == 'GLOBAL':
-            return _Item('name', value=_full_name(argument))
-        if opcode in _CONTAINERS:
-            return _Item(_CONTAINERS[opcode], length=0)
-        if opcode == 'NONE':
-            return _Item('none')
-        if isinstance(argument, str):
-            return _Item('text', value=argument, length=len(argument))
-        return _Item('other' if argument is None else 'number', value=argument)
+        return _pushed(opcode, argument)
 
     def _tuple(self, items: list[_Item]) -> _Item:
         """The hash of a tuple is that of all its items, without a bound of its depth: as a key, a
@@ -264,6 +256,19 @@ class _Follower:
         self.calls += 1
         self.copied += state.length + sum(item.length for item in state.items)
         return made
+
+
+def _pushed(opcode: str, argument: Any) -> _Item:
+    """Return what an opcode makes of its argument alone."""
+    if opcode == 'GLOBAL':
+        return _Item('name', value=_full_name(argument))
+    if opcode in _CONTAINERS:
+        return _Item(_CONTAINERS[opcode], length=0)
+    if opcode == 'NONE':
+        return _Item('none')
+    if isinstance(argument, str):
+        return _Item('text', value=argument, length=len(argument))
+    return _Item('other' if argument is None else 'number', value=argument)
 
 
 def _full_name(argument: str) -> str:

@@ -35,7 +35,9 @@ class Storages:
         del self._made[begin:]
 
     def place(self, storage: Any, location: str) -> Any:
-        """Put a new storage on its device. `torch.load` calls it once for each, as `map_location`."""
+        """Put a new storage on its device, as `map_location` of `torch.load`, which calls it once
+        for each.
+        """
         placed = None
         if callable(self.map_location):
             placed = self.map_location(storage, location)

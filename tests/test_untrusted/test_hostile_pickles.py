@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -512,6 +513,27 @@ def test_pickle_of_a_later_protocol_is_named(tmp_path, protocol):
     path = tmp_path / 'later.pkl'
     path.write_bytes(pickle.dumps({'a': 1}, protocol=protocol))
     with pytest.raises(ValueError, match=rf'later\.pkl.*protocol {protocol}'):
+        read_torch(path)
+
+
+def test_archive_has_one_list_of_parts(tmp_path):
+    """Python reads the list before the end, and PyTorch the one at the offset in the end."""
+    path = tmp_path / 'two.pth'
+    with zipfile.ZipFile(path, 'w') as archive:
+        archive.writestr('a/data.pkl', b'\x80\x02}.')
+        archive.writestr('a/version', '3')
+        archive.writestr('a/data/0', b'\0' * 10**6, zipfile.ZIP_DEFLATED)
+    whole = path.read_bytes()
+    size, offset = struct.unpack_from('<II', whole, len(whole) - 10)
+    with zipfile.ZipFile(tmp_path / 'other.zip', 'w') as archive:
+        archive.writestr('b' * (size - 46), '')  # its entry is as long as the list above
+    other = (tmp_path / 'other.zip').read_bytes()
+    start = struct.unpack_from('<I', other, len(other) - 6)[0]
+    second = bytearray(other[start:-22])
+    place = len(whole) - 22  # of the other archive; Python adds to it what stands before the list
+    struct.pack_into('<I', second, 42, place - (place + start - offset) & 0xFFFFFFFF)
+    path.write_bytes(whole[:-22] + other[:start] + second + whole[-22:])
+    with pytest.raises(ValueError, match=r'two\.pth'):
         read_torch(path)
 
 
