@@ -102,7 +102,8 @@ class _Copier:
 def _require_plain(tensor: Tensor) -> None:
     if type(tensor) not in (Tensor, nn.Parameter):
         raise ValueError(f'expected plain tensors, got a {type(tensor).__name__}')
-    if tensor.__dict__ or tensor._backward_hooks:
+    hooks = tensor._backward_hooks
+    if tensor.__dict__ or type(hooks) not in (NoneType, OrderedDict) or hooks:
         raise ValueError('a tensor has attributes or hooks')
     if tensor.layout != torch.strided or tensor.is_neg():
         raise ValueError('a tensor is not stored as plain values')

@@ -22,13 +22,16 @@ class Storages:
 
     def __init__(self, map_location: MapLocation) -> None:
         self.map_location = map_location
+        self.max_bytes = 0  # of all together: those of the file
         self._made: list[tuple[torch.UntypedStorage, int]] = []  # with its bytes
+        self._num_bytes = 0
 
     def __len__(self) -> int:
         return len(self._made)
 
     def forget(self, begin: int) -> None:
         """Forget all storages from a number on, because the file is read once more."""
+        self._num_bytes -= sum(num_bytes for _, num_bytes in self._made[begin:])
         del self._made[begin:]
 
     def place(self, storage: Any, location: str) -> Any:
@@ -43,6 +46,11 @@ class Storages:
         if placed is None:
             placed = default_restore_location(storage, location)
         self._made.append((placed, placed.nbytes()))
+        self._num_bytes += placed.nbytes()
+        if self._num_bytes > self.max_bytes:
+            raise ValueError(
+                f'its storages have {self._num_bytes} bytes or more, and the file {self.max_bytes}'
+            )
         return placed
 
     def require_keys(self, keys: Any, before: int) -> None:
@@ -59,11 +67,8 @@ class Storages:
         if len(set(keys)) != num_made:
             raise ValueError(f'it has {num_made} storages, and values of {len(set(keys))}')
 
-    def require_memory_of(self, tensors: list[Tensor], size: int) -> None:
+    def require_memory_of(self, tensors: list[Tensor]) -> None:
         """Check that the memory of all tensors is what the file has.
-
-        Args:
-            size: bytes of the file.
 
         Raises:
             ValueError: a storage was made larger, which a tensor beyond its end does; a tensor has
@@ -78,7 +83,9 @@ class Storages:
             storage = tensor.untyped_storage()
             if storage.nbytes() > 0 and storage.data_ptr() not in addresses:
                 raise ValueError('a tensor has a storage that was not read from the file')
-            if tensor.nbytes > size:
+            # `nbytes` of PyTorch has 64 bits, and 2**61 repeated numbers of 8 bytes have 0.
+            if tensor.numel() * tensor.element_size() > self.max_bytes:
                 raise ValueError(
-                    f'a tensor of {tuple(tensor.shape)} is larger than the file of {size} bytes'
+                    f'a tensor of {tuple(tensor.shape)} is larger than the file of'
+                    f' {self.max_bytes} bytes'
                 )

@@ -81,9 +81,10 @@ def read_torch(
     try:
         with open(path, 'rb') as file:
             size = file.seek(0, io.SEEK_END)
+            storages.max_bytes = size
             content, replaced = _read(file, storages, stand_ins)
         content, tensors = restore(content)
-        storages.require_memory_of(tensors, size)
+        storages.require_memory_of(tensors)
         return content, replaced
     except MemoryError:
         raise
@@ -145,7 +146,8 @@ def _read_legacy(
         begin = file.tell()
         names |= check_pickle(file)
     file.seek(begin)
-    keys = _weights_only_unpickler.load(file)  # of the last pickle
+    with _only_allowing({}):
+        keys = _weights_only_unpickler.load(file)  # of the last pickle
     before = len(storages)
     found = _load(file, names, storages, stand_ins)
     storages.require_keys(keys, before)
@@ -218,8 +220,8 @@ def require_whole_archive(file: BinaryIO) -> None:
     """Compare the checksums of an archive of PyTorch, which PyTorch itself does not.
 
     Raises:
-        ValueError: the archive is truncated or damaged, or has compressed parts, which PyTorch does
-            not write.
+        ValueError: the archive is truncated or damaged, or has compressed parts or two lists of its
+            parts, which PyTorch does not write.
     """
     size = file.seek(0, io.SEEK_END)
     try:
@@ -234,3 +236,18 @@ def require_whole_archive(file: BinaryIO) -> None:
                 )
         if (damaged := archive.testzip()) is not None:
             raise ValueError(f'its part {clip(damaged)} is damaged')
+        _require_same_parts(file, archive)
+
+
+def _require_same_parts(file: BinaryIO, archive: zipfile.ZipFile) -> None:
+    """Compare the parts with those that PyTorch finds. An archive may have two lists of its parts,
+    of which Python reads the one before the end, and PyTorch the one at an offset.
+    """
+    sizes = {}
+    for member in archive.infolist():
+        sizes[member.filename.partition('/')[2]] = member.file_size
+    file.seek(0)
+    reader = torch._C.PyTorchFileReader(file)
+    found = {name: reader.get_record_size(name) for name in reader.get_all_records()}
+    if found != sizes:
+        raise ValueError('it has two lists of its parts')

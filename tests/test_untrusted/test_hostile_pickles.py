@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -36,6 +37,11 @@ def text(value: str) -> bytes:
 
 def number(value: int) -> bytes:
     return b'J' + struct.pack('<i', value)
+
+
+def long1(value: int) -> bytes:
+    content = value.to_bytes(value.bit_length() // 8 + 1, 'little', signed=True)
+    return b'\x8a' + bytes([len(content)]) + content
 
 
 def named(module: str, name: str) -> bytes:
@@ -274,6 +280,57 @@ REFUSED = {
     'tuples that hold the one before twice': b'})q\x00'
     + b''.join(b'h%c\x86q%c' % (k, k + 1) for k in range(60))
     + b'Ks',
+    'codec of errors': call(ENCODE, text('a'), text('punycode'), text('latin1')),
+    'codec of a bytearray': call(named('builtins', 'bytearray'), text('a'), text('punycode')),
+    'bytearray of a size': call(named('builtins', 'bytearray'), b'K\x09'),
+    'class of storages by another path': b'}N'
+    + call(named('torch', 'storage.UntypedStorage'), b'K\x09')
+    + b's',
+    'state of a counter': named('collections', 'Counter')
+    + b')R}'
+    + text('__setstate__')
+    + named('builtins', 'bytearray')
+    + b'sb'
+    + b'K\x09b',
+    'call of nested lists': b']'
+    + b''.join(put(0) + b'](' + get(0) + get(0) + b'e' for _ in range(60))
+    + b')R',
+    'new object of nested lists': b']'
+    + b''.join(put(0) + b'](' + get(0) + get(0) + b'e' for _ in range(60))
+    + b')\x81',
+    'integers of one hash': b'}('
+    + b''.join(long1(k * (2**61 - 1)) + b'N' for k in range(1, 20_000))
+    + b'u',
+    'set of integers of one hash': named('builtins', 'set')
+    + b']('
+    + b''.join(long1(k * (2**61 - 1)) for k in range(1, 20_000))
+    + b'e\x85R',
+    'long tuple as many keys': pack(b'N' * 50_000)
+    + put(1)
+    + b'}('
+    + (get(1) + b'N') * 1000
+    + b'u\x86',
+    'one text in many calls': ENCODE
+    + put(1)
+    + text('a' * 50_000)
+    + text('latin1')
+    + b'\x86'
+    + put(2)
+    + b'\x86]('
+    + (get(1) + get(2) + b'R') * 1000
+    + b'e\x86',
+    'one array in many': pack(named('numpy', 'ndarray'), pack(b'K\x00'), latin1('b'))
+    + put(1)
+    + array_state((50_000,), 'u1', 'a' * 50_000)
+    + put(2)
+    + b'\x86]('
+    + (named('numpy.core.multiarray', '_reconstruct') + get(1) + b'R' + get(2) + b'b') * 1000
+    + b'e\x86',
+    'many calls': named('collections', 'OrderedDict')
+    + put(1)
+    + b']('
+    + (b'h\x01)R' * 50_000)
+    + b'e\x86',
     'nested lists': b']' * 10**4 + b'a' * (10**4 - 1),
     'metadata': named('collections', 'OrderedDict') + b')R}' + text('_metadata') + b'K\x01sb',
 }
@@ -456,6 +513,66 @@ def test_pickle_of_a_later_protocol_is_named(tmp_path, protocol):
     path = tmp_path / 'later.pkl'
     path.write_bytes(pickle.dumps({'a': 1}, protocol=protocol))
     with pytest.raises(ValueError, match=rf'later\.pkl.*protocol {protocol}'):
+        read_torch(path)
+
+
+def test_archive_has_one_list_of_parts(tmp_path):
+    """Python reads the list before the end, and PyTorch the one at the offset in the end."""
+    path = tmp_path / 'two.pth'
+    with zipfile.ZipFile(path, 'w') as archive:
+        archive.writestr('a/data.pkl', b'\x80\x02}.')
+        archive.writestr('a/version', '3')
+        archive.writestr('a/data/0', b'\0' * 10**6, zipfile.ZIP_DEFLATED)
+    whole = path.read_bytes()
+    size, offset = struct.unpack_from('<II', whole, len(whole) - 10)
+    with zipfile.ZipFile(tmp_path / 'other.zip', 'w') as archive:
+        archive.writestr('b' * (size - 46), '')  # its entry is as long as the list above
+    other = (tmp_path / 'other.zip').read_bytes()
+    start = struct.unpack_from('<I', other, len(other) - 6)[0]
+    second = bytearray(other[start:-22])
+    place = len(whole) - 22  # of the other archive; Python adds to it what stands before the list
+    struct.pack_into('<I', second, 42, place - (place + start - offset) & 0xFFFFFFFF)
+    path.write_bytes(whole[:-22] + other[:start] + second + whole[-22:])
+    with pytest.raises(ValueError, match=r'two\.pth'):
+        read_torch(path)
+
+
+def test_list_of_storages_calls_nothing_of_another_library(tmp_path):
+    """The list of safe globals of this process may name anything."""
+    calls = []
+
+    def of_another_library(*given):
+        calls.append(given)
+
+    keys = b'\x80\x02](' + call(named('library', 'function'), b'N') + b'e.'
+    path = legacy(tmp_path / 'keys.pth', b'\x80\x02}.', keys)
+    before = get_safe_globals()
+    add_safe_globals([(of_another_library, 'library.function')])
+    try:
+        with pytest.raises(ValueError, match=r'keys\.pth'):
+            read_torch(path)
+    finally:
+        clear_safe_globals()
+        add_safe_globals(before)
+    assert not calls
+
+
+def test_bytes_of_a_tensor_are_counted_without_a_bound(tmp_path):
+    """2**61 numbers of 8 bytes have 2**64 bytes, of which 64 bits show none."""
+    many = tensor(storage('Double', 1), shape=1, stride=0).replace(
+        pack(number(1)), pack(long1(2**61))
+    )
+    path = zipped(tmp_path / 'many.pth', b'\x80\x02' + many + b'.', {'data/0': b'\0' * 8})
+    with pytest.raises(ValueError, match=r'many\.pth.*larger than the file'):
+        read_torch(path)
+
+
+def test_storages_are_not_larger_than_the_file_together(tmp_path):
+    """In the older format, PyTorch allocates what a file states before it reads any value."""
+    keys = b'\x80\x02](' + text('0') + text('1') + b'e.'
+    content = b'(' + storage('Byte', 600, '0', b'N') + storage('Byte', 2**30, '1', b'N') + b't'
+    path = legacy(tmp_path / 'sum.pth', b'\x80\x02' + content + b'.', keys)
+    with pytest.raises(ValueError, match=r'sum\.pth.*its storages have'):
         read_torch(path)
 
 
