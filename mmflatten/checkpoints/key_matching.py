@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from mmflatten.checkpoints.key_tables import OURS, Family, Key, Part
 from mmflatten.text import shorten
@@ -97,8 +97,9 @@ def _by_prefix(parts: Sequence[Part], names: Sequence[str], side: str) -> dict[s
     deepest = max(1 + part.prefix(side).count('.') for part in parts)
     found: dict[str, set[str]] = defaultdict(set)
     for name in names:
-        for prefix in accumulate(name.split('.', deepest)[:deepest], '{}.{}'.format):
-            found[prefix].add(name)
+        words = name.split('.', deepest)[:deepest]
+        for number in range(1, len(words) + 1):
+            found['.'.join(words[:number])].add(name)
     return found
 
 
@@ -127,6 +128,9 @@ def find_problems(pieces: Iterable[Piece], names: Collection[str], side: str) ->
 def _expected_names(piece: Piece, options: Mapping[str, float], side: str) -> list[str]:
     """Return the names that a piece must have: of all keys without an option, and of the options in
     use.
+
+    For example, if stages 0 and 1 of a state dict have the optional `layers.{i}.norm.weight`, a
+    piece of stage 0 or 1 must have it, and one of stage 2 must not.
     """
     expected: list[str] = []
     for key in piece.keys:
@@ -137,11 +141,13 @@ def _expected_names(piece: Piece, options: Mapping[str, float], side: str) -> li
 
 def _length(present: Iterable[bool]) -> int:
     """Count indices up to the first two consecutive missing ones. A single gap is counted, to
-    report its names.
+    report its names: blocks 0, 1, 3 are four blocks, of which one misses its names.
+
+    There is at least one index, whose names are reported if none is present.
     """
     number = 0
-    for number, pair in enumerate(pairwise(present)):
-        if not any(pair):
+    for number, (is_present, next_is_present) in enumerate(pairwise(present)):
+        if not is_present and not next_is_present:
             return max(1, number)
     return number + 1
 
@@ -164,7 +170,9 @@ def _best_match(kinds: Iterable[Piece], present: set[str], side: str) -> Piece:
 
 
 def _options(pieces: Iterable[Piece], names: Collection[str], side: str) -> Mapping[str, float]:
-    """Map each option in use to the last stage that must have it."""
+    """Map each option in use to the last stage that must have it: the last one that has one of its
+    names, or all stages if the option is not one of each stage.
+    """
     options: dict[str, float] = {}
     for piece in pieces:
         for key in piece.keys:

@@ -94,13 +94,14 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     # A file with groups of categories, a byte order mark (which pycocotools cannot read) or other
     # spellings of the image names is replaced by a corrected copy.
     has_mark = read_bytes(path).startswith(codecs.BOM_UTF8)
-    changed = [_without_groups(content), has_mark, _correct_names(content, folder, files)]
+    had_groups = _without_groups(content)
+    had_other_names = _correct_names(content, folder, files)
     listed = {os.path.normpath(folder / image['file_name']) for image in content['images']}
     return CocoFile(
         path=path.resolve(),
         folder=folder.resolve(),
         content=content,
-        converted=any(changed),
+        converted=has_mark or had_groups or had_other_names,
         unlisted=frozenset(file for file in files if os.path.normpath(file) not in listed),
     )
 
@@ -147,8 +148,8 @@ def _wrong_fields(entry: dict, fields: dict[str, tuple], place: str) -> list[str
     wrong = []
     for key, (types, meaning) in fields.items():
         value = entry.get(key)
-        optional = types is not str
-        if isinstance(value, types) or (value is None and optional):
+        may_be_missing = types is not str
+        if isinstance(value, types) or (value is None and may_be_missing):
             continue
         wrong.append(f'{key} of {place} must be {meaning}, got {reprlib.repr(value)}')
     return wrong
@@ -168,7 +169,7 @@ def _without_groups(content: dict) -> bool:
     for category in content['categories']:
         name = category['name']
         is_group = name in parents and category.get('supercategory') != name
-        if category['id'] in used or not is_group:
+        if category.get('id') in used or not is_group:
             kept.append(category)
     changed = 0 < len(kept) < len(content['categories'])
     if changed:

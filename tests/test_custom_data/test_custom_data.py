@@ -156,6 +156,12 @@ def test_image_or_category_problem_is_named(name, folder):
     assert found(read_detection(folder, content)).get(name) is True
 
 
+def test_category_without_an_id_is_named(folder):
+    content = coco()
+    del content['categories'][0]['id']
+    assert found(read_detection(folder, content))['id of categories repeated or missing'] is True
+
+
 def test_all_problems_are_reported_together(folder):
     content = coco()
     content['annotations'][0]['category_id'] = 1

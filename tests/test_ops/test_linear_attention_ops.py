@@ -71,3 +71,9 @@ def test_factorized_dot_attention_sums_in_float32():
     assert N * 16 * 16 > torch.finfo(torch.float16).max
     out = ops.factorized_dot_attention(q, k, v)
     torch.testing.assert_close(out, torch.full_like(out, N * 2), rtol=1e-3, atol=0)
+
+
+def test_rotated_queries_require_rotated_keys():
+    x = torch.rand(1, 2, 3, 4)
+    with pytest.raises(ValueError, match='rotated_q_BhNd, rotated_k_BhMd'):
+        ops.linear_attention(x, x, x, rotated_q_BhNd=x)

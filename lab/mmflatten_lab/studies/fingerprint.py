@@ -38,15 +38,16 @@ REFERENCES = FOLDER / 'references.csv'
 FIELD = 'model.backbone.linear_attention'
 WIDTH, HEADS = 64, 2  # of the models
 LINEAR = 'linear'
-# of the way from chance to softmax: a task in which no attention gets so far measures none
+# Part of the way from chance to softmax. A task in which the control without attention gets so far
+# does not measure what an attention can do.
 ENOUGH = 0.5
 RECALL = {8: 'recall-8', 16: 'recall-16', 32: 'recall-32'}  # number of pairs -> task
 PAGE = """# Fingerprint of {name}
 
 `{mixer}`: accuracy in % with a 95 % interval. *{reference}* is softmax with the same local term \
 and gate; the rank is
-among the stored attentions. *none* lets no token read another one, *mean* gives every token the \
-mean of all.
+among the stored attentions, with *none* and *mean*. *none* lets no token read another one, *mean* \
+gives every token the mean of all.
 lab/docs/fingerprint.md describes the tasks; `mmflatten benchmark --operators` measures time and \
 memory.
 
@@ -165,9 +166,9 @@ def write_page(
     reference = softmax_counterpart(mixer)
     columns = [*CONTROLS, name, reference]
     rows = []
-    for task, fraction in chance.items():
+    for task, percent in chance.items():
         cells = [_cell(found, level, task) for level in columns]
-        rows.append([task, f'{fraction:.1f}', *cells, _rank(name, task, found)])
+        rows.append([task, f'{percent:.1f}', *cells, _rank(name, task, found)])
     picture = page.with_suffix('.png')
     draw(name, reference, found, chance).savefig(picture, dpi=100)
     text = PAGE.format(
@@ -198,11 +199,11 @@ def _rank(name: str, task: str, found: Mapping[tuple[str, str], Interval]) -> st
 def unmeasured(found: Mapping[tuple[str, str], Interval], chance: Mapping[str, float]) -> str:
     """Name the tasks that a model without attention learns at least half as well as softmax."""
     tasks = []
-    for task, fraction in chance.items():
+    for task, percent in chance.items():
         if not {(NONE, task), (SOFTMAX, task)} <= found.keys():
             continue
-        gain = found[NONE, task].mean - fraction
-        if gain >= ENOUGH * (found[SOFTMAX, task].mean - fraction):
+        gain = found[NONE, task].mean - percent
+        if gain >= ENOUGH * (found[SOFTMAX, task].mean - percent):
             tasks.append(task)
     if not tasks:
         return ''

@@ -65,14 +65,16 @@ def linear_attention(
     """
     M = k_BhMd.shape[-2]
     if certain(q_BhNd.shape[0] > 1):
-        # Batched products copy interleaved heads. One copy here replaces two copies of the queries
-        # below.
+        # The heads of a token stand beside each other in memory, and each batched product below
+        # would copy them into the order that it needs. The queries are in two products.
         q_BhNd, k_BhMd = q_BhNd.contiguous(), k_BhMd.contiguous()
     denominator = q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1)
     if min_denominator is None:
         denominator = denominator + eps
     else:
         denominator = denominator.clamp(min=min_denominator / M)
+    if (rotated_q_BhNd is None) != (rotated_k_BhMd is None):
+        raise ValueError('rotated_q_BhNd, rotated_k_BhMd: expected both or none, got one of them.')
     if rotated_q_BhNd is not None and rotated_k_BhMd is not None:
         q_BhNd, k_BhMd = rotated_q_BhNd, rotated_k_BhMd
     numerator = kernel_product(q_BhNd, k_BhMd, v_BhMe, scale / M)
