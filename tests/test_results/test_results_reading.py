@@ -54,7 +54,7 @@ class Evil:
         ([1, 2], 'list'),
         ([dict(a=1)], 'pred_instances'),
         ([Evil()], 'shutil.copyfile'),
-        ([dict(pred_score=torch.zeros(1).expand(10**12))], 'larger than its storage'),
+        ([dict(pred_score=torch.zeros(1).expand(10**12))], 'larger than the file'),
     ],
 )
 def test_file_without_predictions_is_named(written, tmp_path, monkeypatch, content, words):
