@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from mmflatten.allocator import keep_freed_memory
 from mmflatten.data_folders import missing_data_hint
 from mmflatten.requirements import LIBRARIES
 from mmflatten.text import Escaped, clip, printable
@@ -64,6 +65,7 @@ def command_line(
             os.environ.setdefault(name, value)
         os.environ['NO_COLOR'] = '1'  # colours are escape sequences
         choose_wait_policy()
+        keep_freed_memory()
         sys.modules.setdefault('openvino_telemetry', None)  # as if it were not installed
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors='backslashreplace')  # file names may not be UTF-8

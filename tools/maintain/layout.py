@@ -14,6 +14,7 @@ LAYERS = (
         'structures',
         'untrusted',
         'threads',
+        'allocator',
     ),
     ('registry', 'config', 'console', 'checkpoints'),
     ('models', 'evaluation'),

@@ -9,9 +9,17 @@ from torch import Tensor, nn
 
 from mmflatten.models.layers.linear import uses_onednn
 from mmflatten.models.layers.tokens import on_map
+from mmflatten.ops.depthwise import depthwise_conv
 
 
-class ConvGELU(nn.Conv2d):
+class DepthwiseConv(nn.Conv2d):
+    """Depthwise convolution that keeps the size of the map, see `depthwise_conv`."""
+
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        return depthwise_conv(x_BCHW, self.weight, self.bias)
+
+
+class ConvGELU(DepthwiseConv):
     """`gelu(conv(x))`; oneDNN computes both in one pass where `uses_onednn` holds."""
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
@@ -42,7 +50,7 @@ def depthwise(channels: int, kernel_size: int, gelu: bool = False) -> nn.Conv2d:
     followed by GELU.
     """
     check_odd(kernel_size)
-    conv = ConvGELU if gelu else nn.Conv2d
+    conv = ConvGELU if gelu else DepthwiseConv
     return conv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
 
 
@@ -88,7 +96,7 @@ class TokenConv(BaseModule):
         weight = self.conv.weight.repeat(self.num_groups, 1, 1, 1)
         assert self.conv.bias is not None
         bias = self.conv.bias.repeat(self.num_groups)
-        return F.conv2d(x_BCHW, weight, bias, padding=self.conv.padding, groups=x_BCHW.shape[1])
+        return depthwise_conv(x_BCHW, weight, bias)
 
 
 class LocalConcentration(BaseModule):
