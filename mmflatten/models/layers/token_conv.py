@@ -19,7 +19,8 @@ class DepthwiseConv(nn.Conv2d):
         return depthwise_conv(x_BCHW, self.weight, self.bias)
 
 
-class ConvGELU(DepthwiseConv):
+# MMEngine's initialisers find a layer by the name of its class or of its direct base.
+class ConvGELU(nn.Conv2d):
     """`gelu(conv(x))`; oneDNN computes both in one pass where `uses_onednn` holds."""
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
