@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import forward_ad
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+from mmflatten.ops.eager import is_eager
 
 # Side of a kernel from which `_weight_gradient` is faster than PyTorch: docs/measurements/epyc.md.
 MIN_KERNEL = 5
@@ -38,18 +38,10 @@ def depthwise_conv(x_BCHW: Tensor, weight_C1kk: Tensor, bias_C: Tensor | None = 
 
 
 def has_fast_gradient(x_BCHW: Tensor, weight_C1kk: Tensor) -> bool:
-    """Return True for eager training on the CPU with a kernel of at least `MIN_KERNEL`.
-
-    Compilers, dispatch modes such as FLOP counters, and derivatives in forward mode get PyTorch's
-    own operator.
-    """
+    """Return True for eager training on the CPU with a kernel of at least `MIN_KERNEL`."""
     if x_BCHW.device.type != 'cpu' or weight_C1kk.shape[-1] < MIN_KERNEL or x_BCHW.numel() == 0:
         return False
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
-        return False
-    if forward_ad.unpack_dual(x_BCHW).tangent is not None:
-        return False
-    return torch.is_grad_enabled() and weight_C1kk.requires_grad
+    return is_eager(x_BCHW) and torch.is_grad_enabled() and weight_C1kk.requires_grad
 
 
 def _conv(x_BCHW: Tensor, weight_C1kk: Tensor, bias_C: Tensor | None) -> Tensor:

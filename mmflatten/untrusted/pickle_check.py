@@ -90,8 +90,8 @@ _RESULTS = {
 
 @dataclass(slots=True)
 class _Item:
-    """What is known of a value on the stack. The memo holds the same item, so that lists and
-    dictionaries grow in both.
+    """A value on the stack, described without making it. The memo holds the same item, so that
+    lists and dictionaries grow in both.
 
     Attributes:
         kind: 'text', 'number', 'none', 'tuple', 'list', 'dict', 'name' of a class or function,

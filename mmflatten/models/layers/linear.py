@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd import forward_ad
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+from mmflatten.ops.eager import is_eager
 from mmflatten.ops.precision import is_autocast_on, no_autocast
 
 
@@ -109,10 +108,10 @@ def uses_onednn(x: Tensor, *parameters: Tensor | None) -> bool:
     A frozen layer has none if its input has none. Gradients include forward-mode derivatives.
     Compilation, tracing and dispatch modes, such as FLOP counters, are not eager execution.
     """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
+    if not is_eager(x):
         return False
     has_grad = any(tensor is not None and tensor.requires_grad for tensor in (x, *parameters))
-    if has_grad and torch.is_grad_enabled() or forward_ad.unpack_dual(x).tangent is not None:
+    if has_grad and torch.is_grad_enabled():
         return False
     is_float32 = x.dtype == torch.float32 and not torch.is_autocast_enabled('cpu')
     has_onednn = torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled)
