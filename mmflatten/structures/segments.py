@@ -96,9 +96,13 @@ def check_segments(ids: np.ndarray, segments: Sequence[Mapping[str, Any]], file:
     if drawn != listed:
         raise SegmentError(
             f'segments_info of {file}: expected the segments of the PNG file. Missing from the'
-            f' annotation: {shorten(sorted(drawn - listed), 5) or "none"}; missing from the file:'
-            f' {shorten(sorted(listed - drawn), 5) or "none"}.'
+            f' annotation: {_listed(drawn - listed)}; missing from the file:'
+            f' {_listed(listed - drawn)}.'
         )
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return shorten([*map(str, sorted(ids))], 5) or 'none'
 
 
 def category_ids(

@@ -32,6 +32,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'feedforward_channels': _CHANNELS,
     'groups': _CHANNELS,
     'in_channels': _CHANNELS,
+    'inner_channels': _CHANNELS,
     'last_projection': _CHANNELS,
     'mlp_ratio': (0.25, 16),
     'mlp_ratios': (0.25, 16),
@@ -48,6 +49,8 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'num_shared_convs': _LAYERS,
     'num_shared_fcs': _LAYERS,
     'num_stages': (1, 16),
+    'num_stuff_classes': (1, 999),  # labels and instances share a number
+    'num_things_classes': (1, 999),
     'out_channels': _CHANNELS,
     'point_feat_channels': _CHANNELS,
     'proposal_feature_channel': _CHANNELS,
@@ -75,6 +78,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'window_size': _SIDE,
     # Maps and pixels
     'crop_size': _PIXELS,
+    'end_level': (1, 16),
     'feature_strides': _STRIDE,
     'featmap_strides': _STRIDE,
     'fusion_level': (0, 16),
@@ -91,11 +95,13 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'scales': (0.01, 64),
     'scales_per_octave': (1, 16),
     'seg_scale_factor': (0.01, 1),
+    'start_level': (0, 16),
     'stride': _PIXELS,
     'strides': _STRIDE,
     # Regions and predictions of a detector
     'input_feat_shape': (1, 32),
     'iou_threshold': _RATE,
+    'mask_overlap': _RATE,
     'mask_thr_binary': _RATE,
     'max_per_img': (1, 2000),
     'min_bbox_size': (0, 2048),
@@ -106,6 +112,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'roi_feat_size': (1, 32),
     'sampling_ratio': (0, 8),
     'score_thr': (0.001, 1),  # below it, every place of a map is a candidate
+    'stuff_area_limit': (0, 2**20),  # pixels
     'target_means': _WEIGHT,
     'target_stds': (1e-4, 100),
     # Training: stored, and not used by a prediction
