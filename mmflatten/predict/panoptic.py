@@ -61,7 +61,10 @@ class Writer(results.Writer):
             segments_info=segments,
         )
         self.rows.add(json.dumps(dict(image=image, annotation=annotation)) + '\n')
-        named = [dict(segment, name=self.name_of(segment['category_id'])) for segment in segments]
+        named = []
+        for segment in segments:
+            name = self.name_of(segment['category_id'])
+            named.append(dict(segment, name=name, share=segment['area'] / ids.size))
         return dict(panoptic_map=str(file), segments=named)
 
     def write_table(self, rows: Path, table: Path) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from mmdet.datasets import CocoPanopticDataset
 from mmengine.config import Config
 from mmengine.registry import DATASETS, METRICS, init_default_scope
 from PIL import Image
 
+from mmflatten.cli.data import main
 from mmflatten.datasets.scenes.panoptic_build import PanopticSceneOptions, build_panoptic_scenes
 from mmflatten.structures.segments import (
     INSTANCE_OFFSET,
@@ -190,3 +192,38 @@ def test_metric_of_the_base_scores_truth_100_and_counts_errors(panoptic_root):
     assert values['coco_panoptic/PQ_th'] == pytest.approx(100)
     assert values['coco_panoptic/SQ_st'] <= 100
     assert values['coco_panoptic/RQ_st'] < 90
+
+
+def test_command_builds_panoptic_scenes_apart_from_others(panoptic_root, tmp_path, capsys):
+    options = ['--train', '4', '--val', '3', '--size', '96']
+    assert main(['digits', '--panoptic', '--out', str(panoptic_root), *options]) == 0
+    assert 'nothing to do' in capsys.readouterr().out
+    assert main(['digits', '--out', str(panoptic_root), *options]) == 1
+    assert 'stuff=4' in capsys.readouterr().err
+
+
+def test_base_of_coco_reads_its_133_classes(panoptic_root, tmp_path):
+    root = tmp_path / 'coco'
+    (root / 'annotations').mkdir(parents=True)
+    names = CocoPanopticDataset.METAINFO
+    content = read_annotations(panoptic_root, 'val')
+    content['categories'] = [
+        dict(id=number, name=name, isthing=int(name in names['thing_classes']))
+        for number, name in enumerate(names['classes'], 1)
+    ]
+    for annotation in content['annotations']:
+        for segment in annotation['segments_info']:
+            segment['category_id'] += 70 if segment['category_id'] > 10 else 0
+    (root / 'annotations' / 'panoptic_val2017.json').write_text(json.dumps(content))
+    (root / 'annotations' / 'panoptic_val2017').symlink_to(
+        panoptic_root / 'annotations' / 'panoptic_val'
+    )
+    (root / 'val2017').symlink_to(panoptic_root / 'images' / 'validation')
+    init_default_scope('mmdet')
+    config = Config.fromfile(BASE.with_name('coco_panoptic.py'))
+    settings = config.val_dataloader.dataset
+    settings.data_root = str(root)
+    sample = DATASETS.build(settings)[0]['data_samples']
+    labels = set(sample.gt_sem_seg.sem_seg.unique().tolist()) - {255}
+    assert min(labels) < 10 and 80 <= max(labels) < 84
+    assert config.num_things_classes + config.num_stuff_classes == len(names['classes'])

@@ -17,7 +17,7 @@ from mmflatten.datasets.scenes.panoptic_build import PanopticSceneOptions, build
 from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.predictions import drawable_panoptic
 from mmflatten.engine.setup import load_config
-from mmflatten.measure.flops.model_cost import count_model
+from mmflatten.measure.flops.model_cost import count_model, macs_of
 from mmflatten.predict.predictor import Predictor
 from mmflatten.results.analysis import analyze as analyze_results
 from mmflatten.results.reading import ResultsError, read_results
@@ -41,6 +41,7 @@ SMALL = """
     val_evaluator = dict(ann_file='{data}/annotations/panoptic_val.json',
                          seg_prefix='{data}/annotations/panoptic_val/', classwise=True)
     test_evaluator = val_evaluator
+    model = dict(test_cfg=dict(rcnn=dict(score_thr=0.05)))  # a random model has low scores
     work_dir = '{folder}/run'
 """
 
@@ -63,25 +64,21 @@ def small(scenes, tmp_path_factory) -> Path:
         model = MODELS.build(Config.fromfile(config).model)
     torch.save(dict(state_dict=model.state_dict()), folder / 'model.pth')
     options = ['--out', folder / 'out.pkl', '--show-dir', folder / 'drawings']
-    assert run(test.main, config, folder / 'model.pth', *options, *FIND_THINGS) == 0
+    assert run(test.main, config, folder / 'model.pth', *options) == 0
     return folder
-
-
-# A random model has low scores.
-FIND_THINGS = ('--cfg-options', 'model.test_cfg.rcnn.score_thr=0.05')
 
 
 def run(main, *words: object) -> int:
     return main([str(word) for word in words])
 
 
-def tested(folder: Path) -> tuple[dict, list]:
+def outputs_of(folder: Path) -> tuple[dict, list]:
     metrics = json.loads((folder / 'out.json').read_text())['metrics']
     return metrics, pickle.loads((folder / 'out.pkl').read_bytes())
 
 
 def test_command_test_writes_metrics_predictions_and_drawings(small):
-    metrics, entries = tested(small)
+    metrics, entries = outputs_of(small)
     assert set(metrics) == {
         f'coco_panoptic/{name}{kind}' for name in ('PQ', 'SQ', 'RQ') for kind in ('', '_th', '_st')
     }
@@ -96,8 +93,8 @@ def test_command_test_writes_metrics_predictions_and_drawings(small):
 
 
 def test_command_analyze_repeats_the_metrics_of_the_test(small, tmp_path):
-    metrics, _ = tested(small)
-    assert run(analyze.main, small / 'out.pkl', '--out-dir', tmp_path / 'analysis') == 0
+    metrics, _ = outputs_of(small)
+    assert run(analyze.main, small / 'out.pkl', '--out', tmp_path / 'analysis') == 0
     analysis = analyze_results(read_results(small / 'out.pkl'))
     assert analysis.task == 'panoptic' and analysis.images == 3
     for name, value in analysis.summary.items():
@@ -108,7 +105,7 @@ def test_command_analyze_repeats_the_metrics_of_the_test(small, tmp_path):
 
 
 def test_analysis_of_the_truth_is_100_and_lists_missed_segments(small, scenes, tmp_path):
-    _, entries = tested(small)
+    _, entries = outputs_of(small)
     for entry in entries:
         file = scenes / 'annotations' / 'panoptic_val' / Path(entry['img_path']).name
         ids = segment_ids(cv2.cvtColor(cv2.imread(str(file)), cv2.COLOR_BGR2RGB))
@@ -121,7 +118,7 @@ def test_analysis_of_the_truth_is_100_and_lists_missed_segments(small, scenes, t
     file.with_suffix('.json').write_text((small / 'out.json').read_text())
     file.write_bytes(pickle.dumps(entries, protocol=2))
     analysis = analyze_results(read_results(file))
-    assert set(analysis.summary.values()) == {pytest.approx(100)}
+    assert [*analysis.summary.values()] == pytest.approx([100] * 9)
 
     entries[0]['pred_panoptic_seg']['sem_seg'][:] = 14
     file.write_bytes(pickle.dumps(entries, protocol=2))
@@ -138,10 +135,10 @@ def test_analysis_of_the_truth_is_100_and_lists_missed_segments(small, scenes, t
 def test_command_predict_writes_coco_results(small, scenes, tmp_path):
     images = scenes / 'images' / 'validation'
     words = [small / 'config.py', small / 'model.pth', images, '--out', tmp_path / 'out']
-    assert run(predict.main, *words, *FIND_THINGS) == 0
+    assert run(predict.main, *words) == 0
     content = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
     assert [category['name'] for category in content['categories']][-1] == 'dots'
-    _, entries = tested(small)
+    _, entries = outputs_of(small)
     for annotation, entry in zip(content['annotations'], entries):
         file = tmp_path / 'out' / 'panoptic' / annotation['file_name']
         ids = segment_ids(cv2.cvtColor(cv2.imread(str(file)), cv2.COLOR_BGR2RGB))
@@ -168,12 +165,11 @@ def test_semantic_head_is_counted():
     with DefaultScope.overwrite_default_scope('mmdet'), torch.device('meta'):
         model = MODELS.build(Config.fromfile(NANO).model)
     assert task_of_model(model) is tasks()['panoptic']
-    with_head = count_model(model, (SIZE, SIZE))
-    head = model.semantic_head
-    # The finest map has a quarter of the side; 1 x 1 kernels give the logits.
-    logits = (SIZE // 4) ** 2 * 48 * (4 + 1)
-    assert any('semantic_head' in name for name in with_head.counts)
-    assert head.conv_logits.weight.numel() * (SIZE // 4) ** 2 == logits
+    counts = count_model(model, (SIZE, SIZE)).counts
+    # Maps of 16, 8, 4 and 2 pixels: 3 x 3 convolutions at each size up to 8, one at 16.
+    pixels = 16**2 + 8**2 + (4**2 + 8**2) + (2**2 + 4**2 + 8**2)
+    expected = pixels * 9 * 48**2 + 16**2 * 48 * (4 + 1)
+    assert macs_of(counts.of_module('semantic_head')) == expected
 
 
 def test_heads_have_the_number_of_things():

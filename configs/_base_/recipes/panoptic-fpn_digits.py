@@ -22,7 +22,9 @@ model = dict(
         start_level=0,
         end_level=4,
         norm_cfg=dict(type='BN'),
-        loss_seg=dict(type='CrossEntropyLoss', ignore_index=255, loss_weight=0.5),
+        loss_seg=dict(
+            type='CrossEntropyLoss', ignore_index=255, avg_non_ignore=True, loss_weight=0.5
+        ),
     ),
     panoptic_fusion_head=dict(
         type='HeuristicFusionHead', num_things_classes=10, num_stuff_classes=4
