@@ -59,6 +59,21 @@ class CheckedCOCOPanoptic(COCOPanoptic):
             seen.add(segment['id'])
         return ''
 
+    def get_ann_ids(self, img_ids: list = [], *others: Any, **options: Any) -> list:
+        """Return the image id and the position of each segment of images.
+
+        The ids of segments are unique within an image alone. mmdet would look up an id in all
+        images, for each image.
+        """
+        keys = []
+        for image in img_ids:
+            keys += [(image, position) for position in range(len(self.imgToAnns[image]))]
+        return keys
+
+    def load_anns(self, ids: list = []) -> list[dict]:
+        """Return the segments of the keys of `get_ann_ids`."""
+        return [self.imgToAnns[image][position] for image, position in ids]
+
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
         """Return the category ids in the order of the class names.
 
@@ -101,6 +116,10 @@ class PanopticDataset(CocoPanopticDataset):
                     f' got {category.get("isthing")} in {self.ann_file}. Correct one of them.'
                 )
         info = super().parse_data_info(raw_data_info)
+        # mmdet skips segments with an area or a side of the box below 1 pixel: they become void.
+        kept = {segment['id'] for segment in info['segments_info']}
+        segments = raw_data_info['raw_ann_info']
+        info['skipped_segments'] = [item for item in segments if item['id'] not in kept]
         file = self.coco.segment_files.get(info['img_id'])
         if info['seg_map_path'] is not None and file is not None:
             info['seg_map_path'] = osp.join(self.data_prefix['seg'], file)
@@ -154,7 +173,7 @@ class LoadPanopticAnnotations(LoadAnnotations):
     def _load_segments(self, results: dict) -> None:
         file, segments = results['seg_map_path'], results['segments_info']
         ids = read_segment_ids(file, results['ori_shape'], backend_args=self.backend_args)
-        check_segments(ids, segments, file)
+        check_segments(ids, [*segments, *results.get('skipped_segments', ())], file)
         masks = []
         labels = np.full(ids.shape, IGNORED, dtype=np.uint8)
         for segment in segments:

@@ -123,6 +123,17 @@ def test_crowd_is_no_instance_but_labels_its_pixels(panoptic_root, tmp_path):
     assert torch.equal(after.gt_sem_seg.sem_seg, before.gt_sem_seg.sem_seg)
 
 
+def test_segment_that_mmdet_skips_is_void_in_training(panoptic_root, tmp_path):
+    content = read_annotations(panoptic_root, 'val')
+    first = content['annotations'][0]['segments_info'][0]
+    first['bbox'][2] = 0
+    file = tmp_path / 'thin.json'
+    file.write_text(json.dumps(content))
+    truth = load(panoptic_root, 'val', ann_file=str(file))[0]['data_samples']
+    ids = read_ids(panoptic_root, 'val', '000000.png')
+    assert set(truth.gt_sem_seg.sem_seg[0][torch.from_numpy(ids == first['id'])].tolist()) == {255}
+
+
 def spoil(content: dict, case: str) -> None:
     segment = content['annotations'][0]['segments_info'][0]
     if case == 'category_id':

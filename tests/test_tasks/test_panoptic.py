@@ -17,6 +17,8 @@ from mmflatten.datasets.scenes.panoptic_build import PanopticSceneOptions, build
 from mmflatten.engine.class_checks import wrong_heads
 from mmflatten.engine.predictions import drawable_panoptic
 from mmflatten.engine.setup import load_config
+from mmflatten.hub.folder import read_published
+from mmflatten.hub.publish import publish
 from mmflatten.measure.flops.model_cost import count_model, macs_of
 from mmflatten.predict.predictor import Predictor
 from mmflatten.results.analysis import analyze as analyze_results
@@ -159,6 +161,16 @@ def test_map_of_void_alone_is_drawn_as_the_image(small, scenes):
     sample = predictor(str(scenes / 'images' / 'validation' / '000000.png'))
     sample.pred_panoptic_seg.sem_seg[:] = 14
     assert 'pred_panoptic_seg' not in drawable_panoptic(sample, 14)
+
+
+def test_published_model_predicts_the_same_segments(small, scenes, tmp_path):
+    publish(str(small / 'model.pth'), tmp_path / 'published', str(small / 'config.py'))
+    published = read_published(tmp_path / 'published')
+    image = str(scenes / 'images' / 'validation' / '000001.png')
+    before = Predictor(small / 'config.py', small / 'model.pth', 'cpu')(image)
+    after = Predictor(published.config, published.weights, 'cpu')(image)
+    assert torch.equal(after.pred_panoptic_seg.sem_seg, before.pred_panoptic_seg.sem_seg)
+    assert before.pred_panoptic_seg.sem_seg.unique().numel() > 1
 
 
 def test_semantic_head_is_counted():
