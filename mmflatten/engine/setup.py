@@ -142,7 +142,7 @@ def set_compile(cfg: Config, how: str) -> None:
 
 def _missing_for_graphs(cfg: Config) -> str | None:
     scope, launcher = cfg.get('default_scope'), cfg.get('launcher', 'none')
-    task = find_task(scope)
+    task = find_task(scope, cfg.get('model'))
     if not torch.cuda.is_available():
         return 'a GPU, and PyTorch finds none'
     if task is None or not task.fixed_size:

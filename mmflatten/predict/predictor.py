@@ -90,7 +90,8 @@ class Predictor:
     def __call__(self, image: Image) -> BaseDataElement:
         """Return the data sample of one image.
 
-        The prediction is in `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity`.
+        The prediction is in `pred_instances`, `pred_panoptic_seg`, `pred_sem_seg`, `pred_label` or
+        `pred_disparity`.
 
         Raises:
             PredictionError: the image cannot be read or used.

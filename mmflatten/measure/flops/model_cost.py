@@ -153,7 +153,7 @@ def read_model_config(path: str | Path) -> Config:
 def default_shape(cfg: Config) -> tuple[int, int]:
     """Return (H, W) of the images that a config is measured with by default."""
     scope = cfg.get('default_scope')
-    task = find_task(scope)
+    task = find_task(scope, cfg.get('model'))
     if task is None:
         raise ValueError(f'default_scope: no default image size, got {scope!r}. Add --shape H W.')
     return image_shape(cfg) if task.fixed_size or 'image_size' in cfg else task.input_shape

@@ -33,6 +33,7 @@ PLACES = {'readme': 'README', 'paper': 'in the paper', 'notes': 'notes on the pa
 TASKS = {
     'classification': 'Classification',
     'detection': 'Detection',
+    'panoptic': 'Panoptic segmentation',
     'segmentation': 'Segmentation',
     'stereo': 'Stereo matching',
 }
