@@ -204,6 +204,8 @@ def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
                 ('nms_pre', 50),
                 ('max_per_img', 20),
                 ('num_proposals', 20),
+                ('num_queries', 20),
+                ('max_per_image', 20),
             ):
                 if name in node:
                     node[name] = value
