@@ -76,6 +76,7 @@ FAMILIES = {
     'biformer': ('BiFormer', 'biformer'),
     'resnet': ('ResNet and ResNeXt', None),
     'vit': ('Plain ViT', None),
+    'encoder_mask': ('EncoderMaskHead', None),
     'comparison': ('Models of other packages', None),
     'digits': ('Digit scenes', None),
 }
