@@ -18,6 +18,7 @@ from mmflatten.engine.setup import load_config
 from mmflatten.export.onnx_files import OnnxFile, check_file, random_images, side_range, write
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap
 from mmflatten.measure.flops.model_cost import image_shape
+from mmflatten.models.backbones.base import image_bands
 
 TOLERANCE = 1e-4  # largest difference, relative to the largest value of the output
 
@@ -54,6 +55,13 @@ def export_model(
     cfg = load_config(config, options)
     require_parts(cfg, 'model')
     model, classes = _load(cfg, checkpoint)
+    bands = image_bands(model)
+    if bands != 3:
+        raise ExportError(
+            'model.backbone.in_channels: expected 3 bands, whose norms are in the graph, got'
+            f' {bands}.'
+            ' Use PyTorch.'
+        )
     module = wrap(model, features).eval()
     metadata = dict(
         task=module.task,
