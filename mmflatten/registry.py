@@ -96,7 +96,11 @@ DATASETS = LazyRegistry(
 )
 # Empty: without it, MMEngine would warn in our scope.
 DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS)
-TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
+TRANSFORMS = LazyRegistry(
+    _mmengine.TRANSFORMS,
+    'mmflatten.datasets.stereo',
+    on_demand={'LoadBands': 'mmflatten.datasets.bands'},
+)
 METRICS = LazyRegistry(
     _mmengine.METRICS,
     'mmflatten.evaluation',

@@ -43,7 +43,10 @@ def predictor_of(task: str, classes: tuple[str, ...] = ()) -> SimpleNamespace:
         cv2.imwrite(out_file, image)
 
     return SimpleNamespace(
-        task=tasks()[task], classes=classes, visualizer=lambda: SimpleNamespace(visualize_cls=draw)
+        task=tasks()[task],
+        classes=classes,
+        reads_bands=False,
+        visualizer=lambda: SimpleNamespace(visualize_cls=draw),
     )
 
 
