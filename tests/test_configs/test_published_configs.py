@@ -35,7 +35,7 @@ NAMES = [
 BACKBONES = TYPES['mmpretrain']['backbone']
 # Arguments whose numbers stand in no model of our configs.
 ELSEWHERE = dict.fromkeys(
-    ('eps', 'patch_size', 'registers', 'rotary'), 'sizes of backbones'
+    ('patch_size', 'registers', 'rotary'), 'sizes of backbones'
 ) | dict.fromkeys(('crop_size', 'stride'), 'test_cfg of a segmentor that slides over an image')
 TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
 
