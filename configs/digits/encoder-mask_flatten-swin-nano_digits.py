@@ -1,7 +1,7 @@
 """Instances by EncoderMaskHead behind a tiny FLatten-Swin on the digit scenes, from random weights.
 
-Not run by this project beyond a few test iterations. Masked attention is annealed away over the
-3750 steps.
+Not run by this project on all scenes. It learns 16 scenes in 192 steps to 0.435 mask AP on the same
+scenes. Masked attention is annealed away over the 3750 steps.
 """
 
 _base_ = ['../_base_/recipes/encoder-mask_digits.py']
