@@ -90,6 +90,7 @@ def export_model(
         dynamic=dynamic,
         checkpoint=checkpoint,
     )
+    _require_size(metadata)
     photos = []
     if images:
         photos = image_cases(images, metadata, cfg.default_scope, 4 * NUM_IMAGES)
@@ -116,6 +117,19 @@ def export_model(
             lines.append(f'  {precision}: differs from PyTorch by {mean:.2g} on average')
         write_metadata(written, metadata)
     return lines
+
+
+def _require_size(metadata: Mapping[str, Any]) -> None:
+    """Raise ExportError if the example of a file with open sizes is not one of these sizes."""
+    if not metadata['sides']:
+        return
+    least, most = metadata['sides']
+    if min(metadata['size']) < least or max(metadata['size']) > most:
+        size = 'x'.join(map(str, metadata['size']))
+        raise ExportError(
+            f'--size: expected sides from {least} to {most} with --dynamic, got {size}. Name a size'
+            ' in this range, or omit --dynamic.'
+        )
 
 
 def _reduced(file: Path, metadata: dict[str, Any], calibration: Sequence[Case]) -> Engine:
