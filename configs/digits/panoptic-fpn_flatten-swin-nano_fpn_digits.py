@@ -1,6 +1,7 @@
 """Panoptic FPN with a tiny FLatten-Swin on the panoptic digit scenes, from random weights.
 
-Not run to the end yet.
+The six epochs have not been run. One epoch, with the schedule shortened to it, reached PQ 11.0
+(things 10.7, stuff 11.5) on the 200 held-out scenes.
 """
 
 _base_ = ['../_base_/recipes/panoptic-fpn_digits.py']

@@ -237,4 +237,3 @@ def test_base_of_coco_reads_its_133_classes(panoptic_root, tmp_path):
     sample = DATASETS.build(settings)[0]['data_samples']
     labels = set(sample.gt_sem_seg.sem_seg.unique().tolist()) - {255}
     assert min(labels) < 10 and 80 <= max(labels) < 84
-    assert config.num_things_classes + config.num_stuff_classes == len(names['classes'])

@@ -239,6 +239,14 @@ def test_command_init_writes_a_config_that_tests(own, capsys):
     assert run(test.main, 'mine.py', 'model.pth', '--out', 'x.json', '--cfg-options', *options) == 0
 
 
+def test_command_init_sets_the_classes_of_queries(own):
+    base = NANO.with_name('mask2former_flatten-swin-nano_digits-panoptic.py')
+    assert run(init.main, *OPTIONS, '--base', base) == 0
+    head = load_config('mine.py').model.panoptic_head
+    assert (head.num_things_classes, head.num_stuff_classes) == (2, 4)
+    assert head.loss_cls.class_weight == [1.0] * 6 + [0.1]
+
+
 @pytest.mark.parametrize(
     'case, word',
     [

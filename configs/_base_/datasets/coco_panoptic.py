@@ -6,8 +6,6 @@ PNG files in the folders panoptic_{train,val}2017 beside them. Labels 0 to 79 ar
 
 dataset_type = 'mmflatten.PanopticDataset'
 data_root = 'data/coco/'
-num_things_classes = 80
-num_stuff_classes = 53
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),

@@ -6,8 +6,6 @@ Ten things, the digits, and four kinds of stuff behind them. The soft rims of th
 dataset_type = 'mmflatten.PanopticDataset'
 data_root = 'data/digits_panoptic/'
 image_size = (160, 160)
-num_things_classes = 10
-num_stuff_classes = 4
 thing_classes = tuple('0123456789')
 stuff_classes = ('photograph', 'stripes', 'checks', 'dots')
 metainfo = dict(
