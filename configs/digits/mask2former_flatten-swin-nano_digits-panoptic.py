@@ -1,5 +1,5 @@
-"""Mask2Former for panoptic segmentation with a tiny FLatten-Swin on the panoptic digit scenes, from
-random weights. Not run to the end.
+"""Mask2Former for panoptic segmentation with a tiny FLatten-Swin on the digit scenes, from random
+weights on a CPU. Not run by this project beyond one iteration.
 """
 
 _base_ = ['../_base_/recipes/mask2former_digits-panoptic.py']

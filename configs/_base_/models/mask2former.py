@@ -9,8 +9,6 @@ default_scope = 'mmdet'
 visualizer = dict(
     type='DetLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')]
 )
-num_things_classes = 80
-num_stuff_classes = 0
 model = dict(
     type='Mask2Former',
     data_preprocessor=dict(
@@ -29,8 +27,8 @@ model = dict(
         strides=[4, 8, 16, 32],
         feat_channels=256,
         out_channels=256,
-        num_things_classes=num_things_classes,
-        num_stuff_classes=num_stuff_classes,
+        num_things_classes=80,
+        num_stuff_classes=0,
         num_queries=100,
         num_transformer_feat_level=3,
         pixel_decoder=dict(
@@ -84,7 +82,7 @@ model = dict(
             loss_weight=2.0,
             reduction='mean',
             # the last class is "no object"
-            class_weight=[1.0] * (num_things_classes + num_stuff_classes) + [0.1],
+            class_weight=[1.0] * 80 + [0.1],
         ),
         loss_mask=dict(
             type='CrossEntropyLoss', use_sigmoid=True, reduction='mean', loss_weight=5.0
@@ -101,8 +99,8 @@ model = dict(
     ),
     panoptic_fusion_head=dict(
         type='MaskFormerFusionHead',
-        num_things_classes=num_things_classes,
-        num_stuff_classes=num_stuff_classes,
+        num_things_classes=80,
+        num_stuff_classes=0,
         loss_panoptic=None,
         init_cfg=None,
     ),

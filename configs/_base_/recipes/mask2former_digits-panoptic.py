@@ -21,3 +21,4 @@ model = dict(
     panoptic_fusion_head=dict(num_stuff_classes=4),
     test_cfg=dict(panoptic_on=True),
 )
+optim_wrapper = dict(optimizer=dict(lr=5e-4))

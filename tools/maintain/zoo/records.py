@@ -28,6 +28,7 @@ DATASETS = {
     'ImageNet': 'imagenet1k',
     'ImageNet21k': 'imagenet22k',
     'mmflatten.CheckedCocoDataset': 'coco',
+    'mmflatten.PanopticDataset': 'coco',
     'ADE20KDataset': 'ade20k',
 }
 FLOPS_TOLERANCE = 0.02  # relative; papers differ by this much in how they count
