@@ -1,9 +1,8 @@
 """Writing a short commented config for user data on top of a base config."""
 
 import colorsys
-import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pprint import pformat
 from typing import Any
@@ -13,6 +12,7 @@ from mmengine.config import Config
 from mmflatten.config import python_text
 from mmflatten.custom_data.reading import CustomData, DataError
 from mmflatten.engine.class_checks import HEADS
+from mmflatten.engine.learning_rate import rate_rule
 from mmflatten.engine.recipe.settings import base_batch
 from mmflatten.tasks import Task, task_of
 
@@ -44,7 +44,7 @@ def custom_config_text(
     root = _common_root(data)
     blocks = [_head(data, base, out=out, root=root)]
     if data.classes:
-        blocks += [_classes(data), _model(base, checkpoint)]
+        blocks += [_classes(data), _model(base, data, checkpoint)]
     blocks.append(_loaders(data, base, batch=batch, root=root))
     blocks += [_rate(base, batch), _weights(checkpoint)]
     return python_text('\n\n'.join(blocks) + '\n')
@@ -80,8 +80,7 @@ def require_base(base: Config, task: Task, data: CustomData | None = None) -> No
         )
     if not task.has_classes:
         return
-    names = ['.'.join(path) for path in find_heads(base.model)]
-    if not names:
+    if not list(find_heads(base.model)) and not list(find_panoptic_heads(base.model)):
         raise DataError(
             f'--base {base.filename}: the model has no head with num_classes. Choose a complete '
             'detector, segmentor or classifier.'
@@ -113,6 +112,18 @@ def find_heads(model: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator
             yield here
         elif isinstance(child, dict):
             yield from find_heads(child, here)
+
+
+def find_panoptic_heads(
+    model: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each head with `num_things_classes`."""
+    for name, child in model.items():
+        if not isinstance(child, dict):
+            continue
+        if 'num_things_classes' in child:
+            yield (*path, name)
+        yield from find_panoptic_heads(child, (*path, name))
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:
@@ -157,8 +168,19 @@ def _head(data: CustomData, base: Config, out: Path, root: str) -> str:
 
 
 def _classes(data: CustomData) -> str:
-    classes = _wrap(data.classes)
     colours = _wrap(palette(len(data.classes)))
+    if data.num_things is not None:
+        things, stuff = data.classes[: data.num_things], data.classes[data.num_things :]
+        return (
+            "# In the order of the labels. A single name needs a comma: ('cat', ).\n"
+            f'thing_classes = {pformat(things, width=100, compact=True)}\n'
+            f'stuff_classes = {pformat(stuff, width=100, compact=True)}\n'
+            'classes = thing_classes + stuff_classes\n'
+            f'palette = {colours}  # RGB colours of drawings\n'
+            'metainfo = dict(\n    classes=classes,\n    thing_classes=thing_classes,\n'
+            '    stuff_classes=stuff_classes,\n    palette=palette)'
+        )
+    classes = _wrap(data.classes)
     return (
         "# In the order of the labels. A single name needs a comma: ('cat', ).\n"
         f'classes = {classes}\npalette = {colours}  # RGB colours of drawings\n'
@@ -171,20 +193,21 @@ def _wrap(value: Any) -> str:
     return pformat(value, width=100, compact=True).replace('\n', '\n' + ' ' * 10)
 
 
-def _model(base: Config, checkpoint: Path | None) -> str:
+def _model(base: Config, data: CustomData, checkpoint: Path | None) -> str:
     model: dict[str, Any] = {}
+    names = 'classes' if data.num_things is None else 'thing_classes'
     for path in find_heads(base.model):
-        *parents, last = path
-        node, place = model, base.model
-        for name in parents:
-            node = node.setdefault(name, {})
-            place = place[name]
+        node, place = _nested(model, path[:-1]), _nested(base.model, path[:-1])
+        last = path[-1]
         if isinstance(place[last], dict):
-            node[last] = dict(num_classes=PythonSource('len(classes)'))
+            node[last] = dict(num_classes=PythonSource(f'len({names})'))
         else:
             node[last] = PythonSource(
-                f'[dict(head, num_classes=len(classes)) for head in _base_.model.{".".join(path)}]'
+                f'[dict(head, num_classes=len({names})) for head in _base_.model.{".".join(path)}]'
             )
+    if data.num_things is not None:
+        for path in find_panoptic_heads(base.model):
+            _nested(model, path).update(_panoptic_fields(_nested(base.model, path)))
     if checkpoint is not None and base.model.get('backbone', {}).get('init_cfg'):
         model['backbone'] = dict(init_cfg=None)  # load_from contains them
     lines = [f'    {name}={source(value)}' for name, value in model.items()]
@@ -192,6 +215,26 @@ def _model(base: Config, checkpoint: Path | None) -> str:
     if 'num_classes' in base.get('data_preprocessor', {}):
         text += '\ndata_preprocessor = dict(num_classes=len(classes))'
     return text
+
+
+def _nested(node: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return the dictionary at a path, which is made where it does not exist."""
+    for name in path:
+        node = node.setdefault(name, {})
+    return node
+
+
+def _panoptic_fields(head: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of classes of a head with things and stuff."""
+    fields: dict[str, Any] = dict(
+        num_things_classes=PythonSource('len(thing_classes)'),
+        num_stuff_classes=PythonSource('len(stuff_classes)'),
+    )
+    weights = (head.get('loss_cls') or {}).get('class_weight')
+    if isinstance(weights, (list, tuple)):  # the last one is that of no object
+        weight = PythonSource(f'[{weights[0]}] * len(classes) + [{weights[-1]}]')
+        fields['loss_cls'] = dict(class_weight=weight)
+    return fields
 
 
 def _loaders(data: CustomData, base: Config, batch: int, root: str) -> str:
@@ -258,24 +301,19 @@ def default_batch(base: Config, images: int) -> int:
 
 
 def _rate(base: Config, batch: int) -> str:
-    """Write the learning rate for a batch size on one GPU.
-
-    SGD's rate is proportional to the batch (Goyal et al., arXiv 1706.02677), Adam's to its square
-    root (Malladi et al., arXiv 2205.10287).
-    """
+    """Write the learning rate for a batch size on one GPU, by `rate_rule`."""
     optimizer = base.optim_wrapper.get('optimizer', {})
     old = base_batch(base)
     if not optimizer.get('lr') or not old:
         return (
             '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
         )
-    rule, factor = 'linear', batch / old
-    if 'Adam' in optimizer.type:
-        rule, factor = 'square root', math.sqrt(batch / old)
+    rule = rate_rule(str(optimizer.type))
+    rate = optimizer.lr * rule.factor(batch / old)
     lines = [
-        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule}).'
+        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule.name}).'
         ' Use --auto-scale-lr on several.',
-        f'optim_wrapper = dict(optimizer=dict(lr={optimizer.lr * factor:.3g}))',
+        f'optim_wrapper = dict(optimizer=dict(lr={rate:.3g}))',
         f'auto_scale_lr = dict(base_batch_size={batch})',
     ]
     return '\n'.join(lines)

@@ -82,6 +82,8 @@ def test_config_builds_a_model_with_the_papers_parameters_and_its_channels(name,
     if isinstance(reader.get('in_channels'), list) and hasattr(model.backbone, 'out_strides'):
         assert list(model.backbone.out_channels) == list(reader['in_channels'])
         one_stage = stem.startswith(('retinanet', 'atss', 'reppoints', 'dino-4scale'))
+        if len(model.backbone.out_strides) == 1:  # a plain backbone without a neck
+            return
         assert model.backbone.out_strides == ((8, 16, 32) if one_stage else (4, 8, 16, 32))
 
 
