@@ -4,7 +4,7 @@ import contextlib
 import copy
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,23 +48,33 @@ def require_batches(cfg: Config) -> None:
 
 
 def _require_batch(cfg: Config, split: str, loader: Mapping[str, Any]) -> None:
-    try:
-        metainfo = _take_batch(cfg, loader, training=split == 'train')
-    except Exception as error:
-        raise BatchError(_message(error, f'{split}_dataloader')) from error
-    evaluator = cfg.get(f'{split}_evaluator')
-    if evaluator is not None:
-        _require_evaluator(evaluator, f'{split}_evaluator', metainfo)
-
-
-def _take_batch(cfg: Config, loader: Mapping[str, Any], training: bool) -> Mapping[str, Any]:
-    """Let the data preprocessor take one batch; return the data set's `metainfo`."""
-    built = Runner.build_dataloader({**copy.deepcopy(loader), 'num_workers': 0}, seed=0)
-    batch = next(iter(built))
+    """Take one batch of a loader, and build its metric."""
+    with _named(f'{split}_dataloader'):
+        built = Runner.build_dataloader({**copy.deepcopy(loader), 'num_workers': 0}, seed=0)
+        batch = next(iter(built))
     preprocessor = _preprocessor(cfg)
     if preprocessor is not None:
-        MODELS.build(preprocessor)(batch, training)
-    return built.dataset.metainfo
+        at_top = cfg.get('data_preprocessor') is not None
+        with _named('data_preprocessor' if at_top else 'model.data_preprocessor'):
+            MODELS.build(preprocessor)(batch, split == 'train')
+    evaluator = cfg.get(f'{split}_evaluator')
+    if evaluator is not None:
+        with _named(f'{split}_evaluator'):
+            metainfo = getattr(built.dataset, 'metainfo', {})
+            Evaluator(copy.deepcopy(evaluator)).dataset_meta = metainfo
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Turn any error into a BatchError with the name of the field."""
+    try:
+        yield
+    except Exception as error:
+        reason = explain(error).rstrip('.')
+        raise BatchError(
+            f'{name}: the base gives no batch of your data: {reason}. Choose another base, or'
+            ' change this field in a config that inherits from it.'
+        ) from error
 
 
 def _preprocessor(cfg: Config) -> dict[str, Any] | None:
@@ -80,21 +90,6 @@ def _preprocessor(cfg: Config) -> dict[str, Any] | None:
     if 'augments' in train_cfg:  # Mixup and CutMix of mmpretrain
         preprocessor['batch_augments'] = train_cfg
     return preprocessor
-
-
-def _require_evaluator(evaluator: Any, name: str, metainfo: Mapping[str, Any]) -> None:
-    try:
-        Evaluator(copy.deepcopy(evaluator)).dataset_meta = metainfo
-    except Exception as error:
-        raise BatchError(_message(error, name)) from error
-
-
-def _message(error: Exception, name: str) -> str:
-    reason = explain(error).rstrip('.')
-    return (
-        f'{name}: the base gives no batch of your data: {reason}. Choose another base, or change'
-        ' this field in a config that inherits from it.'
-    )
 
 
 def with_files(cfg: Config, partial: Mapping[Path, Path]) -> Config:
