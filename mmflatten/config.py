@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution, DistributionFinder, distributions
 from pathlib import Path
 from pprint import PrettyPrinter
 from typing import Any
@@ -27,6 +28,7 @@ from mmflatten.untrusted.files import problem_of
 from mmflatten.untrusted.local_backend import register_regular_files
 
 INDEX = 'model-index.yml'
+_EVERYTHING = DistributionFinder.Context()
 
 
 class ConfigError(ValueError):
@@ -143,10 +145,41 @@ def importable(*folders: Path) -> Iterator[None]:
         sys.path[:] = before
 
 
+class Continuations(DistributionFinder):
+    """Finds `onedl-NAME`, the maintained continuation, where OpenMMLab's `NAME` is not installed.
+
+    MMEngine looks up the distribution `mmsegmentation` for the base `mmseg::FOLDER/CONFIG.py`.
+    """
+
+    def find_distributions(
+        self, context: DistributionFinder.Context = _EVERYTHING
+    ) -> Iterator[Distribution]:
+        if context.name and context.name.startswith('mm'):
+            yield from distributions(name=f'onedl-{context.name}')
+
+    def find_spec(self, *args: Any) -> None:
+        """Find no modules: the continuations keep the names of the modules."""
+
+
+@contextlib.contextmanager
+def continuations_of_openmmlab() -> Iterator[None]:
+    """Let Python's package metadata also find the continuations under OpenMMLab's names, after all
+    other packages.
+    """
+    finder = Continuations()
+    sys.meta_path.append(finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
 def read_config(path: str) -> ReadableConfig:
     """Read a config as `Config.fromfile` does.
 
-    `custom_imports` may name modules in the folder of the config and in the working folder.
+    `custom_imports` may name modules in the folder of the config and in the working folder. A base
+    such as `mmseg::mask2former/NAME.py` is the config of an installed package of OpenMMLab or of
+    its continuation.
 
     Raises:
         FileNotFoundError: there is no such config.
@@ -159,7 +192,7 @@ def read_config(path: str) -> ReadableConfig:
     register_regular_files()
     path = config_file(path)
     try:
-        with importable(Path(path).parent, Path()):
+        with importable(Path(path).parent, Path()), continuations_of_openmmlab():
             cfg = ReadableConfig.__new__(ReadableConfig)
             cfg.__setstate__(Config.fromfile(path).__getstate__())
             return cfg

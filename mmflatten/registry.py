@@ -82,6 +82,10 @@ MODELS = LazyRegistry(
         'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
         'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
         'BiFPN': 'mmflatten.models.detection.bifpn',
+        'EncoderMaskDetector': 'mmflatten.models.mask_head.head',
+        'EncoderMaskHead': 'mmflatten.models.mask_head.head',
+        'EncoderMaskSegHead': 'mmflatten.models.mask_head.segmentation',
+        'EncoderMaskSegmentor': 'mmflatten.models.mask_head.segmentation',
         'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
     },
 )

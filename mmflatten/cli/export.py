@@ -2,6 +2,7 @@
 
     mmflatten export CONFIG CHECKPOINT --dynamic
     mmflatten export CONFIG CHECKPOINT --size 512 683 --out model.onnx
+    mmflatten export CONFIG CHECKPOINT --dynamic --images photos
 
 ONNX Runtime and OpenVINO read the file. See docs/export.md.
 """
@@ -22,7 +23,7 @@ def options(parser: ArgumentParser) -> None:
         help='file to write (default: the checkpoint with the suffix .onnx)',
     )
     parser.add_argument(
-        '--dynamic', action='store_true', help='leave height and width of the images open'
+        '--dynamic', action='store_true', help='leave height, width and number of the images open'
     )
     parser.add_argument(
         '--size',
@@ -35,6 +36,29 @@ def options(parser: ArgumentParser) -> None:
         '--features',
         action='store_true',
         help="export the maps of backbone and neck instead of the task's predictions",
+    )
+    parser.add_argument(
+        '--images',
+        nargs='+',
+        default=(),
+        metavar='PATH',
+        help='images or folders for the comparison, which else uses noise alone, and for --int8',
+    )
+    precision = parser.add_mutually_exclusive_group()
+    precision.add_argument(
+        '--int8', action='store_true', help='quantise layers with weights, calibrated by --images'
+    )
+    precision.add_argument(
+        '--bfloat16',
+        action='store_true',
+        help='file for OpenVINO with bfloat16, if the processor has it',
+    )
+    parser.add_argument(
+        '--max-drift',
+        type=float,
+        default=0.05,
+        metavar='X',
+        help='largest mean difference from PyTorch of --int8 and --bfloat16 (default: %(default)s)',
     )
     add_config_options(parser, 'model.backbone.with_cp=False')
 
@@ -62,5 +86,14 @@ def main(args: Namespace) -> None:
             options=args.cfg_options,
             size=args.size and (args.size[0], args.size[-1]),
             features=args.features,
+            images=args.images,
+            precision=_precision(args),
+            max_drift=args.max_drift,
         )
     print(*lines, sep='\n')
+
+
+def _precision(args: Namespace) -> str:
+    if args.int8:
+        return 'int8'
+    return 'bfloat16' if args.bfloat16 else 'float32'

@@ -20,6 +20,11 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument(
         '--out', required=True, type=output_folder, metavar='DIR', help='new or empty folder'
     )
+    parser.add_argument(
+        '--onnx',
+        metavar='FILE',
+        help='file of `mmflatten export` of this checkpoint, for the folder',
+    )
     parser.add_argument('--name', help='name on the card (default: the name of DIR)')
 
 
@@ -29,7 +34,7 @@ def main(args: Namespace) -> None:
     from mmflatten.hub.publish import publish
 
     with quiet_libraries():
-        notes = publish(args.checkpoint, args.out, args.config, name=args.name)
+        notes = publish(args.checkpoint, args.out, args.config, name=args.name, onnx=args.onnx)
     for note in notes:
         print(note)
     print(f'Published: {args.out}\n  mmflatten predict {args.out} IMAGE --out results')

@@ -6,7 +6,7 @@ from mmflatten.export.wrappers import ExportedModel
 
 
 class Exported(ExportedModel):
-    """Probabilities of the classes, `(1, classes)`."""
+    """Probabilities of the classes, `(B, classes)`."""
 
     task, outputs = 'classification', ('probabilities',)
 

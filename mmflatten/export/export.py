@@ -1,25 +1,32 @@
 """Export of a trained model, compared with PyTorch before the file is kept."""
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from mmengine.config import Config
 from mmengine.model import revert_sync_batchnorm
-from torch import Tensor, nn
+from torch import nn
 
 from mmflatten.checkpoints.loading import load_weights, read_checkpoint
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import build_model, require_parts
 from mmflatten.engine.setup import load_config
-from mmflatten.export.onnx_files import OnnxFile, check_file, random_images, side_range, write
+from mmflatten.export.comparison import Case, Engine, compare, image_cases, noise_cases, run
+from mmflatten.export.metadata import describe
+from mmflatten.export.onnx_files import OnnxFile, check_file, write
+from mmflatten.export.precision import (
+    MAX_DRIFT,
+    bfloat16_engine,
+    drift,
+    quantise,
+    split_cases,
+    write_metadata,
+)
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap
 from mmflatten.measure.flops.model_cost import image_shape
 
-TOLERANCE = 1e-4  # largest difference, relative to the largest value of the output
+NUM_IMAGES = 16  # images of the user that are compared
 
 
 def export_model(
@@ -30,6 +37,9 @@ def export_model(
     dynamic: bool = False,
     size: tuple[int, int] | None = None,
     features: bool = False,
+    images: Sequence[str] = (),
+    precision: str = 'float32',
+    max_drift: float = MAX_DRIFT,
     options: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Export a checkpoint and compare the file with PyTorch.
@@ -40,10 +50,15 @@ def export_model(
     Args:
         config, checkpoint: files of the model; every key of the checkpoint must fit.
         file: path to write.
-        dynamic: leave height and width open; `size` is then only an example.
+        dynamic: leave height, width and batch open; `size` is then only an example.
         size: (H, W) of the images, by default the backbone's `img_size` or the usual size of the
             task.
         features: export the maps of backbone and neck instead of the task's predictions.
+        images: files and folders of images for the comparison, which also uses noise, and for
+            the calibration of int8.
+        precision: 'float32', 'int8' (quantised with `images`) or 'bfloat16' (in OpenVINO, on
+            processors that have it).
+        max_drift: largest mean difference of a file of reduced precision from PyTorch.
         options: dotted keys and values that replace those of the config.
 
     Raises:
@@ -51,104 +66,106 @@ def export_model(
         CheckpointError: the checkpoint does not fit.
     """
     check_file(file)
+    if precision != 'float32' and not images:
+        raise ExportError(
+            f'--{precision}: requires images to measure its drift, got none. Name some with'
+            ' --images.'
+        )
     cfg = load_config(config, options)
     require_parts(cfg, 'model')
-    model, classes = _load(cfg, checkpoint)
+    model, dataset_meta = _load(cfg, checkpoint)
     module = wrap(model, features).eval()
-    metadata = dict(
-        task=module.task,
-        config=Path(cfg.filename).name,
-        classes=list(classes),
-        size=list(size or image_shape(cfg)),
-        sides=list(side_range(module)) if dynamic else None,
-        inputs=list(module.inputs),
-        outputs=list(module.outputs),
-        input='RGB, 0 to 255, float32; normalised in the graph',
-        mean=module.mean.flatten().tolist(),
-        std=module.std.flatten().tolist(),
+    metadata = describe(
+        module,
+        cfg,
+        dataset_meta,
+        size=size or tuple(image_shape(cfg)),
+        dynamic=dynamic,
+        checkpoint=checkpoint,
     )
+    photos = []
+    if images:
+        photos = image_cases(images, metadata, cfg.default_scope, 4 * NUM_IMAGES)
+    calibration, compared = [], photos[:NUM_IMAGES]
+    if precision == 'int8':
+        calibration, compared = split_cases(photos, NUM_IMAGES)
+    noise = noise_cases(module, metadata)
     with atomic_write(file) as written:
         write(module, written, metadata)
         exported = OnnxFile(written)
-        errors = {}
-        for size in _sizes(metadata):
-            errors[size] = compare(file, module, exported=exported, size=size)
-    sides = 'sides from {} to {}'.format(*metadata['sides']) if dynamic else 'fixed size'
-    lines = [
-        f'{file}: {module.task}, {"x".join(map(str, metadata["size"]))}, {sides}',
-        f'  in: {", ".join(module.inputs)}, RGB 0-255, float32; out: {", ".join(module.outputs)}',
-    ]
-    for (height, width), error in errors.items():
-        lines.append(
-            f'  {height}x{width}: differs from PyTorch by {error:.1e} of the largest value'
-        )
+        noise_errors = _errors(file, module, exported, noise)
+        lines = _summary(file, module, metadata, noise_errors)
+        errors = _errors(file, module, exported, compared)
+        if errors:
+            lines.append(_images_line(errors))
+        lines += _hints(module, noise + compared)
+        largest = max([*noise_errors.values(), *errors.values()])
+        difference = dict(images=len(compared), largest=largest, mean=None)
+        metadata.update(precision=precision, difference=difference)
+        if precision != 'float32':
+            engine = _reduced(written, metadata, calibration)
+            mean = drift(file, module, engine, compared, max_drift)
+            difference.update(mean=mean)
+            lines.append(f'  {precision}: differs from PyTorch by {mean:.2g} on average')
+        write_metadata(written, metadata)
     return lines
 
 
-def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
-    """Return the model with its weights, and the class names if the checkpoint has them."""
+def _reduced(file: Path, metadata: dict[str, Any], calibration: Sequence[Case]) -> Engine:
+    """Replace a file by one of the precision in its metadata. Returns a function that runs it."""
+    if metadata['precision'] == 'bfloat16':
+        return bfloat16_engine(file, metadata['outputs'])
+    quantise(file, file, calibration, metadata)
+    return OnnxFile(file)
+
+
+def _errors(
+    file: str, module: ExportedModel, exported: Engine, cases: Sequence[Case]
+) -> dict[str, float]:
+    return {case.name: compare(file, module, exported=exported, case=case) for case in cases}
+
+
+def _summary(
+    file: str, module: ExportedModel, metadata: Mapping[str, Any], errors: Mapping[str, float]
+) -> list[str]:
+    sides = 'fixed size'
+    if metadata['sides']:
+        sides = 'sides from {} to {}'.format(*metadata['sides'])
+    batch = 'batch 1'
+    if metadata['batch']:
+        batch = 'batch from {} to {}'.format(*metadata['batch'])
+    lines = [
+        f'{file}: {module.task}, {"x".join(map(str, metadata["size"]))}, {sides}, {batch}',
+        f'  in: {", ".join(module.inputs)}, RGB 0-255, float32; out: {", ".join(module.outputs)}',
+    ]
+    for name, error in errors.items():
+        lines.append(f'  {name}: differs from PyTorch by {error:.1e} of the largest value')
+    return lines
+
+
+def _images_line(errors: Mapping[str, float]) -> str:
+    name = max(errors, key=errors.__getitem__)
+    return (
+        f'  {len(errors)} images: differ from PyTorch by at most {errors[name]:.1e} of the largest'
+        f' value ({name})'
+    )
+
+
+def _hints(module: ExportedModel, cases: Sequence[Case]) -> list[str]:
+    """Return a hint if nothing was detected, so that the comparison has compared nothing."""
+    if 'scores' not in module.outputs:
+        return []
+    if any((run(module, case)['scores'] > 0).any() for case in cases):
+        return []
+    return ['  No detections in any of these: name photos with --images to compare them.']
+
+
+def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Mapping[str, Any]]:
+    """Return the model with its weights, and the classes and palette of the checkpoint."""
     model = revert_sync_batchnorm(build_model(cfg))
     content = read_checkpoint(checkpoint, 'cpu')
     load_weights(model, content, checkpoint)
     meta = content.get('meta')
     if not isinstance(meta, dict):
-        return model, ()
-    return model, (meta.get('dataset_meta') or {}).get('classes') or ()
-
-
-def _sizes(metadata: dict[str, Any]) -> list[tuple[int, int]]:
-    """Return the sizes of the comparison.
-
-    These are the exported one and, if sizes are open, an odd and a wide size.
-    """
-    height, width = metadata['size']
-    if not metadata['sides']:
-        return [(height, width)]
-    least = metadata['sides'][0]
-    odd_height = max(height * 3 // 4 | 1, least)
-    odd_width = max(width * 5 // 4 | 1, least)
-    return [(height, width), (odd_height, odd_width), (height, 2 * width)]
-
-
-def compare(
-    name: str,
-    module: ExportedModel,
-    exported: Callable[..., Mapping[str, np.ndarray]],
-    size: tuple[int, int],
-) -> float:
-    """Return the largest difference between a file and PyTorch over all outputs.
-
-    It is relative to the largest value. Both run on noise.
-
-    Raises:
-        ExportError: the difference is above the tolerance and above four times the one between
-            PyTorch's float32 and float64, which is large for large scores.
-    """
-    images = random_images(module, size)
-    tensors = [torch.from_numpy(image) for image in images]
-    expected = _run(module, tensors)
-    error = _difference(exported(*images), expected)
-    # A comparison with NaN is false, which must be an error.
-    if not error <= TOLERANCE:
-        exact = _run(copy.deepcopy(module).double(), [tensor.double() for tensor in tensors])
-        if not error <= 4 * _difference(expected, exact):
-            raise ExportError(
-                f'{name}: expected a difference from PyTorch of at most {TOLERANCE} of the largest'
-                f' value at {size[0]}x{size[1]}, got {error:.1e}. Use PyTorch.'
-            )
-    return error
-
-
-@torch.no_grad()
-def _run(module: ExportedModel, tensors: Sequence[Tensor]) -> dict[str, np.ndarray]:
-    outputs = [output.numpy() for output in module(*tensors)]
-    return dict(zip(module.outputs, outputs, strict=True))
-
-
-def _difference(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> float:
-    """Return the largest difference of all outputs, NaN if one has NaN."""
-    differences = []
-    for name, value in expected.items():
-        largest = max(np.abs(value).max(), 1e-12)
-        differences.append(np.abs(outputs[name] - value).max() / largest)
-    return float(np.max(differences))
+        return model, {}
+    return model, meta.get('dataset_meta') or {}

@@ -16,15 +16,16 @@ SUFFIX = '.onnx'
 PACKAGES = ('onnx', 'onnxscript', 'onnxruntime')
 METADATA = 'mmflatten'  # key in the metadata of the file
 LARGEST_SIDE = 4096
+LARGEST_BATCH = 256
 
 
 class OnnxFile:
     """An exported file.
 
-    Called with RGB images `(1, 3, H, W)`, float32 from 0 to 255, it returns arrays by name.
+    Called with RGB images `(B, 3, H, W)`, float32 from 0 to 255, it returns arrays by name.
 
     Attributes:
-        metadata: task, classes, size, range of sizes, normalisation and the facts of the task.
+        metadata: facts about the file, see docs/export.md.
     """
 
     def __init__(self, file: str | Path) -> None:
@@ -65,23 +66,34 @@ def side_range(module: ExportedModel) -> tuple[int, int]:
     return module.stride + 1, LARGEST_SIDE
 
 
-def random_images(module: ExportedModel, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Return one noise image for each input of the model, always the same."""
+def batch_range(module: ExportedModel) -> tuple[int, int] | None:
+    """Return the smallest and largest batch of a file with open sizes, None if it is always 1."""
+    return (1, LARGEST_BATCH) if module.opens_batch else None
+
+
+def random_images(
+    module: ExportedModel, size: tuple[int, int], batch: int = 1
+) -> tuple[np.ndarray, ...]:
+    """Return `batch` noise images for each input of the model, always the same."""
     generator = np.random.default_rng(0)
-    return tuple(generator.uniform(0, 255, (1, 3, *size)).astype(np.float32) for _ in module.inputs)
+    shape = (batch, 3, *size)
+    return tuple(generator.uniform(0, 255, shape).astype(np.float32) for _ in module.inputs)
 
 
 def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> ExportedProgram:
-    """Return the graph of a model; `dynamic` leaves the height and the width of the images open."""
+    """Return the graph of a model; `dynamic` leaves the sizes of images and batch open."""
     import torch.fx.experimental._config as symbols
 
-    inputs = tuple(map(torch.from_numpy, random_images(module, size)))
     shapes = None
+    batch = 1
     if dynamic:
         least, most = side_range(module)
-        height = Dim('height', min=least, max=most)
-        width = Dim('width', min=least, max=most)
-        shapes = tuple({2: height, 3: width} for _ in inputs)
+        sides = {2: Dim('height', min=least, max=most), 3: Dim('width', min=least, max=most)}
+        if module.opens_batch:
+            batch = 2  # PyTorch would take a batch of 1 for a fixed one
+            sides[0] = Dim('batch', min=1, max=LARGEST_BATCH)
+        shapes = tuple(sides for _ in module.inputs)
+    inputs = tuple(map(torch.from_numpy, random_images(module, size, batch)))
     try:
         # As in torch.onnx: PyTorch's own branches must not test if an open size is 1.
         with torch.no_grad(), symbols.patch(backed_size_oblivious=dynamic):
@@ -117,6 +129,7 @@ def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> 
                 input_names=list(module.inputs),
                 output_names=list(module.outputs),
                 verbose=False,
+                custom_translation_table=module.translations(),
             )
     except torch.onnx.OnnxExporterError as error:
         cause: BaseException = error

@@ -24,7 +24,7 @@ class _Upsample(nn.Module):
 
 
 class Exported(ExportedModel):
-    """Logits of the classes at the size of the image, `(1, classes, H, W)`.
+    """Logits of the classes at the size of the image, `(B, classes, H, W)`.
 
     They are computed without a sliding window.
     """

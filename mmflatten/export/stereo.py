@@ -9,7 +9,7 @@ from mmflatten.ops.sizes import ceil_div
 
 
 class Exported(ExportedModel):
-    """Disparities of the left image in pixels, `(1, H, W)`, from two images."""
+    """Disparities of the left image in pixels, `(B, H, W)`, from two images."""
 
     task, inputs, outputs = 'stereo', ('left', 'right'), ('disparity',)
 

@@ -1,5 +1,8 @@
 """Base of the exported models, whose inputs and outputs are plain tensors."""
 
+from collections.abc import Callable, Mapping
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,16 +16,20 @@ class ExportError(ValueError):
 
 
 class ExportedModel(nn.Module):
-    """Model that maps raw RGB images `(1, 3, H, W)`, float32 from 0 to 255, to a tuple of tensors.
+    """Model that maps raw RGB images `(B, 3, H, W)`, float32 from 0 to 255, to a tuple of tensors.
 
     Attributes:
         task, inputs, outputs: names of the task, inputs and outputs, for the metadata.
         stride: stride of the coarsest map.
+        opens_batch: an export with open sizes also leaves the batch open.
+        outliers: fraction of the errors that a comparison ignores.
     """
 
     task = 'features'
     inputs: tuple[str, ...] = ('image',)
     outputs: tuple[str, ...]
+    opens_batch = True
+    outliers = 0.0
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -50,9 +57,25 @@ class ExportedModel(nn.Module):
         """
         return pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
 
+    def translations(self) -> dict[Callable, Callable]:
+        """Return the ONNX translations of the model's own operators."""
+        return {}
+
+    def errors(
+        self, outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Return the differences between two results as one array, relative to the largest value
+        of each output. NaN is an error of its own.
+        """
+        parts = []
+        for name, value in expected.items():
+            largest = max(np.abs(value).max(), 1e-12)
+            parts.append((np.abs(outputs[name] - value) / largest).ravel())
+        return np.concatenate(parts)
+
 
 class ExportedFeatures(ExportedModel):
-    """Feature maps of the neck, `(1, C_i, H_i, W_i)` each; of the backbone if there is no neck."""
+    """Feature maps of the neck, `(B, C_i, H_i, W_i)` each; of the backbone if there is no neck."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)

@@ -28,6 +28,7 @@ def write_card(path: Path, facts: dict[str, Any], numbers: dict[str, Any]) -> No
         _summary(facts),
         _use(facts),
         '## Metrics\n\n' + _metrics(facts['metrics'].get('values', {})),
+        *([_onnx(facts['onnx'])] if facts.get('onnx') else []),
         _input_and_classes(numbers, facts['classes']),
         _training(facts),
         _files(facts['files']),
@@ -76,6 +77,32 @@ def _metrics(values: dict[str, Any]) -> str:
     for name, value in values.items():
         rows.append((name, f'{value:.4g}' if isinstance(value, float) else value))
     return _table(('metric', 'value'), rows)
+
+
+def _onnx(facts: dict[str, Any]) -> str:
+    """Return the section on the ONNX file: its inputs, outputs and difference from PyTorch."""
+    height, width = facts['size']
+    sides = f'{height} x {width}'
+    if facts['sides']:
+        sides = 'from {} to {}'.format(*facts['sides'])
+    batch = '1'
+    if facts['batch']:
+        batch = 'from {} to {}'.format(*facts['batch'])
+    difference = facts['difference']
+    rows = [
+        ('precision', facts['precision']),
+        ('height and width', sides),
+        ('batch', batch),
+        ('outputs', ', '.join(facts['outputs'])),
+        ('largest difference from PyTorch, in float32', f'{difference["largest"]:.2g}'),
+    ]
+    if difference['mean'] is not None:
+        rows.append(('mean difference from PyTorch', f'{difference["mean"]:.2g}'))
+    rows.append(('compared images', difference['images']))
+    return (
+        '## ONNX\n\n`model.onnx` takes RGB images `(B, 3, H, W)`, float32 from 0 to 255.\n\n'
+        + _table(('', ''), rows)
+    )
 
 
 def _input_and_classes(numbers: dict[str, Any], classes: list[str]) -> str:

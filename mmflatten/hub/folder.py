@@ -17,10 +17,10 @@ from torch.nn.modules.module import (
 from mmflatten.config import build_model
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.engine.class_checks import wrong_heads
+from mmflatten.engine.image_input import pipeline_of, preprocessor_of
 from mmflatten.engine.setup import require_scope
 from mmflatten.hub.config_data import accepted
 from mmflatten.hub.cost import cost_check
-from mmflatten.hub.image_input import pipeline_of, preprocessor_of
 from mmflatten.tasks import tasks
 from mmflatten.untrusted.files import DamagedFile, problem_of
 from mmflatten.untrusted.json_files import read_json

@@ -1,6 +1,7 @@
 """Write the folder of a published model from a checkpoint and the files of its training."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,29 @@ from mmflatten.checkpoints.loading import read_checkpoint, require_dict
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import require_parts
 from mmflatten.engine.datasets import read_metainfo
+from mmflatten.engine.image_input import input_of
 from mmflatten.engine.setup import load_config
+from mmflatten.export.metadata import read_metadata, sha256
 from mmflatten.hub.card import write_card
 from mmflatten.hub.config_data import accepted, to_data
 from mmflatten.hub.folder import facts_of
-from mmflatten.hub.image_input import input_of
 from mmflatten.hub.remote import from_pretrained
 from mmflatten.requirements import LIBRARIES, inspect
 from mmflatten.results.reading import ResultsError, read_origin
 from mmflatten.results.work_dir import find_config_file, model_name
 from mmflatten.tasks import task_of
 from mmflatten.text import shorten
-from mmflatten.untrusted.published import CARD, CONFIG, FACTS, FORMAT, WEIGHTS, HubError
+from mmflatten.untrusted.published import CARD, CONFIG, FACTS, FORMAT, ONNX, WEIGHTS, HubError
 from mmflatten.version import __version__
 
 
 def publish(
-    checkpoint: str | Path, out: str | Path, config: str | None = None, *, name: str | None = None
+    checkpoint: str | Path,
+    out: str | Path,
+    config: str | None = None,
+    *,
+    name: str | None = None,
+    onnx: str | Path | None = None,
 ) -> list[str]:
     """Write a published model and its card after reading the files back. Returns notes for the
     user.
@@ -41,9 +48,12 @@ def publish(
     Args:
         config: default: the newest config in the folder of the checkpoint.
         name: of the model, on the card. Default: the name of `out`.
+        onnx: file of `mmflatten export` of this checkpoint, which the folder will contain.
 
     Raises:
-        HubError: `out` is not empty, there is no config, or config or weights cannot be published.
+        HubError: `out` is not empty, there is no config, config or weights cannot be published, or
+            the ONNX file is of another checkpoint.
+        ExportError: the ONNX file is not one of `mmflatten export`.
         CheckpointError: the checkpoint is missing, damaged or does not fit the config.
     """
     checkpoint, out = Path(checkpoint), Path(out)
@@ -68,11 +78,15 @@ def publish(
         weights=weights,
         name=name or out.name,
     )
+    if onnx is not None:
+        facts['onnx'] = _onnx_facts(onnx, checkpoint)
     encoded = encode(dict(state_dict=weights, meta=dict(mmflatten=__version__)), WEIGHTS)
     with atomic_write(out) as folder:
         folder.mkdir()
         (folder / WEIGHTS).write_bytes(encoded)
         _write_json(folder / CONFIG, data)
+        if onnx is not None:
+            shutil.copyfile(onnx, folder / ONNX)
         facts['files'] = {
             path.name: facts_of(path).model_dump() for path in sorted(folder.iterdir())
         }
@@ -121,6 +135,18 @@ def _facts(
         training=training,
         environment={'mmflatten': __version__, **versions},
     )
+
+
+def _onnx_facts(file: str | Path, checkpoint: Path) -> dict[str, Any]:
+    """Return the facts of an ONNX file that the card states."""
+    metadata = read_metadata(file)
+    if metadata.get('checkpoint') != sha256(checkpoint):
+        raise HubError(
+            f'--onnx: expected a file exported from {checkpoint}, got {file} of another checkpoint.'
+            ' Export this one.'
+        )
+    names = ('outputs', 'precision', 'batch', 'size', 'sides', 'difference')
+    return {name: metadata.get(name) for name in names}
 
 
 def _training(content: Mapping[str, Any]) -> dict[str, Any]:

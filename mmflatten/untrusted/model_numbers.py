@@ -5,7 +5,7 @@ use. `tests/test_configs/test_published_configs.py` compares the table with all 
 missing or left over.
 """
 
-MAX_ITEMS = 128  # of a list; our configs have at most 40, a letter for each block
+MAX_ITEMS = 256  # of a list; our configs have at most 151, a weight for each class of ADE20K
 
 _CHANNELS = (1, 8192)
 _LAYERS = (0, 128)
@@ -38,16 +38,23 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'num_classes': (1, 2**16),
     'num_cls_fcs': _LAYERS,
     'num_convs': _LAYERS,
+    'num_fcs': (2, 16),
+    'num_feats': _CHANNELS,
     'num_ffn_fcs': (2, 16),
     'num_groups': _CHANNELS,
     'num_heads': (1, 256),
+    'num_feature_levels': (1, 16),
     'num_ins': (1, 16),
     'num_layers': _LAYERS,
+    'num_levels': (1, 16),
     'num_outs': (1, 16),
     'num_reg_fcs': _LAYERS,
     'num_shared_convs': _LAYERS,
     'num_shared_fcs': _LAYERS,
     'num_stages': (1, 16),
+    'num_stuff_classes': (0, 2**16),
+    'num_things_classes': (0, 2**16),
+    'num_transformer_feat_level': (1, 16),
     'out_channels': _CHANNELS,
     'point_feat_channels': _CHANNELS,
     'proposal_feature_channel': _CHANNELS,
@@ -97,28 +104,38 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'input_feat_shape': (1, 32),
     'iou_threshold': _RATE,
     'mask_thr_binary': _RATE,
+    'iou_thr': _RATE,
+    'max_per_image': (1, 2000),
     'max_per_img': (1, 2000),
     'min_bbox_size': (0, 2048),
     'nms_pre': (1, 4000),
     'num_points': (1, 64),
     'num_proposals': (1, 2000),
+    'num_queries': (1, 2000),
+    'offset': (-1, 1),
     'output_size': (1, 32),
     'roi_feat_size': (1, 32),
     'sampling_ratio': (0, 8),
     'score_thr': (0.001, 1),  # below it, every place of a map is a candidate
     'target_means': _WEIGHT,
     'target_stds': (1e-4, 100),
+    'temperature': (1, 2**20),
     # Training: stored, and not used by a prediction
     'alpha': _WEIGHT,
     'beta': _WEIGHT,
+    'box_noise_scale': _WEIGHT,
+    'class_weight': _WEIGHT,
     'drop_path_rate': _RATE,
     'dropout': _RATE,
     'dropout_ratio': _RATE,
     'eps': (1e-12, 1),
+    'ffn_drop': _RATE,
     'frozen_stages': (-1, 256),
     'gamma': _WEIGHT,
     'gradient_mul': _RATE,
     'ignore_index': (-1000, 1000),
+    'label_noise_scale': _WEIGHT,
     'loss_weight': _WEIGHT,
+    'num_dn_queries': (1, 2000),
     'stage_loss_weights': _WEIGHT,
 }

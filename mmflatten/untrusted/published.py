@@ -12,6 +12,7 @@ from mmflatten.text import clip, printable
 
 FORMAT = 2
 FACTS, CONFIG, WEIGHTS, CARD = 'mmflatten.json', 'config.json', 'model.safetensors', 'README.md'
+ONNX = 'model.onnx'  # optional
 LIMITS = {FACTS: 2**24, CONFIG: 2**20}  # bytes
 MAX_BYTES = 2**40  # of the other files
 

@@ -17,10 +17,10 @@ from mmengine.config import Config
 from mmengine.dataset import Compose
 from mmengine.registry import MODELS, DefaultScope
 
+from mmflatten.engine.image_input import input_of, pipeline_of, preprocessor_of
 from mmflatten.engine.setup import require_scope
 from mmflatten.hub.config_data import accepted, to_data
 from mmflatten.hub.cost import CostCheck, input_sizes
-from mmflatten.hub.image_input import input_of, pipeline_of, preprocessor_of
 from mmflatten.untrusted.model_classes import TYPES, WORDS
 from mmflatten.untrusted.model_numbers import NUMBERS
 from mmflatten.untrusted.published import HubError, Input, arguments, checked
@@ -35,7 +35,7 @@ NAMES = [
 BACKBONES = TYPES['mmpretrain']['backbone']
 # Arguments whose numbers stand in no model of our configs.
 ELSEWHERE = dict.fromkeys(
-    ('eps', 'patch_size', 'registers', 'rotary'), 'sizes of backbones'
+    ('patch_size', 'registers', 'rotary'), 'sizes of backbones'
 ) | dict.fromkeys(('crop_size', 'stride'), 'test_cfg of a segmentor that slides over an image')
 TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
 

@@ -6,8 +6,15 @@ import pytest
 import torch
 from mmengine.model import BaseModel
 
-from mmflatten.export.export import TOLERANCE, compare
-from mmflatten.export.onnx_files import OnnxFile, random_images, side_range, trace, write
+from mmflatten.export.comparison import TOLERANCE, compare, noise_case
+from mmflatten.export.onnx_files import (
+    OnnxFile,
+    batch_range,
+    random_images,
+    side_range,
+    trace,
+    write,
+)
 from mmflatten.export.wrappers import ExportedFeatures
 from mmflatten.registry import MODELS
 
@@ -73,6 +80,7 @@ def metadata_of(module, size=(64, 64), dynamic=True):
         size=list(size),
         classes=['cat', 'dög'],
         sides=list(side_range(module)) if dynamic else None,
+        batch=list(batch_range(module)) if dynamic else None,
     )
 
 
@@ -84,7 +92,8 @@ def test_open_sizes_agree_with_pytorch(tmp_path, name):
     module, file = build(name), tmp_path / 'model.onnx'
     write(module, file, metadata_of(module))
     for size in SIZES:
-        assert compare('', module, OnnxFile(file), size) < TOLERANCE, size
+        case = noise_case(module, size, batch=3)
+        assert compare('', module, OnnxFile(file), case) < TOLERANCE, size
 
 
 def test_shifted_windows_agree_at_open_sizes():
@@ -92,7 +101,7 @@ def test_shifted_windows_agree_at_open_sizes():
     program = trace(module, (64, 64), dynamic=True).module()
     # 2, 7 and 1 rows of windows in the shifted block of stage 2
     for size in [(33, 33), (33, 200), (200, 200)]:
-        image = torch.rand(1, 3, *size, generator=torch.Generator().manual_seed(0)) * 255
+        image = torch.rand(2, 3, *size, generator=torch.Generator().manual_seed(0)) * 255
         with torch.no_grad():
             for expected, output in zip(module(image), program(image), strict=True):
                 torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-5)
@@ -104,7 +113,7 @@ def test_file_keeps_outputs_and_metadata_at_a_fixed_size(tmp_path):
     write(module, file, metadata)
     engine = OnnxFile(file)
     assert engine.metadata == metadata
-    assert compare('', module, engine, (48, 80)) < TOLERANCE
+    assert compare('', module, engine, noise_case(module, (48, 80))) < TOLERANCE
     with pytest.raises(Exception, match='invalid dimensions'):
         engine(*random_images(module, (64, 64)))
 
@@ -136,7 +145,7 @@ def test_circulant_attention_is_rejected_by_onnx_at_open_sizes(tmp_path):
 def test_agent_attention_agrees_at_open_sizes(tmp_path):
     module, file = one_block(type='AgentAttention', num_agents=4), tmp_path / 'model.onnx'
     write(module, file, metadata_of(module))
-    assert compare('', module, OnnxFile(file), (41, 53)) < TOLERANCE
+    assert compare('', module, OnnxFile(file), noise_case(module, (41, 53))) < TOLERANCE
 
 
 @pytest.mark.full

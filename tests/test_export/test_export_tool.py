@@ -11,8 +11,10 @@ import torch
 
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
+from mmflatten.export import comparison
 from mmflatten.export import export as exporting
 from mmflatten.export.onnx_files import OnnxFile
+from mmflatten.export.wrappers import ExportedModel
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / 'configs' / 'digits'
@@ -170,7 +172,8 @@ BAD = {
     'suffix': ('flatten-swin-nano_digits', ['--out', 'model.xml'], 'model.xml'),
     'folder': ('flatten-swin-nano_digits', ['--out', 'nowhere/model.onnx'], 'nowhere'),
     'size': ('flatten-swin-nano_digits', ['--size', '0'], '--size'),
-    'detector': ('mask-rcnn_flatten-swin-nano_fpn_digits', [], '--features'),
+    'images': ('flatten-swin-nano_digits', ['--images', 'nowhere.png'], 'nowhere.png'),
+    'two images': ('psmnet-tiny_digits-stereo', ['--images', 'a.png'], 'left, right'),
 }
 
 
@@ -198,6 +201,7 @@ def test_file_that_disagrees_replaces_nothing(saved, tmp_path, monkeypatch, caps
 def test_nan_in_any_output_does_not_agree(place):
     class Two(torch.nn.Module):
         inputs, outputs, scales = ('image',), ('0', '1'), [1.0, 1.0]
+        errors, outliers = ExportedModel.errors, ExportedModel.outliers
 
         def forward(self, image):
             return tuple(scale * image.mean()[None] for scale in self.scales)
@@ -208,11 +212,12 @@ def test_nan_in_any_output_does_not_agree(place):
         return dict(zip('01', outputs))
 
     module = Two()
+    case = comparison.noise_case(module, (8, 8))
     with pytest.raises(ValueError, match='m.onnx.*8x8.*nan'):
-        exporting.compare('m.onnx', module, engine, (8, 8))
+        comparison.compare('m.onnx', module, engine, case)
     module.scales[place] = float('nan')
     with pytest.raises(ValueError, match='m.onnx.*8x8.*nan'):
-        exporting.compare('m.onnx', module, engine, (8, 8))
+        comparison.compare('m.onnx', module, engine, case)
 
 
 def test_missing_package_is_named_with_its_pip_command(saved, monkeypatch, capsys):

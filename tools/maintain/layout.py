@@ -30,4 +30,10 @@ LAYERS = (
     ('cli',),
     ('__main__',),
 )
-MODEL_LAYERS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
+MODEL_LAYERS = (
+    ('layers',),
+    ('attention',),
+    ('backbones',),
+    ('detection', 'stereo'),
+    ('mask_head',),
+)

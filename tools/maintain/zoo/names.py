@@ -76,6 +76,8 @@ FAMILIES = {
     'biformer': ('BiFormer', 'biformer'),
     'resnet': ('ResNet and ResNeXt', None),
     'vit': ('Plain ViT', None),
+    'mask2former': ('Mask2Former', None),
+    'dino': ('DINO', None),
     'comparison': ('Models of other packages', None),
     'digits': ('Digit scenes', None),
 }
