@@ -197,6 +197,11 @@ def file_of_base(argument: Argument, facts: Facts) -> Any:
     return KEEP
 
 
+def local_files(argument: Argument, facts: Facts) -> Any:
+    """Read the data from the disk, instead of the storage of the base's data."""
+    return None if argument.value else KEEP
+
+
 def with_annotations(argument: Argument, facts: Facts) -> Any:
     """Compute scores, instead of writing files for the server of a benchmark."""
     return False if argument.value else KEEP
@@ -246,6 +251,7 @@ RULES: dict[str, Rule] = {
     'with_seg': no_label_maps,
     'type': known_class,
     # files of the base's data, and weights for its classes
+    'backend_args': local_files,
     'class_embed_path': file_of_base,
     'label_map_file': file_of_base,
     'prototype': file_of_base,

@@ -141,7 +141,8 @@ def _data(edits: Edit, data: CustomData, base: Config, root: str) -> str:
 
 def default_batch(base: Config, images: int) -> int:
     """Batch size of the base, or less if an epoch had fewer than ten iterations."""
-    return min(base.train_dataloader.batch_size, max(4, images // 10), images)
+    per_gpu = base.train_dataloader.get('batch_size', 1)  # 1 is PyTorch's default
+    return min(per_gpu, max(4, images // 10), images)
 
 
 def _rate(base: Config, batch: int) -> str:

@@ -16,6 +16,7 @@ from mmengine.runner import set_random_seed
 
 from mmflatten.config import model_config
 from mmflatten.console import explain
+from mmflatten.engine.datasets import DatasetError
 from mmflatten.engine.runner import Runner
 from mmflatten.tasks import task_of
 
@@ -70,7 +71,9 @@ def _named(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = explain(error).rstrip('.')
+        # The data were read already, so that a data set fails for its pipeline.
+        is_dataset = isinstance(error, DatasetError) and error.__cause__ is not None
+        reason = explain(error.__cause__ if is_dataset else error).rstrip('.')
         raise BatchError(
             f'{name}: the base gives no batch of your data: {reason}. Choose another base, or'
             ' change this field in a config that inherits from it.'

@@ -131,10 +131,10 @@ def test_concatenated_data_sets_with_different_pipelines_are_refused(tmp_path):
         changed(dict(model=head(), train_dataloader=loader), tmp_path)
 
 
-def test_pipelines_follow_reduce_zero_label_of_the_data_set(tmp_path):
+def test_pipelines_follow_labels_and_files_of_the_data_set(tmp_path):
     steps = [
         dict(type='LoadImageFromFile'),
-        dict(type='LoadAnnotations', reduce_zero_label=True),
+        dict(type='LoadAnnotations', reduce_zero_label=True, backend_args=dict(backend='petrel')),
         dict(type='PackSegInputs'),
     ]
     loader = dict(batch_size=2, dataset=dict(type='ADE20KDataset', pipeline=steps))
@@ -145,7 +145,8 @@ def test_pipelines_follow_reduce_zero_label_of_the_data_set(tmp_path):
         tta_pipeline=[steps[0], dict(type='TestTimeAug', transforms=[[steps[1]], [steps[2]]])],
     )
     cfg = changed(base, tmp_path)
-    expected = [steps[0], dict(steps[1], reduce_zero_label=None), steps[2]]
+    own = dict(type='LoadAnnotations', reduce_zero_label=None, backend_args=None)
+    expected = [steps[0], own, steps[2]]
     assert cfg.train_dataloader.dataset.pipeline == expected
     assert cfg.tta_pipeline[1].transforms == [[expected[1]], [steps[2]]]
 
