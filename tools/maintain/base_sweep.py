@@ -27,6 +27,8 @@ LIBRARIES = ('mmdet', 'mmseg', 'mmpretrain')
 CLASSES = 3
 SIZES = ((96, 80), (72, 104))  # (height, width) of the images
 TRAIN, VAL = 8, 2
+# field in a message: of the base, one that it lacks, or none if MMEngine cannot read the config
+FIELD = re.compile(r'(?:--base BASE: )?([\w.\[\]]+):|config \S+ ?(?:has no (\w+))?')
 
 
 class Outcome(NamedTuple):
@@ -118,9 +120,9 @@ def try_base(name: str, data: 'TinyData') -> Outcome:
         problems = wrong_counts(load_config(str(request.out)))
     except Exception as error:
         text = ' '.join(str(error).replace(base, 'BASE').split())
-        field = re.match(r'(?:--base BASE: )?([\w.\[\]]+):|config BASE has no ([\w]+)', text)
-        if field and (is_ours(error) or type(error) is ValueError):
-            return Outcome(name, 'refused', field[1] or field[2], text[:300])
+        found = FIELD.match(text)
+        if found and (is_ours(error) or type(error) is ValueError):
+            return Outcome(name, 'refused', found[1] or found[2] or 'config', text[:300])
         place = traceback.extract_tb(error.__traceback__)[-1]
         text = f'{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})'
         return Outcome(name, 'failed', '', ' '.join(text.split())[:300])
