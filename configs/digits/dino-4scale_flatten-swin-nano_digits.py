@@ -1,4 +1,8 @@
-"""DINO with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU."""
+"""DINO with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU.
+
+Run by this project: 0.124 box mAP on the 200 held-out scenes after 2 of 6 epochs (500 iterations),
+where Mask R-CNN has 0.474. The run was stopped there.
+"""
 
 _base_ = ['../_base_/recipes/dino-4scale_digits.py']
 model = dict(

@@ -1,5 +1,5 @@
 """Mask2Former for semantic segmentation with a tiny FLatten-Swin on the digit scenes, from random
-weights on a CPU.
+weights on a CPU. Not run by this project beyond one iteration.
 """
 
 _base_ = ['../_base_/recipes/mask2former_digits-semantic.py']

@@ -18,6 +18,7 @@ from mmflatten.custom_data.base_rules import (
     DEFAULTS,
     KEEP,
     RULES,
+    THINGS,
     Argument,
     Facts,
     UnsuitedBase,
@@ -88,6 +89,7 @@ def changes_for(base: Config, data: CustomData) -> BaseChanges:
         masks=data.masks,
         score=data.score,
         new_metric=replaced[0],
+        panoptic=data.num_things is not None,
     )
     walk = _Walk(scope=base.get('default_scope') or 'mmengine', facts=facts, changes=changes)
     if data.classes:
@@ -115,7 +117,11 @@ def _require_classes(edits: Edit) -> None:
 def _sets_count(edit: Any) -> bool:
     if not isinstance(edit, Edit):
         return False
-    return COUNT in edit.values() or any(map(_sets_count, edit.values()))
+    return bool({COUNT, THINGS} & _plain_values(edit)) or any(map(_sets_count, edit.values()))
+
+
+def _plain_values(edit: Edit) -> set[str]:
+    return {value for value in edit.values() if isinstance(value, str)}
 
 
 @dataclass
@@ -176,7 +182,9 @@ class _Walk:
 
 def _count_of(fields: Mapping[str, Any]) -> int | None:
     """Return the number of classes that a dictionary has as its arguments."""
-    count = fields.get('num_classes') or fields.get('num_things_classes')
+    count = fields.get('num_classes')
+    if not count and isinstance(fields.get('num_things_classes'), int):
+        count = fields['num_things_classes'] + fields.get('num_stuff_classes', 0)
     return count if isinstance(count, int) and count > 0 else None
 
 

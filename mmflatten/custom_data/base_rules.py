@@ -14,6 +14,8 @@ from mmflatten.datasets.used import IGNORED_LABEL
 
 KEEP = object()
 COUNT = PythonSource('len(classes)')
+THINGS = PythonSource('len(thing_classes)')
+STUFF = PythonSource('len(stuff_classes)')
 NAMES = PythonSource('classes')
 
 
@@ -30,12 +32,14 @@ class Facts:
         masks: every object has a mask.
         score: name of the main score of the default metric.
         new_metric: the base's metric is replaced.
+        panoptic: the data have things and stuff.
     """
 
     classes: int
     masks: bool = False
     score: str = 'auto'
     new_metric: bool = False
+    panoptic: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,9 @@ Rule = Callable[[Argument, Facts], Any]
 def class_count(argument: Argument, facts: Facts) -> Any:
     """Set the number of classes, where it is that of the data."""
     is_count = isinstance(argument.value, int) and argument.value > 0
-    return COUNT if is_count and not _is_class_agnostic(argument.place) else KEEP
+    if not is_count or _is_class_agnostic(argument.place):
+        return KEEP
+    return THINGS if facts.panoptic else COUNT
 
 
 def _is_class_agnostic(place: Sequence[str | int]) -> bool:
@@ -77,6 +83,8 @@ def _is_class_agnostic(place: Sequence[str | int]) -> bool:
 
 
 def no_stuff_classes(argument: Argument, facts: Facts) -> Any:
+    if facts.panoptic:
+        return STUFF
     if argument.value:
         raise UnsuitedBase(
             f'{argument.name}: expected 0, got {argument.value}; panoptic segmentation needs maps'
@@ -172,7 +180,7 @@ def ignored_label(argument: Argument, facts: Facts) -> Any:
 
 
 def needs_masks(argument: Argument, facts: Facts) -> Any:
-    if argument.value and not facts.masks:
+    if argument.value and not facts.masks and not facts.panoptic:
         raise UnsuitedBase(
             f'{argument.name}: the base learns masks, and some annotations have no usable'
             ' segmentation. Add them, or choose a base without masks'
@@ -181,7 +189,7 @@ def needs_masks(argument: Argument, facts: Facts) -> Any:
 
 
 def no_label_maps(argument: Argument, facts: Facts) -> Any:
-    if argument.value:
+    if argument.value and not facts.panoptic:
         raise UnsuitedBase(
             f'{argument.name}: the base learns label maps beside the objects, which --task det'
             ' does not read'
@@ -215,7 +223,7 @@ def watched_score(argument: Argument, facts: Facts) -> Any:
 
 def known_class(argument: Argument, facts: Facts) -> Any:
     name = type_name(argument.value)
-    if name in NEEDS:
+    if name in NEEDS and not (facts.panoptic and NEEDS[name] == PANOPTIC):
         raise UnsuitedBase(
             f'{argument.name}: {name} needs {NEEDS[name]}, which mmflatten init does not read'
         )

@@ -2,7 +2,6 @@
 
 import colorsys
 import copy
-import math
 import os
 from pathlib import Path
 from pprint import pformat
@@ -14,6 +13,7 @@ from mmflatten.config import python_text, require_parts
 from mmflatten.custom_data.base_changes import BaseChanges
 from mmflatten.custom_data.config_source import Edit, assignment
 from mmflatten.custom_data.reading import CustomData, DataError
+from mmflatten.engine.learning_rate import rate_rule
 from mmflatten.engine.recipe.settings import base_batch
 from mmflatten.tasks import Task, task_of
 
@@ -100,8 +100,19 @@ def _head(data: CustomData, base: Config, out: Path, root: str) -> str:
 
 
 def _classes(data: CustomData) -> str:
-    classes = _wrap(data.classes)
     colours = _wrap(palette(len(data.classes)))
+    if data.num_things is not None:
+        things, stuff = data.classes[: data.num_things], data.classes[data.num_things :]
+        return (
+            "# In the order of the labels. A single name needs a comma: ('cat', ).\n"
+            f'thing_classes = {pformat(things, width=100, compact=True)}\n'
+            f'stuff_classes = {pformat(stuff, width=100, compact=True)}\n'
+            'classes = thing_classes + stuff_classes\n'
+            f'palette = {colours}  # RGB colours of drawings\n'
+            'metainfo = dict(\n    classes=classes,\n    thing_classes=thing_classes,\n'
+            '    stuff_classes=stuff_classes,\n    palette=palette)'
+        )
+    classes = _wrap(data.classes)
     return (
         "# In the order of the labels. A single name needs a comma: ('cat', ).\n"
         f'classes = {classes}\npalette = {colours}  # RGB colours of drawings\n'
@@ -146,24 +157,19 @@ def default_batch(base: Config, images: int) -> int:
 
 
 def _rate(base: Config, batch: int) -> str:
-    """Write the learning rate for a batch size on one GPU.
-
-    SGD's rate is proportional to the batch (Goyal et al., arXiv 1706.02677), Adam's to its square
-    root (Malladi et al., arXiv 2205.10287).
-    """
+    """Write the learning rate for a batch size on one GPU, by `rate_rule`."""
     optimizer = base.optim_wrapper.get('optimizer', {})
     old = base_batch(base)
     if not optimizer.get('lr') or not old:
         return (
             '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
         )
-    rule, factor = 'linear', batch / old
-    if 'Adam' in optimizer.type:
-        rule, factor = 'square root', math.sqrt(batch / old)
+    rule = rate_rule(str(optimizer.type))
+    rate = optimizer.lr * rule.factor(batch / old)
     lines = [
-        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule}).'
+        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule.name}).'
         ' Use --auto-scale-lr on several.',
-        f'optim_wrapper = dict(optimizer=dict(lr={optimizer.lr * factor:.3g}))',
+        f'optim_wrapper = dict(optimizer=dict(lr={rate:.3g}))',
         f'auto_scale_lr = dict(base_batch_size={batch})',
     ]
     return '\n'.join(lines)

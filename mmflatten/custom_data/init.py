@@ -11,6 +11,7 @@ from mmengine.config import Config
 
 from mmflatten.checkpoints.run_files import atomic_write, require_whole
 from mmflatten.console import quiet_libraries
+from mmflatten.custom_data.bands import bands_config_text, norms_of
 from mmflatten.custom_data.base_changes import BaseChanges, changes_for
 from mmflatten.custom_data.base_rules import UnsuitedBase
 from mmflatten.custom_data.config_text import custom_config_text, default_batch, require_base
@@ -37,6 +38,25 @@ def initialise(request: Request) -> Iterator[str]:
         yield f'{"error" if problem.stops else "warning"}: {problem}'
     data.require_usable()
     _require_free(request, base, data.lists)
+    bands_file = None
+    if request.bands:
+        bands_file = request.out.absolute().with_name(f'{request.out.stem}_bands.py')
+        _require_free(request, base, [bands_file])
+        norms = norms_of(picture.moments for picture in request.pictures.values())
+        yield f'bands: {norms} (mean +- standard deviation), in {bands_file}'
+        with atomic_write(bands_file) as partial:
+            partial.write_bytes(bands_config_text(base, norms).encode())
+        base = load_config(str(bands_file))
+    try:
+        yield from _write(request, base, data)
+    except BaseException:
+        if bands_file is not None:
+            bands_file.unlink()
+        raise
+
+
+def _write(request: Request, base: Config, data: CustomData) -> Iterator[str]:
+    """Write the config and its lists, and yield lines for the user."""
     with quiet_libraries(logging.ERROR):
         changes = _changes(base, data)
     yield from changes.notes
@@ -67,6 +87,8 @@ def _check_options(request: Request) -> None:
     _check_classes(request)
     if not 0 < request.val_share < 1:
         raise DataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
+    if request.bands and request.spec.pairs:
+        raise DataError('--bands: expected --task cls, det or seg. Leave --bands out.')
     if request.out.suffix != '.py':
         raise DataError(f'--out: expected a name ending in .py, got {request.out}.')
 

@@ -50,6 +50,8 @@ class CustomData:
         val: the same for validation.
         counts: number of images or pairs for training and validation.
         classes: names in the order of the labels; empty for stereo.
+        num_things: number of classes, the first ones, that are things; None if the task has no
+            stuff.
         facts: summary of the data, in lines.
         problems: errors and warnings.
         lists: contents of the files to write.
@@ -65,6 +67,7 @@ class CustomData:
     val: dict[str, Any]
     counts: tuple[int, int]
     classes: tuple[str, ...] = ()
+    num_things: int | None = None
     facts: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     lists: dict[Path, str] = field(default_factory=dict)
@@ -123,6 +126,7 @@ class Request:
     checkpoint: Path | None = None
     force: bool = False
     crowds_as_objects: bool = False
+    bands: bool = False
     pictures: dict[Path, Any] = field(default_factory=dict)
 
     @property

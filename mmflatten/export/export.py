@@ -25,6 +25,7 @@ from mmflatten.export.precision import (
 )
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap
 from mmflatten.measure.flops.model_cost import image_shape
+from mmflatten.models.backbones.base import image_bands
 
 NUM_IMAGES = 16  # images of the user that are compared
 
@@ -74,6 +75,12 @@ def export_model(
     cfg = load_config(config, options)
     require_parts(cfg, 'model')
     model, dataset_meta = _load(cfg, checkpoint)
+    bands = image_bands(model)
+    if bands != 3:
+        raise ExportError(
+            'model.backbone.in_channels: expected 3 bands, whose norms are in the graph, got'
+            f' {bands}. Use PyTorch.'
+        )
     module = wrap(model, features).eval()
     metadata = describe(
         module,

@@ -32,6 +32,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'feedforward_channels': _CHANNELS,
     'groups': _CHANNELS,
     'in_channels': _CHANNELS,
+    'inner_channels': _CHANNELS,
     'last_projection': _CHANNELS,
     'mlp_ratio': (0.25, 16),
     'mlp_ratios': (0.25, 16),
@@ -82,6 +83,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'window_size': _SIDE,
     # Maps and pixels
     'crop_size': _PIXELS,
+    'end_level': (1, 16),
     'feature_strides': _STRIDE,
     'featmap_strides': _STRIDE,
     'fusion_level': (0, 16),
@@ -98,11 +100,13 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'scales': (0.01, 64),
     'scales_per_octave': (1, 16),
     'seg_scale_factor': (0.01, 1),
+    'start_level': (0, 16),
     'stride': _PIXELS,
     'strides': _STRIDE,
     # Regions and predictions of a detector
     'input_feat_shape': (1, 32),
     'iou_threshold': _RATE,
+    'mask_overlap': _RATE,
     'mask_thr_binary': _RATE,
     'iou_thr': _RATE,
     'max_per_image': (1, 2000),
@@ -117,6 +121,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'roi_feat_size': (1, 32),
     'sampling_ratio': (0, 8),
     'score_thr': (0.001, 1),  # below it, every place of a map is a candidate
+    'stuff_area_limit': (0, 2**20),  # pixels
     'target_means': _WEIGHT,
     'target_stds': (1e-4, 100),
     'temperature': (1, 2**20),

@@ -102,7 +102,9 @@ def test_config_has_all_fields_of_a_run(path, read_config):
         assert path.parent.name == 'comparison' or config.model.backbone.type.startswith(
             'mmflatten.'
         )
-        assert 'tta_pipeline' in config
+        # There is no test-time augmentation of segments.
+        is_panoptic = config.val_evaluator.type == 'mmflatten.PanopticMetric'
+        assert is_panoptic or 'tta_pipeline' in config
     assert config.visualizer.name == 'visualizer'  # required by mmdet's and mmseg's inferencers
     for key in (
         'optim_wrapper',

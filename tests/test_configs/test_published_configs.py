@@ -37,7 +37,7 @@ BACKBONES = TYPES['mmpretrain']['backbone']
 ELSEWHERE = dict.fromkeys(
     ('patch_size', 'registers', 'rotary'), 'sizes of backbones'
 ) | dict.fromkeys(('crop_size', 'stride'), 'test_cfg of a segmentor that slides over an image')
-TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
+TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity', 'mmflatten.LoadPanopticAnnotations')
 
 
 def texts(value: Any, argument: str = 'model') -> Iterator[tuple[str, str]]:

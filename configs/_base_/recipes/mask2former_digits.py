@@ -1,4 +1,4 @@
-"""Mask2Former of reduced width on the digit scenes, 6 epochs.
+"""Mask2Former of reduced width on the digit scenes, 6 epochs at a quarter of the usual rate.
 
 A config adds the backbone and `panoptic_head.in_channels`.
 """
@@ -11,3 +11,4 @@ _base_ = [
 ]
 # one process loads faster than two cores train
 train_dataloader = dict(batch_size=4, num_workers=1)
+optim_wrapper = dict(optimizer=dict(lr=5e-4))

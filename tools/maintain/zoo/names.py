@@ -33,6 +33,7 @@ PLACES = {'readme': 'README', 'paper': 'in the paper', 'notes': 'notes on the pa
 TASKS = {
     'classification': 'Classification',
     'detection': 'Detection',
+    'panoptic': 'Panoptic segmentation',
     'segmentation': 'Segmentation',
     'stereo': 'Stereo matching',
 }
@@ -78,6 +79,7 @@ FAMILIES = {
     'vit': ('Plain ViT', None),
     'mask2former': ('Mask2Former', None),
     'dino': ('DINO', None),
+    'encoder_mask': ('EncoderMaskHead', None),
     'comparison': ('Models of other packages', None),
     'digits': ('Digit scenes', None),
 }

@@ -188,7 +188,7 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
     dataset = first_config(content.get('train_dataloader', {}).get('dataset', {}))
     return PaperRow.of(
         config=config,
-        task=getattr(find_task(content.get('default_scope')), 'name', ''),
+        task=getattr(find_task(content.get('default_scope'), content.get('model')), 'name', ''),
         dataset=DATASETS.get(dataset.get('type'), ''),
     )
 
