@@ -32,6 +32,7 @@ from mmflatten.datasets.used import (
     too_few_boxes,
     used_by_mmdet,
 )
+from mmflatten.engine.datasets import first_config
 from mmflatten.text import shorten
 
 DATASET = 'mmflatten.CheckedCocoDataset'
@@ -138,7 +139,7 @@ def read(request: Request, base: Config) -> CustomData:
     problems += picture_problems(pictures, train.images, val.images)
 
     # The problems and facts count the objects and images that mmdet uses.
-    filter_cfg = dict(filter_empty_gt=True)
+    filter_cfg = _filter_cfg(base)
     masks = _have_masks((train, val)) and not any(problem.name == UNUSABLE for problem in problems)
     used_train = used_by_mmdet(train.content, names, filter_cfg, masks)
     used_val = used_by_mmdet(val.content, names, {}, masks)
@@ -151,7 +152,7 @@ def read(request: Request, base: Config) -> CustomData:
 
     facts = [f'image sizes: {size_range(pictures)}', f'masks: {"yes" if masks else "no"}']
     facts += _object_facts(used_train, used_val, names)
-    facts += _left_out_facts(used_train, listed=len(train.images))
+    facts += _left_out_facts(used_train, listed=train.content['images'], filter_cfg=filter_cfg)
     facts += _unlisted_facts(sources)
     lists = {}
     for part in (train, val):
@@ -166,7 +167,11 @@ def read(request: Request, base: Config) -> CustomData:
         facts=facts,
         problems=problems,
         lists=lists,
-        evaluator=dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'),
+        metrics=('CocoMetric', 'FasterCocoMetric', 'CocoOccludedSeparatedMetric'),
+        score='coco/bbox_mAP',
+        evaluator=dict(ann_file=val.path, metric='bbox'),
+        masks=masks,
+        mask_evaluator=dict(metric=['bbox', 'segm']),
     )
 
 
@@ -447,13 +452,33 @@ def _object_facts(train: Used, val: Used, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _left_out_facts(train: Used, listed: int) -> list[str]:
-    """Return the numbers of images and objects that training leaves out; `listed` images exist."""
+def _filter_cfg(base: Config | None) -> dict[str, Any]:
+    """Return which images the base's training leaves out; by default those without objects."""
+    default = dict(filter_empty_gt=True)
+    if base is None:
+        return default
+    stated = first_config(base.train_dataloader.dataset).get('filter_cfg') or {}
+    # Data sets of other formats have rules of their own.
+    rules = {key: stated[key] for key in ('filter_empty_gt', 'min_size') if key in stated}
+    return rules or default
+
+
+def _left_out_facts(
+    train: Used, listed: Sequence[dict], filter_cfg: Mapping[str, Any]
+) -> list[str]:
+    """Return the numbers of images and objects of a part that training leaves out."""
     facts = []
-    background = listed - len(train.images)
+    smallest = filter_cfg.get('min_size', 0)
+    small = sum(min(image['width'], image['height']) < smallest for image in listed)
+    if small:
+        facts.append(
+            f'{small} of {len(listed)} training images are smaller than min_size={smallest} of the'
+            " base's filter_cfg and are left out"
+        )
+    background = len(listed) - len(train.images) - small
     if background:
         facts.append(
-            f'{background} of {listed} training images have no object and are left out; '
+            f'{background} of {len(listed)} training images have no object and are left out; '
             'filter_cfg=dict(filter_empty_gt=False) trains on them'
         )
     others = len(train.left_out.get(OTHER, ()))

@@ -1,5 +1,6 @@
 """User data as read for `mmflatten init`: options, data set arguments, summary and problems."""
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +55,11 @@ class CustomData:
         facts: summary of the data, in lines.
         problems: errors and warnings.
         lists: contents of the files to write.
-        evaluator: arguments of the metric.
+        metrics: classes of metrics that score predictions on these data; the first is the default.
+        score: name of the main score of the default metric.
+        evaluator: arguments of the default metric; other metrics get its `ann_file`.
+        masks: every object has a mask.
+        mask_evaluator: arguments of the default metric for a model that predicts masks.
     """
 
     dataset: str
@@ -66,7 +71,24 @@ class CustomData:
     facts: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     lists: dict[Path, str] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    score: str = 'auto'
     evaluator: dict[str, Any] = field(default_factory=dict)
+    masks: bool = False
+    mask_evaluator: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def root(self) -> str:
+        """The deepest folder with all files of the data."""
+        places = []
+        for part in (self.train, self.val):
+            places.append(part['ann_file'].parent)
+            prefix = part['data_prefix']
+            if isinstance(prefix, dict):
+                places += prefix.values()
+            else:
+                places.append(prefix)
+        return os.path.commonpath(places).rstrip('/')
 
     def require_usable(self) -> None:
         """Raise DataError if there are errors."""

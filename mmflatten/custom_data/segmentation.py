@@ -109,6 +109,9 @@ def read(request: Request, base: Config) -> CustomData:
         classes=names,
         facts=facts,
         problems=problems,
+        metrics=('IoUMetric',),
+        score='mIoU',
+        evaluator=dict(iou_metrics=['mIoU']),
     )
 
 

@@ -54,6 +54,7 @@ class Task:
     annotation_files: bool = False  # annotations are files apart from the images
     label_lists: bool = False  # labels may be in CSV files
     has_classes: bool = True  # the model predicts classes of the data set
+    data_preprocessor: str = ''  # type that models of the library use if the config has none
     needs_classes: bool = False  # classes and palette are required to draw predictions
 
     @property
