@@ -161,7 +161,7 @@ NEWEST = {
 def test_newest_attention_agrees_at_open_sizes(tmp_path, name):
     module, file = one_block(type=name, **NEWEST[name]), tmp_path / 'model.onnx'
     write(module, file, metadata_of(module))
-    assert compare('', module, OnnxFile(file), (41, 53)) < TOLERANCE
+    assert compare('', module, OnnxFile(file), noise_case(module, (41, 53))) < TOLERANCE
 
 
 @pytest.mark.full

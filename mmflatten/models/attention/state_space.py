@@ -22,7 +22,7 @@ from mmflatten.ops import (
 from mmflatten.registry import MODELS
 
 _STEPS = 0.001, 0.1  # range of the initial step sizes
-_DECAYS = 1.0, 16.0  # range of the initial rates
+_RATES = 1.0, 16.0  # range of the initial rates
 
 
 @MODELS.register_module()
@@ -76,8 +76,9 @@ class StateSpaceAttention(OwnProjections):
         """Draw steps from a log-uniform distribution and rates from a uniform one, as Mamba-2
         does.
         """
-        nn.init.uniform_(self.step_bias, *(math.log(step) for step in _STEPS))
-        nn.init.uniform_(self.log_rate, *_DECAYS)
+        low, high = _STEPS
+        nn.init.uniform_(self.step_bias, math.log(low), math.log(high))
+        nn.init.uniform_(self.log_rate, *_RATES)
         with torch.no_grad():
             step = self.step_bias.exp()
             self.step_bias.copy_(step + torch.log(-torch.expm1(-step)))  # inverse of softplus
