@@ -105,6 +105,7 @@ TRANSFORMS = LazyRegistry(
     _mmengine.TRANSFORMS,
     'mmflatten.datasets.stereo',
     on_demand={
+        'LoadBands': 'mmflatten.datasets.bands',
         'LoadPanopticAnnotations': 'mmflatten.datasets.panoptic',
     },
 )

@@ -78,6 +78,11 @@ def options(parser: ArgumentParser) -> None:
         help='det: learn annotations with iscrowd=1, such as masks of a brush in CVAT',
     )
     parser.add_argument(
+        '--bands',
+        action='store_true',
+        help='read all bands and bits of TIFF, .npy and PNG files, and compute their norms',
+    )
+    parser.add_argument(
         '--force', action='store_true', help='replace FILE.py and its splits if they exist'
     )
 

@@ -62,7 +62,7 @@ def read(request: Request, base: Config) -> CustomData:
 
     # Each image is decoded once, whatever the number of its uses.
     labels = _label_images(parts)
-    pictures = image_files.read_pictures(labels, request.pictures)
+    pictures = image_files.read_pictures(labels, request.pictures, request.bands)
     if len(parts) == 2:
         sides = [_all_images(part) for part in parts]
     else:

@@ -1,7 +1,6 @@
 """Writing a short commented config for user data on top of a base config."""
 
 import colorsys
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from mmengine.config import Config
 from mmflatten.config import python_text
 from mmflatten.custom_data.reading import CustomData, DataError
 from mmflatten.engine.class_checks import HEADS
+from mmflatten.engine.learning_rate import rate_rule
 from mmflatten.engine.recipe.settings import base_batch
 from mmflatten.tasks import Task, task_of
 
@@ -301,24 +301,19 @@ def default_batch(base: Config, images: int) -> int:
 
 
 def _rate(base: Config, batch: int) -> str:
-    """Write the learning rate for a batch size on one GPU.
-
-    SGD's rate is proportional to the batch (Goyal et al., arXiv 1706.02677), Adam's to its square
-    root (Malladi et al., arXiv 2205.10287).
-    """
+    """Write the learning rate for a batch size on one GPU, by `rate_rule`."""
     optimizer = base.optim_wrapper.get('optimizer', {})
     old = base_batch(base)
     if not optimizer.get('lr') or not old:
         return (
             '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
         )
-    rule, factor = 'linear', batch / old
-    if 'Adam' in optimizer.type:
-        rule, factor = 'square root', math.sqrt(batch / old)
+    rule = rate_rule(str(optimizer.type))
+    rate = optimizer.lr * rule.factor(batch / old)
     lines = [
-        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule}).'
+        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule.name}).'
         ' Use --auto-scale-lr on several.',
-        f'optim_wrapper = dict(optimizer=dict(lr={optimizer.lr * factor:.3g}))',
+        f'optim_wrapper = dict(optimizer=dict(lr={rate:.3g}))',
         f'auto_scale_lr = dict(base_batch_size={batch})',
     ]
     return '\n'.join(lines)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.custom_data.coco import CocoFile, are_numbers
+from mmflatten.custom_data.coco import CHANGED_ID, CocoFile, are_numbers
 from mmflatten.custom_data.images import (
     Picture,
     picture_problems,
@@ -16,6 +16,7 @@ from mmflatten.custom_data.images import (
     size_range,
     split,
     too_thin,
+    turned_images,
 )
 from mmflatten.custom_data.label_formats import read_labels
 from mmflatten.custom_data.labels import LABEL_PROBLEMS
@@ -102,6 +103,11 @@ COCO_PROBLEMS = {
         False,
         "number from 1: COCO's evaluation counts matches of id 0 as false positives",
     ),
+    CHANGED_ID: (
+        False,
+        'NumPy rounds integers above 2**63 beside smaller ones; images or categories are numbered'
+        ' from 1 in a corrected copy',
+    ),
     'listed image that does not exist': (True, 'correct file_name or --images'),
     'image without width and height': (True, 'add both'),
     'image size differs from the listed size': (
@@ -137,6 +143,8 @@ def read(request: Request, base: Config) -> CustomData:
     used_train = used_by_mmdet(train.content, names, filter_cfg, masks)
     used_val = used_by_mmdet(val.content, names, {}, masks)
     problems += _empty_classes(request.ann[0], used_train, used_val, names)
+    sizes_are_listed = all(part.path.suffix == '.json' for part in sources)
+    problems += turned_images(pictures, 'boxes', sizes_are_listed)
     problems += too_thin(pictures, base)
     if base is not None:
         problems += _box_limits(base, used_train, used_val)
@@ -168,7 +176,7 @@ def read_checked(request: Request) -> tuple[list[CocoFile], dict[Path, Picture],
     paths = []
     for part in parts:
         paths += part.images
-    pictures = read_pictures(paths, request.pictures)
+    pictures = read_pictures(paths, request.pictures, request.bands)
     problems = []
     for part in parts:
         problems += _problems(part, pictures)

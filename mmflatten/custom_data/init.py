@@ -11,8 +11,9 @@ from mmengine.config import Config
 
 from mmflatten.checkpoints.run_files import atomic_write, require_whole
 from mmflatten.console import quiet_libraries
+from mmflatten.custom_data.bands import bands_config_text, norms_of
 from mmflatten.custom_data.config_text import custom_config_text, default_batch, require_base
-from mmflatten.custom_data.reading import DataError, Request
+from mmflatten.custom_data.reading import CustomData, DataError, Request
 from mmflatten.engine.setup import load_config
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import problem_of
@@ -35,6 +36,25 @@ def initialise(request: Request) -> Iterator[str]:
     data.require_usable()
     _require_free(request, base, data.lists)
     require_base(base, request.spec, data)
+    bands_file = None
+    if request.bands:
+        bands_file = request.out.absolute().with_name(f'{request.out.stem}_bands.py')
+        _require_free(request, base, [bands_file])
+        norms = norms_of(picture.moments for picture in request.pictures.values())
+        yield f'bands: {norms} (mean +- standard deviation), in {bands_file}'
+        with atomic_write(bands_file) as partial:
+            partial.write_bytes(bands_config_text(base, norms).encode())
+        base = load_config(str(bands_file))
+    try:
+        yield from _write(request, base, data)
+    except BaseException:
+        if bands_file is not None:
+            bands_file.unlink()
+        raise
+
+
+def _write(request: Request, base: Config, data: CustomData) -> Iterator[str]:
+    """Write the config and its lists, and yield lines for the user."""
     images = data.counts[0]
     batch = min(request.batch, images) if request.batch else default_batch(base, images)
     text = custom_config_text(
@@ -55,6 +75,8 @@ def _check_options(request: Request) -> None:
     _check_classes(request)
     if not 0 < request.val_share < 1:
         raise DataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
+    if request.bands and request.spec.pairs:
+        raise DataError('--bands: expected --task cls, det or seg. Leave --bands out.')
     if request.out.suffix != '.py':
         raise DataError(f'--out: expected a name ending in .py, got {request.out}.')
 

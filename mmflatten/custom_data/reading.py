@@ -104,6 +104,7 @@ class Request:
     checkpoint: Path | None = None
     force: bool = False
     crowds_as_objects: bool = False
+    bands: bool = False
     pictures: dict[Path, Any] = field(default_factory=dict)
 
     @property

@@ -167,7 +167,7 @@ def _require_compiler(backend: str) -> None:
 
 def set_auto_scale_lr(cfg: Config) -> None:
     """Scale the learning rate with the total batch, relative to the config's
-    `auto_scale_lr.base_batch_size`.
+    `auto_scale_lr.base_batch_size`: linearly for SGD, by its square root for Adam (`rate_rule`).
     """
     if not (cfg.get('auto_scale_lr') or {}).get('base_batch_size'):
         raise ValueError(

@@ -82,6 +82,8 @@ def test_config_builds_a_model_with_the_papers_parameters_and_its_channels(name,
     if isinstance(reader.get('in_channels'), list) and hasattr(model.backbone, 'out_strides'):
         assert list(model.backbone.out_channels) == list(reader['in_channels'])
         one_stage = stem.startswith(('retinanet', 'atss', 'reppoints', 'dino-4scale'))
+        if len(model.backbone.out_strides) == 1:  # a plain backbone without a neck
+            return
         assert model.backbone.out_strides == ((8, 16, 32) if one_stage else (4, 8, 16, 32))
 
 
@@ -154,7 +156,7 @@ def test_optimizer_weight_decay(name, without, decayed, meta_model):
         ('hydra', attention.HydraAttention),
         ('efficient', attention.EfficientAttention),
         ('linear-angular', attention.LinearAngularAttention),
-        ('enhanced-linear', attention.LinearAttention),
+        ('enhanced-linear', attention.EnhancedLinearAttention),
     ],
 )
 @pytest.mark.parametrize('model', ['flatten_deit/deit-t', 'flatten_swin/swin-t'])
@@ -169,7 +171,6 @@ def test_compared_attentions_change_only_the_mixer(model, mark, cls, load_config
     kinds = [cls] * 12 if 'deit' in model else [cls] * 4 + [attention.SoftmaxAttention] * 8
     assert [type(mixer) for mixer in mixers] == kinds
     del config.model.backbone['linear_attention']
-    assert config.model.backbone.pop('conv_ffn', False) == (mark == 'enhanced-linear')
     assert config.to_dict() == parent.to_dict()
 
 

@@ -11,10 +11,12 @@ PLAIN = {'DINOv2-S': 'dinov2-s_simple-fpn', 'DINOv3-B': 'dinov3-b-frozen_simple-
 CONFIGS = {
     'Mask R-CNN': 'mask-rcnn_{}{fpn}_1x_coco',
     'Mask2Former': 'mask2former_{}_8xb2-lsj-50e_coco',
+    'EncoderMask': 'encoder-mask_{}_12e_coco',
     'RetinaNet': 'retinanet_{}{fpn}_1x_coco',
     'DINO-4scale': 'dino-4scale_{}_8xb2-12e_coco',
     'UperNet': 'upernet_{}_8xb2-160k_ade20k-512x512',
     'Mask2Former, semantic': 'mask2former_{}_8xb2-160k_ade20k-512x512',
+    'EncoderMask, semantic': 'encoder-mask_{}_8xb2-40k_ade20k-512x512',
 }
 
 
@@ -34,6 +36,8 @@ def test_costs_are_those_of_the_model_zoo(head):
     cells = next(row for row in rows if row[0] == head)
     for backbone, cell in zip(header[1:], cells[1:], strict=True):
         name = PLAIN.get(backbone, backbone.lower())
+        if head.startswith('EncoderMask'):
+            name = name.removesuffix('_simple-fpn')
         config = CONFIGS[head].format(name, fpn='' if backbone in PLAIN else '_fpn')
         if cell == '-':
             assert config not in library()

@@ -141,6 +141,14 @@ DETECTORS = {
             test_cfg=dict(rcnn=dict(max_per_img=12)),
         ),
     ),
+    'dino': (
+        '_base_/models/dino-4scale_nano.py',
+        dict(backbone=BACKBONE, neck=dict(in_channels=[16, 32, 64])),
+    ),
+    'mask2former': (
+        '_base_/models/mask2former_nano.py',
+        dict(backbone=BACKBONE, panoptic_head=dict(in_channels=[8, 16, 32, 64])),
+    ),
 }
 
 

@@ -126,6 +126,7 @@ class PlainBackbone(Backbone):
             [letters],
             drop_path_rate,
             stride=traits['patch_size'],
+            in_channels=self.in_channels,
         )
         height, width = stage.grid
         self.plan = replace(stage, grid=(height + 2 * border, width + 2 * border))
@@ -245,7 +246,7 @@ class PlainBackbone(Backbone):
 class PlainEmbed(ConvEmbed):
     """Patch embedding with optional class token, registers and learned positions.
 
-    `(B, 3, H, W) -> (B, 1 + R + H' W', C), (H', W')`. The returned map shape does not count the
+    `(B, C_in, H, W) -> (B, 1 + R + H' W', C), (H', W')`. The returned map shape does not count the
     prefix tokens. `rotary` is used by the attention of all blocks and stored here once.
 
     Args:
@@ -262,6 +263,7 @@ class PlainEmbed(ConvEmbed):
         class_position: the table of positions has a row for the class token.
         resize: mode of the table, see `GridTable`.
         rotary: rotation by position that queries and keys of the blocks use.
+        in_channels: bands of the image.
     """
 
     def __init__(
@@ -276,9 +278,10 @@ class PlainEmbed(ConvEmbed):
         class_position: bool = True,
         resize: str = 'bilinear',
         rotary: NormalizedRotary | None = None,
+        in_channels: int = 3,
     ) -> None:
         super().__init__(
-            in_channels=3,
+            in_channels=in_channels,
             embed_dims=embed_dims,
             kernel_size=patch_size,
             stride=patch_size,

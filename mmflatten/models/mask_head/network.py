@@ -76,6 +76,7 @@ class EncoderMaskNetwork(BaseModule):
         num_upscales: factors of 2 by which the map of tokens is upscaled; None for 2 from a single
             map, otherwise up to the finest map.
         anneal_steps: training steps over which masked attention is annealed away; 0 for no masks.
+            Steps are counted by forward passes in training, in the buffer `step`.
 
     Raises:
         ValueError: an invalid number, letter or level.

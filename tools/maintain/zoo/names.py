@@ -79,6 +79,7 @@ FAMILIES = {
     'vit': ('Plain ViT', None),
     'mask2former': ('Mask2Former', None),
     'dino': ('DINO', None),
+    'encoder_mask': ('EncoderMaskHead', None),
     'comparison': ('Models of other packages', None),
     'digits': ('Digit scenes', None),
 }
