@@ -161,7 +161,7 @@ def draw_sample(
     if not names.isascii() and 'pred_sem_seg' in sample:
         say_once('drawings: label maps have no class names, since OpenCV writes ASCII alone.')
         options['with_labels'], names = False, ''
-    if 'pred_panoptic_seg' in sample:
+    if getattr(sample, 'pred_panoptic_seg', None) is not None:
         sample = drawable_panoptic(sample, len(visualizer.dataset_meta['classes']))
     # Matplotlib would typeset a name between dollars as a formula.
     with rc_context({'text.parse_math': False, **fonts_for(names)}), quiet_libraries():

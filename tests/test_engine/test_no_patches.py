@@ -46,7 +46,8 @@ LISTING = """
         owners = {owner for owner, _ in before}  # importing a new module does not change another
         found = []
         for key in before.keys() | after.keys():
-            compared = key[0] in owners and key not in excluded
+            # `copy.deepcopy` caches in each class the names of its slots.
+            compared = key[0] in owners and key not in excluded and key[1] != '__slotnames__'
             if not compared or isinstance(after.get(key), types.ModuleType):
                 continue
             if not same(before.get(key, LIBRARIES), after.get(key, LIBRARIES)):

@@ -21,7 +21,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LIBRARIES = ('mmdet', 'mmseg', 'mmpretrain')
 CLASSES = 3
@@ -161,6 +161,7 @@ class TinyData:
         self._write_images(folder / 'images')
         self._write_annotations(folder / 'objects.json')
         self._write_label_maps(folder / 'maps')
+        self._write_panoptic(folder / 'panoptic.json')
         self._write_class_folders(folder / 'classes')
 
     def request(self, task: str, base: str) -> object:
@@ -176,6 +177,8 @@ class TinyData:
         )
         if task == 'det':
             request.ann = [self.folder / 'objects.json']
+        if task == 'panoptic':
+            request.ann = [self.folder / 'panoptic.json']
         if task == 'seg':
             request.ann = [self.folder / 'maps']
             request.classes = [f'class {number}' for number in range(CLASSES)]
@@ -217,14 +220,45 @@ class TinyData:
 
     def _write_label_maps(self, folder: Path) -> None:
         import cv2
-        import numpy as np
 
         folder.mkdir()
         for number, name in enumerate(self._names):
-            labels = np.zeros(SIZES[number % 2], np.uint8)
-            labels[8:40, 4:40] = 1
-            labels[8:40, 40:60] = 2
-            cv2.imwrite(str(folder / name), labels)
+            cv2.imwrite(str(folder / name), label_map(number))
+
+    def _write_panoptic(self, file: Path) -> None:
+        """Write the label maps as one segment for each class, of which the first is stuff."""
+        import json
+
+        import cv2
+        import numpy as np
+
+        folder = file.with_suffix('')
+        folder.mkdir()
+        images, annotations = [], []
+        for number, name in enumerate(self._names):
+            labels = label_map(number)
+            height, width = labels.shape
+            images.append(dict(id=number, file_name=name, height=height, width=width))
+            nothing = np.zeros_like(labels)
+            cv2.imwrite(str(folder / name), np.dstack([nothing, nothing, labels + 1]))
+            segments = []
+            for label in range(CLASSES):
+                x, y, w, h = cv2.boundingRect((labels == label).astype(np.uint8))
+                segments.append(
+                    dict(
+                        id=label + 1,
+                        category_id=label + 1,
+                        area=int((labels == label).sum()),
+                        bbox=[x, y, w, h],
+                        iscrowd=0,
+                    )
+                )
+            annotations.append(dict(image_id=number, file_name=name, segments_info=segments))
+        categories = []
+        for label in range(CLASSES):
+            categories.append(dict(id=label + 1, name=f'class {label}', isthing=int(label > 0)))
+        content = dict(images=images, annotations=annotations, categories=categories)
+        file.write_text(json.dumps(content), encoding='utf-8')
 
     def _write_class_folders(self, folder: Path) -> None:
         import cv2
@@ -237,6 +271,16 @@ class TinyData:
                 seed = 100 + 10 * label + number
                 pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
                 cv2.imwrite(str(folder / f'class {label}' / f'{number}.png'), pixels)
+
+
+def label_map(number: int) -> Any:
+    """Return the label map (H, W) of an image: two rectangles on a background."""
+    import numpy as np
+
+    labels = np.zeros(SIZES[number % 2], np.uint8)
+    labels[8:40, 4:40] = 1
+    labels[8:40, 40:60] = 2
+    return labels
 
 
 def summary(outcomes: list[Outcome]) -> str:

@@ -38,6 +38,7 @@ VALUES = {
             'c_BhNd',
             'b_BhMd',
             'x_BhNd',
+            'w_BhNd',
             'v_BhMd',
             'v_BhNe',
             'x',
@@ -45,7 +46,10 @@ VALUES = {
         ),
         heads,
     ),
-    **dict.fromkeys(('agents_Bhad', 'q_landmarks_Bhad', 'k_landmarks_Bhad'), rand(B, HEADS, 4, D)),
+    **dict.fromkeys(
+        ('agents_Bhad', 'q_landmarks_Bhad', 'k_landmarks_Bhad', 'q_Bhad', 'pooled_Bhae'),
+        rand(B, HEADS, 4, D),
+    ),
     **dict.fromkeys(('q_BNC', 'k_BMC', 'v_BMC', 'k_BNC', 'v_BNC', 'x_BNC'), tokens),
     **dict.fromkeys(
         ('left_BCHW', 'right_BCHW', 'score_BDHW', 'q_BCHW', 'k_BCHW', 'v_BCHW', 'x_BCHW'), grid
@@ -54,6 +58,12 @@ VALUES = {
     'routes_BRt': torch.tensor([[[0, 1]] * 4] * B),
     **dict.fromkeys(('q_BhRnd', 'k_BhRnd', 'v_BhRnd'), rand(B, HEADS, 4, 9, D)),
     **dict.fromkeys(('value_hdd', 'gate_hdd', 'out_hdd'), rand(HEADS, D, D)),
+    **dict.fromkeys(('q_BNs', 'k_BNs', 'logits_BNs'), rand(B, N, 5)),
+    **dict.fromkeys(('q_B1Ns', 'k_B1Ns'), rand(B, 1, N, 5)),
+    'weight_BhN1': rand(B, HEADS, N, 1),
+    'state_weight': rand(2 * 7, C),
+    'out_weight': rand(C, 7),
+    'temperature_h1': rand(HEADS, 1),
     'weight_C1yx': rand(C, 1, 3, 3),
     'mixing_bb': rand(4, 4),
     'kv_shape': (H, W),
