@@ -1,4 +1,4 @@
-"""Mask R-CNN of reduced width on the digit scenes, 6 epochs.
+"""Mask R-CNN of reduced width on the digit scenes, 5 epochs.
 
 A config adds the backbone and `neck.in_channels`.
 """
@@ -6,7 +6,7 @@ A config adds the backbone and `neck.in_channels`.
 _base_ = [
     '../models/mask-rcnn_fpn_nano.py',
     '../datasets/digits_coco.py',
-    '../schedules/digits_6e.py',
+    '../schedules/digits_5e.py',
     '../default_runtime.py',
 ]
 # one process loads faster than two cores train
