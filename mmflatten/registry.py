@@ -82,6 +82,7 @@ MODELS = LazyRegistry(
         'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
         'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
         'BiFPN': 'mmflatten.models.detection.bifpn',
+        'FileModel': 'mmflatten.runtime.model',
         'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
     },
 )
