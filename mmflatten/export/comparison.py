@@ -134,11 +134,11 @@ def compare(name: str, module: ExportedModel, exported: Engine, case: Case) -> f
             PyTorch's float32 and float64, which is large for large scores.
     """
     expected = run(module, case)
-    error = largest(module.errors(exported(*case.images), expected))
+    error = largest(module, module.errors(exported(*case.images), expected))
     # A comparison with NaN is false, which must be an error.
     if not error <= TOLERANCE:
         exact = run(copy.deepcopy(module).double(), case, torch.float64)
-        if not error <= 4 * largest(module.errors(exact, expected)):
+        if not error <= 4 * largest(module, module.errors(exact, expected)):
             raise ExportError(
                 f'{name}: expected a difference from PyTorch of at most {TOLERANCE} of the largest'
                 f' value at {case.name}, got {error:.1e}. Use PyTorch.'
@@ -146,9 +146,14 @@ def compare(name: str, module: ExportedModel, exported: Engine, case: Case) -> f
     return error
 
 
-def largest(errors: np.ndarray) -> float:
-    """Return the largest error, NaN if one is NaN, 0 if there are none."""
-    return float(np.max(errors, initial=0))
+def largest(module: ExportedModel, errors: np.ndarray) -> float:
+    """Return the largest error without the model's outliers; NaN if one is NaN, 0 if there are
+    none.
+    """
+    if np.isnan(errors).any():
+        return float('nan')
+    number = len(errors) - int(module.outliers * len(errors))
+    return float(np.sort(errors)[:number].max(initial=0))
 
 
 @torch.no_grad()

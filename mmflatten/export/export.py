@@ -86,14 +86,21 @@ def export_model(
     photos = []
     if images:
         photos = image_cases(images, metadata, cfg.default_scope, 4 * NUM_IMAGES)
-    calibration, compared = split_cases(photos, NUM_IMAGES)
-    cases = noise_cases(module, metadata) + compared
+    calibration, compared = [], photos[:NUM_IMAGES]
+    if precision == 'int8':
+        calibration, compared = split_cases(photos, NUM_IMAGES)
+    noise = noise_cases(module, metadata)
     with atomic_write(file) as written:
         write(module, written, metadata)
         exported = OnnxFile(written)
-        errors = {case.name: compare(file, module, exported=exported, case=case) for case in cases}
-        lines = _summary(file, module, metadata, errors) + _hints(module, cases)
-        difference = dict(images=len(compared), largest=max(errors.values()), mean=None)
+        noise_errors = _errors(file, module, exported, noise)
+        lines = _summary(file, module, metadata, noise_errors)
+        errors = _errors(file, module, exported, compared)
+        if errors:
+            lines.append(_images_line(errors))
+        lines += _hints(module, noise + compared)
+        largest = max([*noise_errors.values(), *errors.values()])
+        difference = dict(images=len(compared), largest=largest, mean=None)
         metadata.update(precision=precision, difference=difference)
         if precision != 'float32':
             engine = _reduced(written, metadata, calibration)
@@ -112,6 +119,12 @@ def _reduced(file: Path, metadata: dict[str, Any], calibration: Sequence[Case]) 
     return OnnxFile(file)
 
 
+def _errors(
+    file: str, module: ExportedModel, exported: Engine, cases: Sequence[Case]
+) -> dict[str, float]:
+    return {case.name: compare(file, module, exported=exported, case=case) for case in cases}
+
+
 def _summary(
     file: str, module: ExportedModel, metadata: Mapping[str, Any], errors: Mapping[str, float]
 ) -> list[str]:
@@ -128,6 +141,14 @@ def _summary(
     for name, error in errors.items():
         lines.append(f'  {name}: differs from PyTorch by {error:.1e} of the largest value')
     return lines
+
+
+def _images_line(errors: Mapping[str, float]) -> str:
+    name = max(errors, key=errors.__getitem__)
+    return (
+        f'  {len(errors)} images: differ from PyTorch by at most {errors[name]:.1e} of the largest'
+        f' value ({name})'
+    )
 
 
 def _hints(module: ExportedModel, cases: Sequence[Case]) -> list[str]:

@@ -39,7 +39,9 @@ def describe(
         size: (H, W) of the images, an example if `dynamic`.
         checkpoint: file of the weights.
     """
-    metainfo = {**read_metainfo(cfg), **dataset_meta}
+    metainfo = dict(dataset_meta)
+    if 'test_dataloader' in cfg:
+        metainfo = {**read_metainfo(cfg), **metainfo}
     palette = metainfo.get('palette')
     facts = dict(
         format=FORMAT,

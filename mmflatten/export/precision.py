@@ -15,8 +15,14 @@ from mmflatten.export.wrappers import ExportedModel, ExportError
 MAX_DRIFT = 0.05  # default limit of the mean error
 NUM_CALIBRATION_IMAGES = 128
 _QUANTISED = ('Conv', 'Gemm', 'MatMul')
-# Inputs that carry boxes or scores instead of features.
-_PREDICTIONS = {'RoiAlign': (1, 2), 'TopK': (0, 1), 'NonMaxSuppression': (0, 1, 2, 3, 4)}
+# Inputs that carry boxes, scores or indices instead of features.
+_PREDICTIONS = {
+    'ArgMax': (0,),
+    'NonMaxSuppression': (0, 1, 2, 3, 4),
+    'NonZero': (0,),
+    'RoiAlign': (1, 2),
+    'TopK': (0, 1),
+}
 
 
 def split_cases(cases: Sequence[Case], num_compared: int) -> tuple[list[Case], list[Case]]:

@@ -22,12 +22,14 @@ class ExportedModel(nn.Module):
         task, inputs, outputs: names of the task, inputs and outputs, for the metadata.
         stride: stride of the coarsest map.
         opens_batch: an export with open sizes also leaves the batch open.
+        outliers: fraction of the errors that a comparison ignores.
     """
 
     task = 'features'
     inputs: tuple[str, ...] = ('image',)
     outputs: tuple[str, ...]
     opens_batch = True
+    outliers = 0.0
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -101,7 +101,7 @@ def test_shifted_windows_agree_at_open_sizes():
     program = trace(module, (64, 64), dynamic=True).module()
     # 2, 7 and 1 rows of windows in the shifted block of stage 2
     for size in [(33, 33), (33, 200), (200, 200)]:
-        image = torch.rand(1, 3, *size, generator=torch.Generator().manual_seed(0)) * 255
+        image = torch.rand(2, 3, *size, generator=torch.Generator().manual_seed(0)) * 255
         with torch.no_grad():
             for expected, output in zip(module(image), program(image), strict=True):
                 torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-5)

@@ -22,6 +22,9 @@ class Exported(ExportedModel):
     """
 
     task = 'detection'
+    # Whether a box suppresses another may depend on rounding. With it the results change from one
+    # box to another, in PyTorch too.
+    outliers = 0.02
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)

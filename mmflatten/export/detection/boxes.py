@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mmflatten.export.detection.suppression import ABSENT, LOWEST_SCORE, keep_boxes
+from mmflatten.export.detection.suppression import (
+    ABSENT,
+    LOWEST_SCORE,
+    best_scores,
+    keep_boxes,
+)
 from mmflatten.export.wrappers import ExportError
 from mmflatten.ops.sizes import operand
 
@@ -81,7 +86,7 @@ def best_candidates(
 def top(scores_BN: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """Return the highest scores and their indices, at most `number` if that is positive."""
     most = scores_BN.shape[1]
-    return scores_BN.topk(most if number <= 0 else torch.sym_min(number, most))
+    return best_scores(scores_BN, most if number <= 0 else torch.sym_min(number, most))
 
 
 def take(values_BNX: Tensor, index_BK: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Non-maximum suppression with ONNX's operator `NonMaxSuppression`.
+"""Selection of boxes with ONNX's operators `NonMaxSuppression` and `TopK`.
 
-The operator of this module returns a mask instead of indices, so that the shapes of a graph do not
-depend on the number of boxes that remain.
+The suppression of this module returns a mask instead of indices, so that the shapes of a graph do
+not depend on the number of boxes that remain.
 """
 
 from __future__ import annotations
@@ -39,6 +39,22 @@ def _(boxes_BN4: Tensor, scores_BN: Tensor, iou_threshold: float, max_boxes: int
     return torch.empty_like(scores_BN, dtype=torch.bool)
 
 
+@torch.library.custom_op('mmflatten::best_scores', mutates_args=())
+def best_scores(scores_BN: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Return the `number` highest scores of each image and their indices, `(B, number)`.
+
+    Of equal scores the first is taken, as by ONNX's `TopK` and not by `torch.topk`.
+    """
+    scores, index = scores_BN.sort(dim=1, descending=True, stable=True)
+    return scores[:, :number].clone(), index[:, :number].clone()
+
+
+@best_scores.register_fake
+def _(scores_BN: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    shape = (scores_BN.shape[0], number)
+    return scores_BN.new_empty(shape), scores_BN.new_empty(shape, dtype=torch.long)
+
+
 def translations() -> dict[Callable, Callable]:
     """Return the ONNX translations of this module's operators, for `torch.onnx.export`."""
     from onnxscript import opset18 as op
@@ -62,4 +78,10 @@ def translations() -> dict[Callable, Callable]:
         marks_BN = op.ScatterND(zeros_BN, places_M2, ones_M)
         return op.Greater(marks_BN, op.Constant(value_float=0.5))
 
-    return {torch.ops.mmflatten.keep_boxes.default: keep_boxes_onnx}
+    def best_scores_onnx(scores_BN: Any, number: Any) -> Any:
+        return op.TopK(scores_BN, op.Reshape(number, op.Constant(value_ints=[1])), axis=1)
+
+    return {
+        torch.ops.mmflatten.keep_boxes.default: keep_boxes_onnx,
+        torch.ops.mmflatten.best_scores.default: best_scores_onnx,
+    }
