@@ -70,7 +70,9 @@ class ModelFile:
                 self._engine = _openvino_engine(self.file, self.facts.precision, threads)
             else:
                 self._engine = _onnxruntime_engine(self.file, threads)
-        except RuntimeError as error:
+        except ExportError:
+            raise
+        except Exception as error:  # ONNX Runtime's errors have no other base class
             raise ExportError(
                 f'{file}: {self.runtime} cannot read it: {error_text(error)[:300]}. Export the'
                 ' model again.'
