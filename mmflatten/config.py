@@ -13,12 +13,13 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution, DistributionFinder, distributions
 from pathlib import Path
 from pprint import PrettyPrinter
 from typing import Any
 
 import yaml
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
@@ -27,6 +28,7 @@ from mmflatten.untrusted.files import problem_of
 from mmflatten.untrusted.local_backend import register_regular_files
 
 INDEX = 'model-index.yml'
+_EVERYTHING = DistributionFinder.Context()
 
 
 class ConfigError(ValueError):
@@ -74,8 +76,10 @@ def python_text(text: str) -> str:
     return text.replace('{{', r'{\x7b')
 
 
-class ConfigOptions(DictAction):
-    """Action of `--cfg-options KEY=VALUE ...`; a word without `=` is an argparse error."""
+class ConfigOptions(argparse.Action):
+    """Action of `--cfg-options KEY=VALUE ...`, whose values `option_value` reads; an invalid word
+    is an argparse error.
+    """
 
     def __call__(
         self,
@@ -84,27 +88,102 @@ class ConfigOptions(DictAction):
         values: Sequence[str],
         option_string: Any = None,
     ) -> None:
+        options = dict(getattr(namespace, self.dest, None) or {})
         for word in values:
-            if not word.partition('=')[0] or '=' not in word:
+            key, equals, text = word.partition('=')
+            if not key or not equals:
                 parser.error(
                     f'argument {option_string}: {word!r} must be KEY=VALUE, such as'
                     ' train_cfg.max_epochs=3'
                 )
-        # MMEngine 0.10 would read a dictionary as text.
-        dictionaries = [word for word in values if '{' in word or '=dict(' in word]
-        literals = {}
-        for word in dictionaries:
-            key, _, text = word.partition('=')
             try:
-                literals[key] = ast.literal_eval(text)
-            except (ValueError, SyntaxError):
-                parser.error(
-                    f"argument {option_string}: {key}: expected a dictionary such as {{'type':"
-                    f" 'BN'}}, got {text}. Write {key}.type=... or quote the whole word."
-                )
-        others = [word for word in values if word.partition('=')[0] not in literals]
-        super().__call__(parser, namespace, others, option_string=option_string)
-        getattr(namespace, self.dest).update(literals)
+                options[key] = option_value(text)
+            except ValueError as error:
+                parser.error(f'argument {option_string}: {key}: {error} Or set {key}.type=...')
+        setattr(namespace, self.dest, options)
+
+
+def option_value(text: str) -> Any:
+    """Read the value of an option: a Python literal, a list of values separated by commas, or text.
+
+    Names in a list need no quotes, `[a, b c]`. Blanks inside a value are kept; MMEngine removes
+    them. A comma outside of brackets makes a list, `1,2`, unless the text is quoted.
+
+    Raises:
+        ValueError: brackets that do not match, or a dictionary that is not a literal.
+    """
+    stripped = text.strip()
+    try:
+        literal = ast.literal_eval(stripped)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return _value_without_quotes(text, stripped)
+    if isinstance(literal, tuple) and not stripped.startswith('('):
+        return list(literal)
+    # Python reads the text `1j` as a complex number and `{1}` as a set, which no field has.
+    is_field = literal is None or isinstance(literal, (str, int, float, list, tuple, dict))
+    return literal if is_field else text
+
+
+def _value_without_quotes(text: str, stripped: str) -> Any:
+    """Read what is not a literal: text, a number as in `08`, `true`, or a sequence of such."""
+    pairs = {'(': ')', '[': ']'}
+    closing = pairs.get(stripped[:1])
+    is_sequence = closing is not None and stripped.endswith(closing)
+    if stripped.startswith(('{', 'dict(')) or (is_sequence and '{' in stripped):
+        raise ValueError(
+            f"expected a dictionary such as {{'type': 'BN'}}, got {stripped}. Quote names in it and"
+            ' the whole word.'
+        )
+    inside = stripped[1:-1] if is_sequence else stripped
+    if not is_sequence and ',' not in stripped:
+        return _number_or_text(text)
+    values = [option_value(item.strip()) for item in _split_at_commas(inside)]
+    return tuple(values) if closing == ')' else values
+
+
+def _number_or_text(text: str) -> Any:
+    """Read what Python has no literal for: `08`, `inf` and `true`."""
+    truths = {'true': True, 'false': False}
+    if text.strip().lower() in truths:
+        return truths[text.strip().lower()]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _split_at_commas(text: str) -> list[str]:
+    """Split text at the commas outside of brackets and quotes; an empty last item is left out.
+
+    Raises ValueError for brackets that do not match.
+    """
+    closing = {'(': ')', '[': ']'}
+    open_brackets: list[str] = []
+    quote = ''
+    items = ['']
+    for char in text:
+        if char == ',' and not open_brackets and not quote:
+            items.append('')
+            continue
+        starts_text = not items[-1].strip(' [(') or items[-1].rstrip().endswith(',')
+        items[-1] += char
+        if quote:
+            quote = '' if char == quote else quote
+        elif char in '\'"' and starts_text:
+            quote = char
+        elif char in closing:
+            open_brackets.append(char)
+        elif char in closing.values():
+            _close(open_brackets, closing, char)
+    if open_brackets:
+        raise ValueError(f'expected a closing bracket in {text}. Quote text with brackets.')
+    return items[:-1] if not items[-1].strip() else items
+
+
+def _close(open_brackets: list[str], closing: dict[str, str], bracket: str) -> None:
+    """Remove the last open bracket, which must match."""
+    if not open_brackets or closing[open_brackets.pop()] != bracket:
+        raise ValueError(f'expected matching brackets, got a {bracket}. Quote text with brackets.')
 
 
 def config_file(path: str) -> str:
@@ -143,10 +222,41 @@ def importable(*folders: Path) -> Iterator[None]:
         sys.path[:] = before
 
 
+class Continuations(DistributionFinder):
+    """Finds `onedl-NAME`, the maintained continuation, where OpenMMLab's `NAME` is not installed.
+
+    MMEngine looks up the distribution `mmsegmentation` for the base `mmseg::FOLDER/CONFIG.py`.
+    """
+
+    def find_distributions(
+        self, context: DistributionFinder.Context = _EVERYTHING
+    ) -> Iterator[Distribution]:
+        if context.name and context.name.startswith('mm'):
+            yield from distributions(name=f'onedl-{context.name}')
+
+    def find_spec(self, *args: Any) -> None:
+        """Find no modules: the continuations keep the names of the modules."""
+
+
+@contextlib.contextmanager
+def continuations_of_openmmlab() -> Iterator[None]:
+    """Let Python's package metadata also find the continuations under OpenMMLab's names, after all
+    other packages.
+    """
+    finder = Continuations()
+    sys.meta_path.append(finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
 def read_config(path: str) -> ReadableConfig:
     """Read a config as `Config.fromfile` does.
 
-    `custom_imports` may name modules in the folder of the config and in the working folder.
+    `custom_imports` may name modules in the folder of the config and in the working folder. A base
+    such as `mmseg::mask2former/NAME.py` is the config of an installed package of OpenMMLab or of
+    its continuation.
 
     Raises:
         FileNotFoundError: there is no such config.
@@ -159,7 +269,7 @@ def read_config(path: str) -> ReadableConfig:
     register_regular_files()
     path = config_file(path)
     try:
-        with importable(Path(path).parent, Path()):
+        with importable(Path(path).parent, Path()), continuations_of_openmmlab():
             cfg = ReadableConfig.__new__(ReadableConfig)
             cfg.__setstate__(Config.fromfile(path).__getstate__())
             return cfg

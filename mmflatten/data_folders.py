@@ -23,6 +23,11 @@ SCENES = (
     'annotations/{training,validation}',
     'annotations/instances_{train,val}.json',
 )
+PANOPTIC_SCENES = (
+    'images/{training,validation}',
+    'annotations/panoptic_{train,val}.json',
+    'annotations/panoptic_{train,val}',
+)
 STEREO_SCENES = (
     'frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}',
     'disparity/{TRAIN,TEST}/A/0000/left',
@@ -37,6 +42,12 @@ DATA_FOLDERS = (
         (*SCENES, 'crops/{train,val}/{0..9}'),
     ),
     DataFolder(
+        'panoptic digit scenes',
+        'data/digits_panoptic',
+        'mmflatten data digits --panoptic --out {root}',
+        PANOPTIC_SCENES,
+    ),
+    DataFolder(
         'stereo digit scenes',
         'data/digits_stereo',
         'mmflatten data digits --stereo --out {root}',
@@ -47,6 +58,12 @@ DATA_FOLDERS = (
         'data/garments',
         'mmflatten garments scenes --out {root}',
         (*SCENES, 'crops/{train,val}/{0_T-shirt,...}'),
+    ),
+    DataFolder(
+        'panoptic garment scenes',
+        'data/garments_panoptic',
+        'mmflatten garments scenes --panoptic --out {root}',
+        PANOPTIC_SCENES,
     ),
     DataFolder(
         'stereo garment scenes',

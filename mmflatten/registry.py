@@ -82,6 +82,10 @@ MODELS = LazyRegistry(
         'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
         'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
         'BiFPN': 'mmflatten.models.detection.bifpn',
+        'EncoderMaskDetector': 'mmflatten.models.mask_head.head',
+        'EncoderMaskHead': 'mmflatten.models.mask_head.head',
+        'EncoderMaskSegHead': 'mmflatten.models.mask_head.segmentation',
+        'EncoderMaskSegmentor': 'mmflatten.models.mask_head.segmentation',
         'FileModel': 'mmflatten.runtime.model',
         'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
     },
@@ -93,16 +97,25 @@ DATASETS = LazyRegistry(
         'CheckedCocoDataset': 'mmflatten.datasets.checked_coco',
         'IndexedImageNet': 'mmflatten.datasets.indexed_images',
         'IndexedImages': 'mmflatten.datasets.indexed_images',
+        'PanopticDataset': 'mmflatten.datasets.panoptic',
     },
 )
 # Empty: without it, MMEngine would warn in our scope.
 DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS)
-TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
+TRANSFORMS = LazyRegistry(
+    _mmengine.TRANSFORMS,
+    'mmflatten.datasets.stereo',
+    on_demand={
+        'LoadBands': 'mmflatten.datasets.bands',
+        'LoadPanopticAnnotations': 'mmflatten.datasets.panoptic',
+    },
+)
 METRICS = LazyRegistry(
     _mmengine.METRICS,
     'mmflatten.evaluation',
     on_demand={
         'IoUMetric': 'mmflatten.evaluation.segmentation',
+        'PanopticMetric': 'mmflatten.evaluation.panoptic',
     },
 )
 VISUALIZERS = LazyRegistry(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')

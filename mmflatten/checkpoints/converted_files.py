@@ -19,6 +19,7 @@ from mmflatten.checkpoints.convert import (
 )
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.key_bounds import MAX_KEYS, require_short_keys
+from mmflatten.checkpoints.self_supervised import backbone_weights
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import open_regular, problem_of, read_text
 from mmflatten.untrusted.torch_file import MAX_BYTES, read_torch
@@ -30,7 +31,8 @@ SAFETENSORS = '.safetensors'  # tensors by name, without code
 MAX_HEAD_MAP_BYTES = 2**20
 # In order of preference. The accuracies published with official files are those of 'model', even if
 # the file also has averaged weights (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
-ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
+# Trainings of DINO have a teacher and a student.
+ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema', 'teacher', 'student')
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[
     require_short_keys(content, path)
     weights, entry = _select(content, key, path=path, entries=(first, *ENTRIES))
     bare, removed = unwrapped(weights)
+    bare, read_notes = backbone_weights(bare)
     notes = [
         f'skipped an object of another library, without running its code: {name}'
         for name in replaced
@@ -69,7 +72,7 @@ def read_weights(path: str | Path, key: str | None = None, first: str = ENTRIES[
     if entry is not None:
         notes.append(_entry_note(content, entry))
     notes += [f'removed the prefix {prefix!r} from the names' for prefix in removed]
-    return Weights(bare, entry, tuple(notes))
+    return Weights(bare, entry, (*notes, *read_notes))
 
 
 def _entry_note(content: Mapping[str, Any], entry: str) -> str:

@@ -26,6 +26,7 @@ from torch.hub import download_url_to_file, get_dir
 
 from mmflatten.checkpoints.convert import BACKBONE, unwrapped
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
+from mmflatten.checkpoints.input_bands import adapt_input_bands
 from mmflatten.checkpoints.key_bounds import require_short_keys
 from mmflatten.checkpoints.run_files import CheckpointError
 from mmflatten.text import shorten
@@ -175,9 +176,9 @@ def weights_of(
     which is logged.
 
     Args:
-        strict: require every key and shape to match. Otherwise a head may differ, but a tenth of
-            the values of the backbone must fit, because MMEngine would log the mismatch and keep a
-            random model.
+        strict: require every key and shape to match. Otherwise a head may differ, and weights for
+            three bands are adapted to the bands of the model, but a tenth of the values of the
+            backbone must fit, because MMEngine would log the mismatch and keep a random model.
         revise_keys: pairs of a regular expression in the names of the weights and its replacement.
 
     Raises:
@@ -200,6 +201,9 @@ def weights_of(
     weights._metadata = versions  # type: ignore[attr-defined]
     _require_tensors(weights, expected, filename)
     if not strict:
+        adapted = adapt_input_bands(weights, expected)
+        if adapted:
+            _warn(f'{filename}: {", ".join(adapted)} adapted from 3 bands to those of the model')
         _require_fitting_backbone(weights, expected, filename)
     return weights
 

@@ -3,6 +3,7 @@
     mmflatten check configs/flatten_swin/flatten-swin-t_8xb128_in1k.py --gpus 4
     mmflatten check CONFIG --cfg-options train_dataloader.batch_size=64 --dataset-size 50000
 
+Tries one batch of each loader whose data are on this machine, in the model with random weights.
 Needs no data, weights or GPU. Exits with status 1 if there is a warning.
 """
 
@@ -26,7 +27,9 @@ def options(parser: ArgumentParser) -> None:
         help='number of training images (default: the known size of the data set, or counted)',
     )
     parser.add_argument(
-        '--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch'
+        '--auto-scale-lr',
+        action='store_true',
+        help='scale the learning rate with the total batch: linearly, for Adam by its square root',
     )
     add_config_options(parser, 'train_dataloader.batch_size=4')
 
@@ -51,11 +54,18 @@ def load_training(arguments: Namespace) -> Any:
 def main(args: Namespace) -> int:
     with quiet_libraries(logging.ERROR):  # MMEngine warns of each frozen parameter
         training = load_training(args)
+        from mmflatten.engine.recipe.batches import try_batches
         from mmflatten.engine.recipe.checks import warnings_of
         from mmflatten.engine.recipe.schedule import schedule_of
 
         warnings, schedule = warnings_of(training), schedule_of(training)
-    print(f'{_facts(training)}\n\n{schedule.render()}\n')
+        problems, notes = try_batches(training.cfg)
+    known = [text for _, text in warnings]
+    warnings += [('batches', problem) for problem in problems if problem not in known]
+    print(f'{_facts(training)}')
+    for note in notes:
+        print(f'batches      {note}')
+    print(f'\n{schedule.render()}\n')
     if not warnings:
         print('no warnings')
         return 0
@@ -77,7 +87,7 @@ def _facts(training: Any) -> str:
     return f"""\
 data         {training.data.name}, {training.data.images:,} images, {seen:,} seen
 batch        {training.batch} = {training.gpus} GPUs x {per_gpu} x {accumulated} accumulated; \
-the rate is for {base}, scaled by {training.lr_factor:g}
+the rate is for {base}, scaled by {training.lr_factor:.4g} ({training.rate_rule.name} rule)
 length       {training.describe_length()}
 checkpoints  {files.size / 1e6:.0f} MB each, at most {files.most / 1e9:.1f} GB on the disk
 frozen       {count_frozen(training.model):,} parameters"""

@@ -1,11 +1,13 @@
 """Build the digit scenes, or index a large data set.
 
     mmflatten data digits
+    mmflatten data digits --panoptic
     mmflatten data digits --stereo
     mmflatten data index data/shards/train-*.tar --out data/shards/train.index
 
 Scenes of handwritten digits have the layouts of COCO, ADE20K and ImageNet. Stereo pairs are
-rectified, and have disparities in the layout of SceneFlow.
+rectified, and have disparities in the layout of SceneFlow. Panoptic scenes have textured
+backgrounds, and segments in the layout of COCO.
 """
 
 import sys
@@ -70,10 +72,16 @@ def add_build_options(parser: ArgumentParser, train: str, val: str) -> None:
 
 
 def add_scene_options(parser: ArgumentParser) -> None:
-    parser.add_argument(
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
         '--stereo',
         action='store_true',
         help="rectified pairs with disparity, in SceneFlow's layout",
+    )
+    kinds.add_argument(
+        '--panoptic',
+        action='store_true',
+        help="scenes on textures, with segments in COCO's panoptic layout",
     )
     parser.add_argument(
         '--size',
@@ -97,14 +105,30 @@ class DataBuilder:
     build: Callable[..., dict[str, Any]]
 
 
-def scene_builder(source: Any, stereo: bool) -> DataBuilder:
-    """Return a builder of scenes or stereo pairs of the objects of a `Source`."""
+def scene_folder(name: str, args: Namespace) -> Path:
+    """Return the default folder of scenes, of the kind that `add_scene_options` offers."""
+    if args.stereo:
+        return Path('data', f'{name}_stereo')
+    return Path('data', f'{name}_panoptic' if args.panoptic else name)
+
+
+def scene_builder(source: Any, args: Namespace) -> DataBuilder:
+    """Return a builder of scenes of the objects of a `Source`, of the kind that
+    `add_scene_options` offers.
+    """
     options: type[BuildOptions]
-    if stereo:
+    if args.stereo:
         # imports PyTorch
         from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 
         options, build = StereoSceneOptions, build_stereo_scenes
+    elif args.panoptic:
+        from mmflatten.datasets.scenes.panoptic_build import (
+            PanopticSceneOptions,
+            build_panoptic_scenes,
+        )
+
+        options, build = PanopticSceneOptions, build_panoptic_scenes
     else:
         from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 
@@ -155,8 +179,7 @@ def main(args: Namespace) -> None:
     if args.action == 'digits':
         from mmflatten.datasets.scenes.digits import DIGITS
 
-        out = args.out or Path('data', 'digits_stereo' if args.stereo else 'digits')
-        build(args, scene_builder(DIGITS, args.stereo), out)
+        build(args, scene_builder(DIGITS, args), args.out or scene_folder('digits', args))
     else:
         start = time.monotonic()
         number = build_index(args.source, args.out)

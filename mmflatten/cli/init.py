@@ -2,6 +2,7 @@
 
     mmflatten init --task det --images photos --ann train.json val.json --base CONFIG --out mine.py
     mmflatten init --task seg --images photos --ann maps --classes a b --base CONFIG --out mine.py
+    mmflatten init --task panoptic --images photos --ann a.json b.json --base CONFIG --out mine.py
     mmflatten init --task cls --images folder_of_class_folders --base CONFIG --out mine.py
     mmflatten init --task stereo --images folder_of_pairs --base CONFIG --out mine.py
 
@@ -25,7 +26,7 @@ def options(parser: ArgumentParser) -> None:
         '--task',
         required=True,
         choices=names,
-        help='classification, detection, segmentation or stereo',
+        help='classification, detection, panoptic or semantic segmentation, or stereo',
     )
     parser.add_argument(
         '--images',
@@ -44,7 +45,8 @@ def options(parser: ArgumentParser) -> None:
         metavar='PATH',
         help=(
             'det: COCO files, data.yaml of YOLO, or folders of YOLO, Pascal VOC or labelme files; '
-            'seg: folders of label maps; one, or training and validation'
+            'seg: folders of label maps; panoptic: COCO files, with the PNG files of NAME.json in '
+            'the folder NAME; one, or training and validation'
         ),
     )
     parser.add_argument(
@@ -74,6 +76,11 @@ def options(parser: ArgumentParser) -> None:
         '--crowds-as-objects',
         action='store_true',
         help='det: learn annotations with iscrowd=1, such as masks of a brush in CVAT',
+    )
+    parser.add_argument(
+        '--bands',
+        action='store_true',
+        help='read all bands and bits of TIFF, .npy and PNG files, and compute their norms',
     )
     parser.add_argument(
         '--force', action='store_true', help='replace FILE.py and its splits if they exist'

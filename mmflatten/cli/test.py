@@ -1,6 +1,6 @@
 """Test a checkpoint, or a file of `mmflatten export`, with the evaluator of the config.
 
-The metrics are accuracy, box and mask mAP, mIoU or end-point error.
+The metrics are accuracy, box and mask mAP, PQ, mIoU or end-point error.
 """
 
 from argparse import ArgumentParser, Namespace

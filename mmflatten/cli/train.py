@@ -33,7 +33,9 @@ def options(parser: ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
-        '--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch'
+        '--auto-scale-lr',
+        action='store_true',
+        help='scale the learning rate with the total batch: linearly, for Adam by its square root',
     )
     parser.add_argument(
         '--no-validate', action='store_true', help='do not validate during training'

@@ -10,6 +10,7 @@ from typing import Any
 
 from mmflatten.custom_data.images import file_names, find_images, plain_name
 from mmflatten.custom_data.reading import MAX_CLASSES, DataError
+from mmflatten.datasets.used import ids_changed_by_evaluation
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import read_bytes, read_text
 from mmflatten.untrusted.json_files import parse_json
@@ -25,6 +26,7 @@ FIELDS = dict(
     categories=dict(id=NUMBER, name=TEXT),
 )
 LARGEST = 2**40  # number of pixels
+CHANGED_ID = "id that COCO's evaluation changes"
 
 
 @dataclass
@@ -96,12 +98,14 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     has_mark = read_bytes(path).startswith(codecs.BOM_UTF8)
     had_groups = _without_groups(content)
     had_other_names = _correct_names(content, folder, files)
+    renumbered = _renumber(content, path)
     listed = {os.path.normpath(folder / image['file_name']) for image in content['images']}
     return CocoFile(
         path=path.resolve(),
         folder=folder.resolve(),
         content=content,
-        converted=has_mark or had_groups or had_other_names,
+        converted=has_mark or had_groups or had_other_names or bool(renumbered),
+        faults={CHANGED_ID: renumbered},
         unlisted=frozenset(file for file in files if os.path.normpath(file) not in listed),
     )
 
@@ -189,6 +193,25 @@ def _correct_names(content: dict, folder: Path, files: Sequence[Path]) -> bool:
             image['file_name'] = found.relative_to(folder).as_posix()
             changed = True
     return changed
+
+
+def _renumber(content: dict, path: Path) -> list[str]:
+    """Number images and categories from 1 if COCO's evaluation would change their ids; return
+    descriptions of these.
+    """
+    places = []
+    for kind, field_name in (('images', 'image_id'), ('categories', 'category_id')):
+        ids = [entry.get('id') for entry in content[kind] if entry.get('id') is not None]
+        changed = ids_changed_by_evaluation(ids)
+        if not changed:
+            continue
+        places += [f'id {value} of {kind} in {path}' for value in changed]
+        numbers = {value: number for number, value in enumerate(ids, 1)}
+        for entry in content[kind]:
+            entry['id'] = numbers.get(entry.get('id'))
+        for annotation in content['annotations']:
+            annotation[field_name] = numbers.get(annotation.get(field_name))
+    return places
 
 
 def are_numbers(values: Any) -> bool:

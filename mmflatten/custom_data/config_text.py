@@ -1,118 +1,71 @@
 """Writing a short commented config for user data on top of a base config."""
 
 import colorsys
-import math
+import copy
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.config import python_text
+from mmflatten.config import python_text, require_parts
+from mmflatten.custom_data.base_changes import BaseChanges
+from mmflatten.custom_data.config_source import Edit, assignment
 from mmflatten.custom_data.reading import CustomData, DataError
-from mmflatten.engine.class_checks import HEADS
+from mmflatten.engine.learning_rate import rate_rule
 from mmflatten.engine.recipe.settings import base_batch
 from mmflatten.tasks import Task, task_of
 
-COMMENTS = dict(
-    ann_file='list of the images',
-    data_prefix='folders that file names are relative to',
-    img_suffix='of every image',
-    seg_map_suffix='of every label map',
-    reduce_zero_label='True if 0 means unlabelled',
-    filter_cfg='images without objects are left out',
-    pipeline='loading, resizing and augmentation',
-)
-
-
-class PythonSource(str):
-    """Python expression in a config."""
+# fields of a config that can be trained and validated
+PARTS = ('model', 'train_cfg', 'train_dataloader', 'val_dataloader', 'optim_wrapper')
 
 
 def custom_config_text(
-    data: CustomData, base: Config, out: Path, batch: int, checkpoint: Path | None
+    changes: BaseChanges,
+    data: CustomData,
+    base: Config,
+    out: Path,
+    batch: int,
+    checkpoint: Path | None,
 ) -> str:
     """Write the text of the config.
 
     Args:
+        changes: of the base for the data, from `changes_for`.
         base: config to inherit from, with `filename`.
         batch: batch size on one GPU.
         checkpoint: initial weights.
     """
-    root = _common_root(data)
+    root = data.root
+    edits = copy.deepcopy(changes.edits)
+    edits['train_dataloader'] = Edit(batch_size=batch, **edits['train_dataloader'])
+    if checkpoint is not None and (base.model.get('backbone') or {}).get('init_cfg'):
+        edits.set(('model', 'backbone', 'init_cfg'), None)  # load_from contains them
     blocks = [_head(data, base, out=out, root=root)]
     if data.classes:
-        blocks += [_classes(data), _model(base, checkpoint)]
-    blocks.append(_loaders(data, base, batch=batch, root=root))
+        blocks += [_classes(data), _model(edits, base)]
+    blocks.append(_data(edits, data, base, root))
     blocks += [_rate(base, batch), _weights(checkpoint)]
     return python_text('\n\n'.join(blocks) + '\n')
 
 
-def _common_root(data: CustomData) -> str:
-    """Return the deepest folder with all files of the data."""
-    places = []
-    for part in (data.train, data.val):
-        places.append(part['ann_file'].parent)
-        prefix = part['data_prefix']
-        if isinstance(prefix, dict):
-            places += prefix.values()
-        else:
-            places.append(prefix)
-    return os.path.commonpath(places).rstrip('/')
-
-
 def _weights(checkpoint: Path | None) -> str:
     if checkpoint is None:
-        assignment = "# load_from = 'CHECKPOINT.pth'"
+        line = "# load_from = 'CHECKPOINT.pth'"
     else:
-        assignment = f'load_from = {str(checkpoint.resolve())!r}'
-    return f'{assignment}  # initial weights; heads of other classes are new'
+        line = f'load_from = {str(checkpoint.resolve())!r}'
+    return f'{line}  # initial weights; heads of other classes are new'
 
 
-def require_base(base: Config, task: Task, data: CustomData | None = None) -> None:
-    """Raise DataError if the base is for another task, or does not match the data."""
+def require_base(base: Config, task: Task) -> None:
+    """Raise DataError if the base is for another task, or is not a complete config."""
+    require_parts(base, *PARTS)
     if task_of(base) is not task:
         raise DataError(
             f'--base: expected a config for --task {task.abbreviation}, got {base.filename} for'
             f' --task {task_of(base).abbreviation} (default_scope {base.default_scope}).'
         )
-    if not task.has_classes:
-        return
-    names = ['.'.join(path) for path in find_heads(base.model)]
-    if not names:
-        raise DataError(
-            f'--base {base.filename}: the model has no head with num_classes. Choose a complete '
-            'detector, segmentor or classifier.'
-        )
-    if 'semantic_head' in base.model.get('roi_head', {}):
-        raise DataError(
-            f'--base {base.filename}: semantic_head requires maps of COCO-Stuff. Choose a base'
-            ' without it.'
-        )
-    if data is not None and needs_masks(base) and data.evaluator.get('metric') == 'bbox':
-        raise DataError(
-            f'--base {base.filename}: model.roi_head.mask_head requires masks, and some annotations'
-            ' have no usable segmentation. Choose a base without masks, or add them.'
-        )
-
-
-def needs_masks(base: Config) -> bool:
-    """Return True if the model has a mask head."""
-    return any('mask_head' in path for path in find_heads(base.model))
-
-
-def find_heads(model: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each head, or list of heads, with `num_classes`."""
-    for name, child in model.items():
-        here = (*path, name)
-        heads = child if isinstance(child, (list, tuple)) else [child]
-        has_classes = any(isinstance(head, dict) and 'num_classes' in head for head in heads)
-        if has_classes and HEADS.fullmatch('.'.join(here)):
-            yield here
-        elif isinstance(child, dict):
-            yield from find_heads(child, here)
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:
@@ -125,16 +78,6 @@ def palette(count: int) -> list[tuple[int, int, int]]:
         red, green, blue = (round(255 * channel) for channel in channels)
         colours.append((red, green, blue))
     return colours
-
-
-def source(value: Any, root: str = '') -> str:
-    """Format a value as Python: dictionaries as `dict(...)`, paths relative to `root`."""
-    if isinstance(value, dict):
-        arguments = [f'{key}={source(item, root)}' for key, item in value.items()]
-        return f'dict({", ".join(arguments)})'
-    if isinstance(value, Path):
-        value = Path(os.path.relpath(value, root or '/')).as_posix()
-    return str(value) if isinstance(value, PythonSource) else repr(value)
 
 
 def _head(data: CustomData, base: Config, out: Path, root: str) -> str:
@@ -157,8 +100,19 @@ def _head(data: CustomData, base: Config, out: Path, root: str) -> str:
 
 
 def _classes(data: CustomData) -> str:
-    classes = _wrap(data.classes)
     colours = _wrap(palette(len(data.classes)))
+    if data.num_things is not None:
+        things, stuff = data.classes[: data.num_things], data.classes[data.num_things :]
+        return (
+            "# In the order of the labels. A single name needs a comma: ('cat', ).\n"
+            f'thing_classes = {pformat(things, width=100, compact=True)}\n'
+            f'stuff_classes = {pformat(stuff, width=100, compact=True)}\n'
+            'classes = thing_classes + stuff_classes\n'
+            f'palette = {colours}  # RGB colours of drawings\n'
+            'metainfo = dict(\n    classes=classes,\n    thing_classes=thing_classes,\n'
+            '    stuff_classes=stuff_classes,\n    palette=palette)'
+        )
+    classes = _wrap(data.classes)
     return (
         "# In the order of the labels. A single name needs a comma: ('cat', ).\n"
         f'classes = {classes}\npalette = {colours}  # RGB colours of drawings\n'
@@ -171,111 +125,51 @@ def _wrap(value: Any) -> str:
     return pformat(value, width=100, compact=True).replace('\n', '\n' + ' ' * 10)
 
 
-def _model(base: Config, checkpoint: Path | None) -> str:
-    model: dict[str, Any] = {}
-    for path in find_heads(base.model):
-        *parents, last = path
-        node, place = model, base.model
-        for name in parents:
-            node = node.setdefault(name, {})
-            place = place[name]
-        if isinstance(place[last], dict):
-            node[last] = dict(num_classes=PythonSource('len(classes)'))
-        else:
-            node[last] = PythonSource(
-                f'[dict(head, num_classes=len(classes)) for head in _base_.model.{".".join(path)}]'
-            )
-    if checkpoint is not None and base.model.get('backbone', {}).get('init_cfg'):
-        model['backbone'] = dict(init_cfg=None)  # load_from contains them
-    lines = [f'    {name}={source(value)}' for name, value in model.items()]
-    text = '# All heads predict these classes.\nmodel = dict(\n' + ',\n'.join(lines) + ')'
-    if 'num_classes' in base.get('data_preprocessor', {}):
-        text += '\ndata_preprocessor = dict(num_classes=len(classes))'
-    return text
-
-
-def _loaders(data: CustomData, base: Config, batch: int, root: str) -> str:
-    train = _dataset_fields(data, 'train', base)
-    val = _dataset_fields(data, 'val', base)
-    lines = [
-        'train_dataloader = dict(',
-        f'    batch_size={batch},',
-        *_dataset_lines(train, root),
-        'val_dataloader = dict(',
-        *_dataset_lines(val, root),
-        'test_dataloader = val_dataloader',
-    ]
-    if data.evaluator:
-        lines += _evaluator_lines(data, base, root)
+def _model(edits: Edit, base: Config) -> str:
+    """Write the changes outside of loaders and metrics."""
+    lines = ['# Arguments that depend on the classes and labels.']
+    for name, edit in edits.items():
+        if not name.endswith(('_dataloader', '_evaluator')):
+            lines.append(assignment(name, edit, base))
     return '\n'.join(lines)
 
 
-def _dataset_fields(data: CustomData, part: str, base: Config) -> dict[str, Any]:
-    """Return the arguments of the data set of `train` or `val`."""
-    fields: dict[str, Any] = dict(type=data.dataset, data_root=PythonSource('data_root'))
-    if data.classes:
-        fields['metainfo'] = PythonSource('metainfo')
-    fields |= data.train if part == 'train' else data.val
-    if part == 'val':
-        fields['test_mode'] = True
-    # The pipeline is that of the innermost data set in wrappers such as ConcatDataset.
-    place, node = f'_base_.{part}_dataloader.dataset', base[f'{part}_dataloader'].dataset
-    while 'dataset' in node or 'datasets' in node:
-        if 'dataset' in node:
-            place, node = f'{place}.dataset', node.dataset
-        else:
-            place, node = f'{place}.datasets[0]', node.datasets[0]
-    fields['pipeline'] = PythonSource(f'{place}.pipeline')
-    return fields
-
-
-def _dataset_lines(fields: dict[str, Any], root: str) -> list[str]:
-    """Write a data set as the last argument of a loader, with a comment beside each field."""
-    lines = ['    dataset=dict(', '        _delete_=True,']
-    last = list(fields)[-1]
-    for key, value in fields.items():
-        end = '))' if key == last else ','
-        comment = f'  # {COMMENTS[key]}' if key in COMMENTS else ''
-        lines.append(f'        {key}={source(value, root)}{end}{comment}')
-    return lines
-
-
-def _evaluator_lines(data: CustomData, base: Config, root: str) -> list[str]:
-    arguments = {}
-    for key, value in data.evaluator.items():
-        if isinstance(value, Path):
-            value = PythonSource(f'data_root + {source(value, root)}')
-        arguments[key] = value
-    if 'metric' in arguments and not needs_masks(base):
-        arguments['metric'] = 'bbox'
-    comment = '  # the annotations of val_dataloader' if 'ann_file' in arguments else ''
-    return [f'val_evaluator = {source(arguments)}{comment}', 'test_evaluator = val_evaluator']
+def _data(edits: Edit, data: CustomData, base: Config, root: str) -> str:
+    """Write the loaders and metrics. Those for testing refer to those for validation if they are
+    equal in the base.
+    """
+    lines = [assignment('train_dataloader', edits['train_dataloader'], base, root)]
+    for kind in ('dataloader', 'evaluator'):
+        val, test = f'val_{kind}', f'test_{kind}'
+        if val in edits:
+            lines.append(assignment(val, edits[val], base, root))
+        if test in edits and base.get(test) == base.get(val):
+            lines.append(f'{test} = {val}')
+        elif test in edits:
+            lines.append(assignment(test, edits[test], base, root))
+    return '\n'.join(lines)
 
 
 def default_batch(base: Config, images: int) -> int:
     """Batch size of the base, or less if an epoch had fewer than ten iterations."""
-    return min(base.train_dataloader.batch_size, max(4, images // 10), images)
+    per_gpu = base.train_dataloader.get('batch_size', 1)  # 1 is PyTorch's default
+    return min(per_gpu, max(4, images // 10), images)
 
 
 def _rate(base: Config, batch: int) -> str:
-    """Write the learning rate for a batch size on one GPU.
-
-    SGD's rate is proportional to the batch (Goyal et al., arXiv 1706.02677), Adam's to its square
-    root (Malladi et al., arXiv 2205.10287).
-    """
+    """Write the learning rate for a batch size on one GPU, by `rate_rule`."""
     optimizer = base.optim_wrapper.get('optimizer', {})
     old = base_batch(base)
     if not optimizer.get('lr') or not old:
         return (
             '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
         )
-    rule, factor = 'linear', batch / old
-    if 'Adam' in optimizer.type:
-        rule, factor = 'square root', math.sqrt(batch / old)
+    rule = rate_rule(str(optimizer.type))
+    rate = optimizer.lr * rule.factor(batch / old)
     lines = [
-        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule}).'
+        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule.name}).'
         ' Use --auto-scale-lr on several.',
-        f'optim_wrapper = dict(optimizer=dict(lr={optimizer.lr * factor:.3g}))',
+        f'optim_wrapper = dict(optimizer=dict(lr={rate:.3g}))',
         f'auto_scale_lr = dict(base_batch_size={batch})',
     ]
     return '\n'.join(lines)

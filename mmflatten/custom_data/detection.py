@@ -8,7 +8,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.custom_data.coco import CocoFile, are_numbers
+from mmflatten.custom_data.coco import CHANGED_ID, CocoFile, are_numbers
 from mmflatten.custom_data.images import (
     Picture,
     picture_problems,
@@ -16,6 +16,7 @@ from mmflatten.custom_data.images import (
     size_range,
     split,
     too_thin,
+    turned_images,
 )
 from mmflatten.custom_data.label_formats import read_labels
 from mmflatten.custom_data.labels import LABEL_PROBLEMS
@@ -31,6 +32,7 @@ from mmflatten.datasets.used import (
     too_few_boxes,
     used_by_mmdet,
 )
+from mmflatten.engine.datasets import first_config
 from mmflatten.text import shorten
 
 DATASET = 'mmflatten.CheckedCocoDataset'
@@ -102,6 +104,11 @@ COCO_PROBLEMS = {
         False,
         "number from 1: COCO's evaluation counts matches of id 0 as false positives",
     ),
+    CHANGED_ID: (
+        False,
+        'NumPy rounds integers above 2**63 beside smaller ones; images or categories are numbered'
+        ' from 1 in a corrected copy',
+    ),
     'listed image that does not exist': (True, 'correct file_name or --images'),
     'image without width and height': (True, 'add both'),
     'image size differs from the listed size': (
@@ -132,18 +139,20 @@ def read(request: Request, base: Config) -> CustomData:
     problems += picture_problems(pictures, train.images, val.images)
 
     # The problems and facts count the objects and images that mmdet uses.
-    filter_cfg = dict(filter_empty_gt=True)
+    filter_cfg = _filter_cfg(base)
     masks = _have_masks((train, val)) and not any(problem.name == UNUSABLE for problem in problems)
     used_train = used_by_mmdet(train.content, names, filter_cfg, masks)
     used_val = used_by_mmdet(val.content, names, {}, masks)
     problems += _empty_classes(request.ann[0], used_train, used_val, names)
+    sizes_are_listed = all(part.path.suffix == '.json' for part in sources)
+    problems += turned_images(pictures, 'boxes', sizes_are_listed)
     problems += too_thin(pictures, base)
     if base is not None:
         problems += _box_limits(base, used_train, used_val)
 
     facts = [f'image sizes: {size_range(pictures)}', f'masks: {"yes" if masks else "no"}']
     facts += _object_facts(used_train, used_val, names)
-    facts += _left_out_facts(used_train, listed=len(train.images))
+    facts += _left_out_facts(used_train, listed=train.content['images'], filter_cfg=filter_cfg)
     facts += _unlisted_facts(sources)
     lists = {}
     for part in (train, val):
@@ -158,7 +167,11 @@ def read(request: Request, base: Config) -> CustomData:
         facts=facts,
         problems=problems,
         lists=lists,
-        evaluator=dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'),
+        metrics=('CocoMetric', 'FasterCocoMetric', 'CocoOccludedSeparatedMetric'),
+        score='coco/bbox_mAP',
+        evaluator=dict(ann_file=val.path, metric='bbox'),
+        masks=masks,
+        mask_evaluator=dict(metric=['bbox', 'segm']),
     )
 
 
@@ -168,7 +181,7 @@ def read_checked(request: Request) -> tuple[list[CocoFile], dict[Path, Picture],
     paths = []
     for part in parts:
         paths += part.images
-    pictures = read_pictures(paths, request.pictures)
+    pictures = read_pictures(paths, request.pictures, request.bands)
     problems = []
     for part in parts:
         problems += _problems(part, pictures)
@@ -439,13 +452,33 @@ def _object_facts(train: Used, val: Used, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _left_out_facts(train: Used, listed: int) -> list[str]:
-    """Return the numbers of images and objects that training leaves out; `listed` images exist."""
+def _filter_cfg(base: Config | None) -> dict[str, Any]:
+    """Return which images the base's training leaves out; by default those without objects."""
+    default = dict(filter_empty_gt=True)
+    if base is None:
+        return default
+    stated = first_config(base.train_dataloader.dataset).get('filter_cfg') or {}
+    # Data sets of other formats have rules of their own.
+    rules = {key: stated[key] for key in ('filter_empty_gt', 'min_size') if key in stated}
+    return rules or default
+
+
+def _left_out_facts(
+    train: Used, listed: Sequence[dict], filter_cfg: Mapping[str, Any]
+) -> list[str]:
+    """Return the numbers of images and objects of a part that training leaves out."""
     facts = []
-    background = listed - len(train.images)
+    smallest = filter_cfg.get('min_size', 0)
+    small = sum(min(image['width'], image['height']) < smallest for image in listed)
+    if small:
+        facts.append(
+            f'{small} of {len(listed)} training images are smaller than min_size={smallest} of the'
+            " base's filter_cfg and are left out"
+        )
+    background = len(listed) - len(train.images) - small
     if background:
         facts.append(
-            f'{background} of {listed} training images have no object and are left out; '
+            f'{background} of {len(listed)} training images have no object and are left out; '
             'filter_cfg=dict(filter_empty_gt=False) trains on them'
         )
     others = len(train.left_out.get(OTHER, ()))

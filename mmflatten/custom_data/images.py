@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import math
 import os
+import struct
 import sys
 import threading
 import unicodedata
@@ -22,8 +23,10 @@ from mmengine.utils import track_iter_progress
 from PIL import Image
 
 from mmflatten.console import print_progress, quiet_decoders
+from mmflatten.custom_data.bands import Moments, moments_of
 from mmflatten.custom_data.reading import DataError, Problem
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
+from mmflatten.datasets.bands import ARRAY_SUFFIX, BandsError, read_bands
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import UnusableFile, images_in, problem_of, read_bytes
 from mmflatten.untrusted.images import IMAGE_FORMATS, is_image
@@ -32,6 +35,7 @@ from mmflatten.untrusted.images import IMAGE_FORMATS, is_image
 SPLITS = ({'train', 'training', 'tr'}, {'val', 'valid', 'validation', 'dev'}, {'test', 'testing'})
 PROGRESS_THRESHOLD = 1000  # images
 MANY_PIXELS = 2**24  # of an image
+ORIENTATION, BITS_PER_SAMPLE = 0x0112, 0x0102  # tags of EXIF and TIFF
 _LARGE = threading.Lock()
 _PLAIN = ('1', 'L', 'P', 'RGB', 'I;16', 'I;16B')  # modes of TIFFs that training reads as they are
 # Errors of Pillow and OpenCV for broken files and for images above the pixel limit.
@@ -46,11 +50,24 @@ class Picture(NamedTuple):
         digest: SHA-1 of the bytes, or the path if the file cannot be opened.
         parts: mode and pages of a TIFF of floats, 32 bits, other bands than 1 and 3, or several
             pages.
+        depth: values of an image of 16 bits before and after the 8 bits of training.
+        turned: orientation in the EXIF data by which training turns the image, 0 if it does not.
+        moments: of an image that is read with all its bands.
     """
 
     size: tuple[int, int] | None
     digest: str
     parts: str = ''
+    depth: str = ''
+    turned: int = 0
+    moments: Moments | None = None
+
+    @property
+    def is_turned_within_its_size(self) -> bool:
+        """Return True if the size does not tell the turned image from the stored one."""
+        keeps_axes = self.turned in (2, 3, 4)
+        is_square = self.size is not None and self.size[0] == self.size[1]
+        return keeps_axes or (self.turned > 0 and is_square)
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -62,8 +79,9 @@ def find_images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         kind = problem_of(folder) or 'is a file'
         raise FileNotFoundError(f'--images {folder} {kind}. Name a folder.')
-    found = images_in(folder, (*IMAGE_SUFFIXES, *OTHER_IMAGES), deep=True)
-    files = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
+    wanted = (*IMAGE_SUFFIXES, ARRAY_SUFFIX)
+    found = images_in(folder, (*wanted, *OTHER_IMAGES), deep=True)
+    files = [path for path in found if path.suffix.lower() in wanted]
     others = [str(path) for path in found if path.suffix.lower() in OTHER_IMAGES]
     if others:
         raise DataError(
@@ -72,7 +90,7 @@ def find_images(folder: Path) -> list[Path]:
             f' {", ".join(IMAGE_SUFFIXES)}, or move them away.'
         )
     if not files:
-        raise DataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
+        raise DataError(f'folder {folder} has no images ({", ".join(wanted)}).')
     return files
 
 
@@ -138,17 +156,20 @@ def _named_as(folders: Sequence[Path], names: set[str]) -> list[Path]:
 
 
 def read_pictures(
-    paths: Iterable[Path], known: dict[Path, Picture] | None = None
+    paths: Iterable[Path], known: dict[Path, Picture] | None = None, bands: bool = False
 ) -> dict[Path, Picture]:
-    """Read each file once; missing files are left out. `known` is a cache, to which new files are
-    added.
+    """Read each file once; missing files are left out.
+
+    Args:
+        known: a cache, to which new files are added.
+        bands: read all bands, as `LoadBands` does in training.
     """
     known = {} if known is None else known
     wanted = [path for path in dict.fromkeys(paths) if os.path.lexists(path)]
     paths = [path for path in wanted if path not in known]
     # OpenCV and Pillow release the GIL while decoding
     with quiet_decoders(), ThreadPoolExecutor() as pool:
-        pictures = pool.map(_read, paths)
+        pictures = pool.map(_read_bands if bands else _read, paths)
         if len(paths) >= PROGRESS_THRESHOLD:
             pictures = track_iter_progress((pictures, len(paths)), file=sys.stderr)
         known |= zip(paths, list(pictures))
@@ -161,15 +182,66 @@ def _read(path: Path) -> Picture:
     except (OSError, UnusableFile):
         return Picture(None, str(path))
     digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
-    size, parts = None, ''
+    size, parts, depth, turned = None, '', '', 0
     with contextlib.suppress(*UNREADABLE), opened(content) as image:
         image.load()  # fails for a truncated file, which OpenCV fills with grey
         if image.format == 'TIFF' and (image.mode not in _PLAIN or image.n_frames > 1):
             parts = f'mode {image.mode} of Pillow, {image.n_frames} pages'
+        bits = _bits(image, content)
+        orientation = _orientation(image)
         image.close()
-        pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+        # as mmcv reads it for a training
+        pixels = _decoded(content, cv2.IMREAD_COLOR)
         size = None if pixels is None else pixels.shape[1::-1]
-    return Picture(size, digest, parts)
+        if pixels is not None and bits > 8 and not parts:
+            depth = _kept_values(content, pixels)
+        if orientation != 1 and pixels is not None:
+            stored = _decoded(content, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+            turned = 0 if np.array_equal(pixels, stored) else orientation
+    return Picture(size, digest, parts, depth=depth, turned=turned)
+
+
+def _read_bands(path: Path) -> Picture:
+    try:
+        content = read_bytes(path)
+    except (OSError, UnusableFile):
+        return Picture(None, str(path))
+    digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    try:
+        image = read_bands(path)
+    except BandsError:
+        return Picture(None, digest)
+    return Picture(image.shape[1::-1], digest, moments=moments_of(image))
+
+
+def _decoded(content: bytes, flags: int) -> np.ndarray | None:
+    return cv2.imdecode(np.frombuffer(content, np.uint8), flags)
+
+
+def _bits(image: Image.Image, content: bytes) -> int:
+    """Return the bits of a value in the file, which Pillow's modes do not tell."""
+    if image.format == 'PNG':
+        return content[24]  # in the header, behind the sides
+    if image.format == 'TIFF':
+        return int(np.max(image.tag_v2.get(BITS_PER_SAMPLE, 1)))
+    # Pillow reads colours of 16 bits in a PPM as 8; the decoder of `_kept_values` tells them apart.
+    return 16 if image.format == 'PPM' else 8
+
+
+def _orientation(image: Image.Image) -> int:
+    """Return the orientation in the EXIF data, 1 (upright) without readable data."""
+    with contextlib.suppress(*UNREADABLE, struct.error, LookupError, TypeError):
+        return image.getexif().get(ORIENTATION, 1)
+    return 1
+
+
+def _kept_values(content: bytes, pixels: np.ndarray) -> str:
+    """Describe the values of a file of 16 bits, and those that training reads of them."""
+    stored = _decoded(content, cv2.IMREAD_UNCHANGED)
+    if stored is None or stored.dtype == np.uint8:
+        return ''
+    before, after = len(np.unique(stored)), len(np.unique(pixels))
+    return f'{before} values up to {stored.max()} become {after} up to {pixels.max()}'
 
 
 @contextlib.contextmanager
@@ -199,6 +271,7 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
             shared.append(f'{training[digest]} = {path}')
 
     broken, unread, cut = [], [], []
+    deep = [f'{path} ({picture.depth})' for path, picture in pictures.items() if picture.depth]
     for path, picture in pictures.items():
         if picture.parts and picture.size:
             cut.append(f'{path} ({picture.parts})')
@@ -212,18 +285,26 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
             name='broken image',
             where=broken,
             fix='replace it or remove it from the annotations; it is truncated, not an image that'
-            ' Pillow supports (such as a TIFF of doubles or float colours), a broken link, a pipe'
-            ' or device, not readable, or above the pixel limit',
+            ' Pillow supports (such as a TIFF of doubles or float colours, or a .npy array, which'
+            ' --bands reads), a broken link, a pipe or device, not readable, or above the pixel'
+            ' limit',
         ),
         Problem(
             name='TIFF that training cannot read',
             where=unread,
-            fix='convert it to 8 bits of grey or RGB',
+            fix='convert it to 8 bits of grey or RGB, or read all bands with --bands',
         ),
         Problem(
             name='TIFF of which training reads a part',
             where=cut,
-            fix='it drops a fourth band and further pages; convert it if they matter',
+            fix='it drops a fourth band and further pages; --bands reads all',
+            stops=False,
+        ),
+        Problem(
+            name='image of 16 bits of which training reads 8',
+            where=deep,
+            fix='training divides the values by 256; read them all with --bands, stretch them to 0'
+            ' to 65535, or convert the range that matters to 8 bits',
             stops=False,
         ),
         Problem(
@@ -249,6 +330,31 @@ def _find_repeated(
         if original != path:
             repeated.append(f'{original} = {path}')
     return repeated
+
+
+def turned_images(
+    pictures: Mapping[Path, Picture], labels: str, sizes_are_listed: bool = True
+) -> list[Problem]:
+    """Report images that training turns by their EXIF orientation, while their labels may belong to
+    the stored pixels.
+
+    Args:
+        labels: kind of the labels, for the message.
+        sizes_are_listed: the labels have the size of the image, so that an error of the size
+            reports quarter turns of images that are not square.
+    """
+    turned = []
+    for path, picture in pictures.items():
+        if picture.is_turned_within_its_size or (picture.turned and not sizes_are_listed):
+            turned.append(f'{path} (orientation {picture.turned})')
+    if not turned:
+        return []
+    fix = (
+        f'training turns the image by its EXIF orientation, and not its {labels}: if they were'
+        ' drawn on the stored pixels, remove the tag or turn the image (exiftran -ai,'
+        ' ImageOps.exif_transpose of Pillow)'
+    )
+    return [Problem(name='image turned by EXIF', where=turned, fix=fix, stops=False)]
 
 
 def too_thin(pictures: Mapping[Path, Picture], base: Mapping[str, Any] | None) -> list[Problem]:

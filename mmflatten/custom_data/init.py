@@ -11,8 +11,12 @@ from mmengine.config import Config
 
 from mmflatten.checkpoints.run_files import atomic_write, require_whole
 from mmflatten.console import quiet_libraries
+from mmflatten.custom_data.bands import bands_config_text, norms_of
+from mmflatten.custom_data.base_changes import BaseChanges, changes_for
+from mmflatten.custom_data.base_rules import UnsuitedBase
 from mmflatten.custom_data.config_text import custom_config_text, default_batch, require_base
-from mmflatten.custom_data.reading import DataError, Request
+from mmflatten.custom_data.first_batch import BatchError, require_batches, with_files
+from mmflatten.custom_data.reading import CustomData, DataError, Request
 from mmflatten.engine.setup import load_config
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import problem_of
@@ -34,17 +38,45 @@ def initialise(request: Request) -> Iterator[str]:
         yield f'{"error" if problem.stops else "warning"}: {problem}'
     data.require_usable()
     _require_free(request, base, data.lists)
-    require_base(base, request.spec, data)
+    bands_file = None
+    if request.bands:
+        bands_file = request.out.absolute().with_name(f'{request.out.stem}_bands.py')
+        _require_free(request, base, [bands_file])
+        norms = norms_of(picture.moments for picture in request.pictures.values())
+        yield f'bands: {norms} (mean +- standard deviation), in {bands_file}'
+        with atomic_write(bands_file) as partial:
+            partial.write_bytes(bands_config_text(base, norms).encode())
+        base = load_config(str(bands_file))
+    try:
+        yield from _write(request, base, data)
+    except BaseException:
+        if bands_file is not None:
+            bands_file.unlink()
+        raise
+
+
+def _write(request: Request, base: Config, data: CustomData) -> Iterator[str]:
+    """Write the config and its lists, and yield lines for the user."""
+    with quiet_libraries(logging.ERROR):
+        changes = _changes(base, data)
+    yield from changes.notes
     images = data.counts[0]
     batch = min(request.batch, images) if request.batch else default_batch(base, images)
     text = custom_config_text(
-        data, base, out=request.out, batch=batch, checkpoint=request.checkpoint
+        changes, data, base, out=request.out, batch=batch, checkpoint=request.checkpoint
     )
     files = {**data.lists, request.out: text}
-    _write_files(files, request.out, data.classes)
+    _write_files(files, request, data.classes)
     unit = 'pairs' if request.spec.pairs else 'images'
     yield f'{images} {unit} for training, {data.counts[1]} for validation, in batches of {batch}'
     yield f'written: {", ".join(map(str, files))}; next: mmflatten check {request.out}'
+
+
+def _changes(base: Config, data: CustomData) -> BaseChanges:
+    try:
+        return changes_for(base, data)
+    except UnsuitedBase as error:
+        raise DataError(f'--base {base.filename}: {error}.') from None
 
 
 def _check_options(request: Request) -> None:
@@ -55,6 +87,8 @@ def _check_options(request: Request) -> None:
     _check_classes(request)
     if not 0 < request.val_share < 1:
         raise DataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
+    if request.bands and request.spec.pairs:
+        raise DataError('--bands: expected --task cls, det or seg. Leave --bands out.')
     if request.out.suffix != '.py':
         raise DataError(f'--out: expected a name ending in .py, got {request.out}.')
 
@@ -122,17 +156,27 @@ def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None
             )
 
 
-def _write_files(files: dict[Path, str], config: Path, classes: Sequence[str]) -> None:
-    """Write all files, or none if the config cannot be read back with these classes."""
+def _write_files(files: dict[Path, str], request: Request, classes: Sequence[str]) -> None:
+    """Write all files, or none if the config cannot be read back with these classes, or if its data
+    sets do not give a batch.
+    """
     with ExitStack() as stack:
         # The config is opened first, so that it appears last, with all files that it names.
         partial = {path: stack.enter_context(atomic_write(path)) for path in reversed(files)}
         for path, content in files.items():
             partial[path].write_bytes(content.encode())
         with quiet_libraries(logging.ERROR):
-            read_back = load_config(str(partial[config]))
-        if classes and tuple(read_back.classes) != tuple(classes):
-            raise DataError(
-                f'--out {config.name}: the config has other classes than the data. Rename the '
-                'classes.'
-            )
+            read_back = load_config(str(partial[request.out]))
+            if classes and tuple(read_back.classes) != tuple(classes):
+                raise DataError(
+                    f'--out {request.out.name}: the config has other classes than the data. Rename'
+                    ' the classes.'
+                )
+            _require_batches(with_files(read_back, partial), request.base)
+
+
+def _require_batches(cfg: Config, base: str) -> None:
+    try:
+        require_batches(cfg)
+    except BatchError as error:
+        raise DataError(f'--base {base}: {error}') from error

@@ -1,5 +1,6 @@
 """User data as read for `mmflatten init`: options, data set arguments, summary and problems."""
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,10 +50,16 @@ class CustomData:
         val: the same for validation.
         counts: number of images or pairs for training and validation.
         classes: names in the order of the labels; empty for stereo.
+        num_things: number of classes, the first ones, that are things; None if the task has no
+            stuff.
         facts: summary of the data, in lines.
         problems: errors and warnings.
         lists: contents of the files to write.
-        evaluator: arguments of the metric.
+        metrics: classes of metrics that score predictions on these data; the first is the default.
+        score: name of the main score of the default metric.
+        evaluator: arguments of the default metric; other metrics get its `ann_file`.
+        masks: every object has a mask.
+        mask_evaluator: arguments of the default metric for a model that predicts masks.
     """
 
     dataset: str
@@ -60,10 +67,28 @@ class CustomData:
     val: dict[str, Any]
     counts: tuple[int, int]
     classes: tuple[str, ...] = ()
+    num_things: int | None = None
     facts: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     lists: dict[Path, str] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    score: str = 'auto'
     evaluator: dict[str, Any] = field(default_factory=dict)
+    masks: bool = False
+    mask_evaluator: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def root(self) -> str:
+        """The deepest folder with all files of the data."""
+        places = []
+        for part in (self.train, self.val):
+            places.append(part['ann_file'].parent)
+            prefix = part['data_prefix']
+            if isinstance(prefix, dict):
+                places += prefix.values()
+            else:
+                places.append(prefix)
+        return os.path.commonpath(places).rstrip('/')
 
     def require_usable(self) -> None:
         """Raise DataError if there are errors."""
@@ -101,6 +126,7 @@ class Request:
     checkpoint: Path | None = None
     force: bool = False
     crowds_as_objects: bool = False
+    bands: bool = False
     pictures: dict[Path, Any] = field(default_factory=dict)
 
     @property

@@ -1,9 +1,11 @@
-"""Segmentation data: a folder of images and a folder of PNG maps whose pixels are class numbers."""
+"""Segmentation data: a folder of images and a folder of maps whose pixels are class numbers."""
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from mmengine.config import Config
@@ -22,12 +24,16 @@ from mmflatten.datasets.used import CUT, IGNORED_LABEL, UNKNOWN, UNLABELLED, use
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import read_bytes
 
-MAP_SUFFIX = '.png'
+MAP_SUFFIXES = ('.png', '.tif', '.tiff', '.bmp')  # formats that keep the values
+# Endings of the names of label maps, in order of preference, where an image has maps of several
+# kinds: the same name, Cityscapes' values for training, and usual names.
+PREFERRED = ('', 'gtFine_labelTrainIds', 'labelTrainIds', 'mask', 'label', 'labels', 'gt')
+SAMPLES = 50  # images whose names decide which endings the names of the label maps have
 # name: (is an error, fix)
 LABEL_MAP_PROBLEMS = {
     'image without a label map': (
         True,
-        f'put NAME{MAP_SUFFIX} of the same name into the folder of --ann',
+        'put a map of its name and the suffix of the other maps into the folder of --ann',
     ),
     'label map without an image': (False, 'it is not used'),
     'unreadable label map': (True, 'replace it'),
@@ -46,6 +52,13 @@ LABEL_MAP_PROBLEMS = {
 }
 
 
+class Endings(NamedTuple):
+    """Endings of the names of an image, without its suffix, and of its label map."""
+
+    image: str
+    label_map: str
+
+
 def read(request: Request, base: Config) -> CustomData:
     """Read images and label maps that share names, each in one folder, `train` and `val` in it, or
     two folders.
@@ -56,11 +69,13 @@ def read(request: Request, base: Config) -> CustomData:
     images, maps = _find_folders(request)
     names = _class_names(request, maps[0])
     places: dict[str, list[str]] = defaultdict(list)
-    pairs = [_pair(*folders, places) for folders in zip(images, maps)]
-    label_maps = {}
-    for part in pairs:
-        label_maps |= part
-    pictures = image_files.read_pictures(label_maps, request.pictures)
+    endings = [_find_endings(*folders) for folders in zip(images, maps)]
+    pairs = []
+    label_maps: dict[Path, Path] = {}
+    for image, label_map, ending in zip(images, maps, endings):
+        pairs.append(_pair(image, label_map, ending, places))
+        label_maps |= pairs[-1]
+    pictures = image_files.read_pictures(label_maps, request.pictures, request.bands)
     suffix = _common_suffix(pictures)
     if len(pairs) == 2:
         sides = [list(part) for part in pairs]
@@ -70,19 +85,22 @@ def read(request: Request, base: Config) -> CustomData:
     facts = [f'image sizes: {image_files.size_range(pictures)}']
     facts += _check_maps(label_maps, pictures, names, places=places, training={*sides[0]})
     lines = []
-    for side, root in zip(sides, (images[0], images[-1])):
-        lines.append([path.relative_to(root).with_suffix('').as_posix() for path in side])
+    for index, side in zip((0, -1), sides):
+        end = endings[index].image + suffix
+        root = images[index]
+        lines.append([path.relative_to(root).as_posix().removesuffix(end) for path in side])
     arguments = []
-    for image, label_map in zip(images, maps):
+    for image, label_map, ending in zip(images, maps, endings):
         arguments.append(
             dict(
                 data_prefix=dict(img_path=image, seg_map_path=label_map),
-                img_suffix=suffix,
-                seg_map_suffix=MAP_SUFFIX,
+                img_suffix=ending.image + suffix,
+                seg_map_suffix=ending.label_map,
                 reduce_zero_label=False,
             )
         )
     problems = problems_of(places, LABEL_MAP_PROBLEMS)
+    problems += image_files.turned_images(pictures, 'label map')
     problems += image_files.too_thin(pictures, base)
     problems += image_files.picture_problems(pictures, *sides)
     return CustomData(
@@ -91,6 +109,9 @@ def read(request: Request, base: Config) -> CustomData:
         classes=names,
         facts=facts,
         problems=problems,
+        metrics=('IoUMetric',),
+        score='mIoU',
+        evaluator=dict(iou_metrics=['mIoU']),
     )
 
 
@@ -129,26 +150,101 @@ def _class_names(request: Request, maps: Path) -> tuple[str, ...]:
     return names
 
 
-def _pair(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path, Path]:
-    """Return the label map of each image that has one."""
-    expected = {}
-    for path in image_files.find_images(images):
-        expected[path] = maps / path.relative_to(images).with_suffix(MAP_SUFFIX)
-    files = image_files.find_images(maps)
-    label_maps = {path for path in files if path.suffix.lower() == MAP_SUFFIX}
-    unused = label_maps - {*expected.values()}
-    if unused == label_maps:
+def _find_endings(images: Path, maps: Path) -> Endings:
+    """Return the endings by which most images of a folder have a label map.
+
+    Raises:
+        DataError: no image has a label map, or several kinds of maps fit.
+    """
+    names = [path.relative_to(images).with_suffix('') for path in image_files.find_images(images)]
+    files = [path.relative_to(maps) for path in image_files.find_images(maps)]
+    label_maps = {path.as_posix() for path in files if path.suffix.lower() in MAP_SUFFIXES}
+    sample = names[:: max(len(names) // SAMPLES, 1)]
+    possible: set[Endings] = set()
+    for name in sample[:: max(len(sample) // 8, 1)]:
+        possible |= _possible_endings(name, label_maps)
+    counts: Counter[Endings] = Counter()
+    for endings in possible:
+        counts[endings] = sum(_map_name(name, endings) in label_maps for name in sample)
+    most = max(counts.values(), default=0)
+    best = [endings for endings, count in counts.items() if count == most > 0]
+    if not best:
         raise DataError(
-            f'--ann {maps}: no label map matches an image in {images}. An image a/NAME.jpg needs '
-            f'a/NAME{MAP_SUFFIX}.'
+            f'--ann {maps}: no label map matches an image in {images}. An image a/NAME.jpg needs'
+            f' a/NAME.png (or {", ".join(MAP_SUFFIXES[1:])}), possibly with one ending for all,'
+            f' such as NAME_mask.png; got {shorten([path.as_posix() for path in files], 3)}.'
         )
-    places['label map without an image'] += sorted(map(str, unused))
+    return _preferred(best, maps)
+
+
+def _possible_endings(name: Path, label_maps: Collection[str]) -> set[Endings]:
+    """Return the endings with which an image would have one of the label maps in its folder.
+
+    Args:
+        name: path of the image without suffix.
+    """
+    folder = name.parent.as_posix()
+    stem = name.name
+    longest = 1  # characters that both names share
+    found: set[Endings] = set()
+    for label_map in label_maps:
+        place, _, file = label_map.rpartition('/')
+        shared = len(os.path.commonprefix([stem, os.path.splitext(file)[0]]))
+        if (place or '.') != folder or shared < longest:
+            continue
+        if shared > longest:
+            found.clear()
+        longest = shared
+        found.add(Endings(stem[shared:], file[shared:]))
+    return found
+
+
+def _preferred(best: Sequence[Endings], maps: Path) -> Endings:
+    """Choose one of the endings that fit equally often, by `PREFERRED`."""
+    # A longer ending of the image may leave a name that is only a part of the common one.
+    shortest = min(len(endings.image) for endings in best)
+    kinds = {}
+    for endings in best:
+        if len(endings.image) == shortest:
+            kind = os.path.splitext(endings.label_map)[0]
+            kinds[kind.lstrip('_-. ')] = endings
+    for ending in PREFERRED:
+        if ending in kinds:
+            return kinds[ending]
+    if len(kinds) > 1:
+        raise DataError(
+            f'--ann {maps}: expected one label map for each image, got several, which end in'
+            f' {shorten(sorted(endings.label_map for endings in kinds.values()), 5)}. Move all but'
+            ' one kind to another folder.'
+        )
+    return next(iter(kinds.values()))
+
+
+def _map_name(name: Path, endings: Endings) -> str | None:
+    """Return the name of the label map of an image; None if the image has another ending."""
+    text = name.as_posix()
+    if not text.endswith(endings.image):
+        return None
+    return text.removesuffix(endings.image) + endings.label_map
+
+
+def _pair(
+    images: Path, maps: Path, endings: Endings, places: dict[str, list[str]]
+) -> dict[Path, Path]:
+    """Return the label map of each image that has one."""
+    files = {path.relative_to(maps).as_posix(): path for path in image_files.find_images(maps)}
     pairs = {}
-    for path, label_map in expected.items():
-        if label_map in label_maps:
-            pairs[path] = label_map
+    for path in image_files.find_images(images):
+        name = _map_name(path.relative_to(images).with_suffix(''), endings)
+        if name in files:
+            pairs[path] = files[name]
         else:
             places['image without a label map'].append(str(path))
+    # Files of other endings, such as the coloured maps of Cityscapes, belong to no image.
+    used = {*pairs.values()}
+    for name, path in files.items():
+        if path not in used and name.endswith(endings.label_map):
+            places['label map without an image'].append(str(path))
     return pairs
 
 

@@ -1,9 +1,11 @@
 """Annotations that mmdet and mmseg train on, and reasons why they leave out others."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from mmflatten.datasets.masks import overlaps
 
@@ -141,6 +143,21 @@ def too_few_boxes(model: Mapping[str, Any], most: int) -> list[str]:
                 f' its recall is at most {limit / most:.2f}; set it to {most} or more'
             )
     return problems
+
+
+def ids_changed_by_evaluation(ids: Iterable[Any]) -> list[Any]:
+    """Return the ids of images or categories that COCO's evaluation does not find again.
+
+    pycocotools passes all ids through one array of NumPy, which makes floating-point numbers of
+    integers above 2**63 beside smaller ones, and text of mixed types. An image that is not found
+    has no objects.
+    """
+    listed = list(ids)
+    try:
+        kept = set(np.unique(listed).tolist())
+    except TypeError:  # ids that cannot be sorted
+        return listed
+    return [value for value in listed if value not in kept]
 
 
 def used_by_mmseg(

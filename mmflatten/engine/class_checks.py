@@ -31,13 +31,25 @@ def wrong_heads(model: nn.Module, classes: int, where: str, exact: bool) -> Iter
     """
     if not classes:
         return
+    kind = 'classes'
+    fusion = getattr(model, 'panoptic_fusion_head', None)
+    things = getattr(fusion, 'num_things_classes', None)
+    if isinstance(things, int):
+        stuff = fusion.num_stuff_classes
+        if things + stuff != classes:
+            yield (
+                'model.panoptic_fusion_head: expected num_things_classes + num_stuff_classes ='
+                f' {classes}, the number of classes of {where}, got {things} + {stuff}. Correct'
+                ' them, or set metainfo=dict(classes=...) of the data set.'
+            )
+        classes, kind = things, 'things'  # of the heads of boxes and masks
     for name, head in model.named_modules():
         number = getattr(head, 'num_classes', None)
         if not isinstance(number, int) or not HEADS.fullmatch(name):
             continue
         if number < classes or (exact and number != classes):
             yield (
-                f'model.{name}.num_classes: expected {classes}, the number of classes of {where},'
+                f'model.{name}.num_classes: expected {classes}, the number of {kind} of {where},'
                 f' got {number}. Correct it, or set metainfo=dict(classes=...) of the data set.'
             )
 

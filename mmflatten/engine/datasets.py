@@ -12,7 +12,7 @@ from mmengine.registry import DATASETS
 
 from mmflatten.console import explain, is_ours, quiet_libraries
 from mmflatten.engine.class_checks import require_usable, with_inner
-from mmflatten.engine.naming_pipeline import NamingPipeline
+from mmflatten.engine.naming_pipeline import NamedTransform, NamingPipeline
 from mmflatten.engine.pictures import disable_ghostscript
 
 
@@ -21,8 +21,8 @@ class DatasetError(RuntimeError):
 
 
 def build_dataset(cfg: dict) -> Any:
-    """Build a data set and read its list of samples. Its pipeline names the files of a broken
-    sample (`NamingPipeline`).
+    """Build a data set and read its list of samples. Its pipelines name the files of a broken
+    sample (`NamingPipeline`, `NamedTransform`).
 
     Raises:
         ClassesError: the class names in the config cannot be used.
@@ -43,10 +43,32 @@ def build_dataset(cfg: dict) -> Any:
             raise
         raise DatasetError(_building_error(cfg, error)) from error
     for part in with_inner(dataset):
+        pipeline = getattr(part, 'pipeline', None)
         # A subclass of Compose has behaviour of its own and stays.
-        if type(getattr(part, 'pipeline', None)) is Compose:
-            part.pipeline = NamingPipeline(part.pipeline.transforms)
+        if type(pipeline) is Compose:
+            part.pipeline = NamingPipeline(pipeline.transforms)
+        elif isinstance(pipeline, list):  # of a wrapper that mixes images
+            part.pipeline = [NamedTransform(step, index) for index, step in enumerate(pipeline)]
+    name_pipelines(dataset, 'dataset')
     return dataset
+
+
+def name_pipelines(dataset: Any, field: str) -> None:
+    """Give the pipelines of a data set and of those inside it their fields in the config, for
+    messages.
+
+    Args:
+        field: of the data set, such as `train_dataloader.dataset`.
+    """
+    pipeline = getattr(dataset, 'pipeline', None)
+    for part in pipeline if isinstance(pipeline, list) else [pipeline]:
+        if isinstance(part, (NamingPipeline, NamedTransform)):
+            part.place = f'{field}.pipeline'
+    single = getattr(dataset, 'dataset', None)
+    if single is not None:
+        name_pipelines(single, f'{field}.dataset')
+    for index, part in enumerate(getattr(dataset, 'datasets', None) or ()):
+        name_pipelines(part, f'{field}.datasets.{index}')
 
 
 def _building_error(cfg: dict, error: Exception) -> str:

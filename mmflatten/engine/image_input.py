@@ -50,7 +50,7 @@ _FRAMES = {  # by the scope of the task
 }
 # Steps and arguments without effect on a prediction: ground truth, packed names and storage of
 # files, options of a training.
-_TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
+_TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity', 'mmflatten.LoadPanopticAnnotations')
 _NAMES = ('meta_keys', 'algorithm_keys', 'backend_args', 'file_client_args')
 _TRAINING = (
     'num_classes',

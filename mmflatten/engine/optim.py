@@ -1,5 +1,5 @@
-"""Optimizer wrapper for mixed precision without a GPU, frozen parameters, and layer-wise learning
-rate decay.
+"""Optimizer wrapper for mixed precision without a GPU, frozen parameters, and learning rates of the
+backbone.
 """
 
 import copy
@@ -173,3 +173,41 @@ class LayerDecayOptimWrapperConstructor(OptimWrapperConstructor):
             # The last layer and the heads have the full rate.
             group['lr_scale'] = rate ** (number - 1 - depth)
             group['lr'] = group.get('lr', self.base_lr) * group['lr_scale']
+
+
+@OPTIM_WRAPPER_CONSTRUCTORS.register_module()
+class BackboneRateOptimWrapperConstructor(OptimWrapperConstructor):
+    """The constructor with one more rule: `lr * backbone_lr_mult` for the parameters of the
+    backbone.
+
+    A `custom_keys` entry for the backbone would hide shorter keys and `norm_decay_mult` from its
+    norms and position tables, because MMEngine applies only the longest matching key. Here the
+    other rules of `paramwise_cfg` apply to the backbone too.
+
+        optim_wrapper = dict(
+            constructor='mmflatten.BackboneRateOptimWrapperConstructor',
+            paramwise_cfg=dict(backbone_lr_mult=0.1, norm_decay_mult=0.0))
+    """
+
+    def _validate_cfg(self) -> None:
+        super()._validate_cfg()
+        factor = self.paramwise_cfg.get('backbone_lr_mult')
+        if not isinstance(factor, (int, float)) or not 0 < factor <= 1:
+            raise ValueError(
+                'paramwise_cfg.backbone_lr_mult: expected a number above 0 and at most 1, got'
+                f' {factor}. Without a rate of its own, remove optim_wrapper.constructor; to freeze'
+                ' the backbone, set its frozen_stages.'
+            )
+        if self.base_lr is None:
+            raise ValueError('optimizer.lr: required with backbone_lr_mult, which multiplies it.')
+
+    def add_params(
+        self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any
+    ) -> None:
+        super().add_params(params, module, prefix, **kwargs)
+        if prefix:  # a part of the model
+            return
+        backbone = {id(parameter) for parameter in module.backbone.parameters()}
+        for group in params:
+            if id(group['params'][0]) in backbone:
+                group['lr'] = group.get('lr', self.base_lr) * self.paramwise_cfg['backbone_lr_mult']

@@ -14,11 +14,13 @@ from mmengine.fileio import dump, get
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.runner import Runner
+from mmengine.structures import PixelData
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.fonts import fonts_for, say_once
 from mmflatten.registry import HOOKS
+from mmflatten.structures.segments import INSTANCE_OFFSET
 
 DRAWING_SCORE = 0.3
 READABLE_SIDE = 224
@@ -33,8 +35,9 @@ class DumpPredictions(DumpResults):
     `ori_shape`, ...), what the task predicts and, where the test pipeline loads it, the truth under
     `gt_...`, as tensors on the CPU: `pred_score` (K), `pred_label` (1); or `pred_instances` with
     `bboxes` (n, 4) in pixels x1 y1 x2 y2, `scores` (n), `labels` (n) and, for masks, n COCO run
-    lengths; or `pred_sem_seg.data` (1, H, W), bytes up to 255 classes; or `pred_disparity.data` (1,
-    H, W) in pixels. Raw score maps and proposals are left out.
+    lengths; or `pred_sem_seg.data` (1, H, W), bytes up to 255 classes; or
+    `pred_panoptic_seg.sem_seg` (1, H, W), label + 1000 x the number of the instance; or
+    `pred_disparity.data` (1, H, W) in pixels. Raw score maps and proposals are left out.
     """
 
     default_prefix = ''  # it computes no metrics; MMEngine warns about a metric without a prefix
@@ -48,14 +51,23 @@ class DumpPredictions(DumpResults):
             for name, value in sample.items():
                 if name.endswith('_instances') and 'masks' in value:
                     value['masks'] = run_lengths(value['masks'])
-                elif name.endswith('_sem_seg') and int(value['data'].max()) < 256:
-                    value['data'] = value['data'].to(torch.uint8)
+                elif name.endswith('_sem_seg'):
+                    _shrink_labels(value, torch.uint8)
+                elif name.endswith('_panoptic_seg'):
+                    _shrink_labels(value, torch.int16)
 
     def compute_metrics(self, results: list[dict]) -> dict:
         with atomic_write(self.out_file_path) as partial:
             dump(results, str(partial))
         print_log(f'Predictions: {self.out_file_path}', logger='current')
         return {}
+
+
+def _shrink_labels(maps: dict[str, torch.Tensor], dtype: torch.dtype) -> None:
+    """Store label maps in a smaller type, if it holds their labels."""
+    for key, labels in maps.items():
+        if int(labels.max()) <= torch.iinfo(dtype).max:
+            maps[key] = labels.to(dtype)
 
 
 def run_lengths(masks: Any) -> list[dict]:
@@ -149,6 +161,8 @@ def draw_sample(
     if not names.isascii() and 'pred_sem_seg' in sample:
         say_once('drawings: label maps have no class names, since OpenCV writes ASCII alone.')
         options['with_labels'], names = False, ''
+    if 'pred_panoptic_seg' in sample:
+        sample = drawable_panoptic(sample, len(visualizer.dataset_meta['classes']))
     # Matplotlib would typeset a name between dollars as a formula.
     with rc_context({'text.parse_math': False, **fonts_for(names)}), quiet_libraries():
         if hasattr(visualizer, 'visualize_cls'):
@@ -160,6 +174,40 @@ def draw_sample(
         if 'pred_instances' in sample:
             options['pred_score_thr'] = score
         visualizer.add_datasample(name, image, sample, **options)
+
+
+def drawable_panoptic(sample: Any, num_classes: int) -> Any:
+    """Return a data sample whose truth is a panoptic map, too, without maps of void alone.
+
+    mmdet's visualizer cannot draw a map without segments, and draws true instances and labels in
+    one another.
+    """
+    from mmdet.structures import DetDataSample
+
+    maps = dict(pred_panoptic_seg=sample.pred_panoptic_seg.sem_seg.cpu().numpy())
+    if 'gt_sem_seg' in sample and 'gt_instances' in sample:
+        maps['gt_panoptic_seg'] = _true_panoptic(sample, num_classes)
+    drawable = DetDataSample(metainfo=sample.metainfo)
+    for name, panoptic in maps.items():
+        panoptic = np.where(panoptic % INSTANCE_OFFSET < num_classes, panoptic, num_classes)
+        if (panoptic != num_classes).any():
+            data = panoptic if name.startswith('gt') else torch.from_numpy(panoptic)
+            drawable.set_data({name: PixelData(sem_seg=data)})
+    return drawable
+
+
+def _true_panoptic(sample: Any, num_classes: int) -> np.ndarray:
+    """Return the map (1, H, W) of true labels with the numbers of the instances, in mmdet's
+    format.
+    """
+    labels = sample.gt_sem_seg.sem_seg.cpu().numpy().astype(np.int64)
+    panoptic = np.where(labels < num_classes, labels, num_classes)
+    instances = sample.gt_instances
+    masks = instances.masks
+    masks = masks.cpu().numpy() if isinstance(masks, torch.Tensor) else masks.to_ndarray()
+    for number, (label, mask) in enumerate(zip(instances.labels.tolist(), masks), 1):
+        panoptic[0, mask.astype(bool)] = label + number * INSTANCE_OFFSET
+    return panoptic
 
 
 def _image_of(sample: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from mmengine.device import get_device
 from mmengine.dist import is_main_process
 from mmengine.evaluator import Evaluator
 from mmengine.logging import MMLogger
-from mmengine.optim import BaseOptimWrapper, OptimWrapper
+from mmengine.optim import BaseOptimWrapper, OptimWrapper, OptimWrapperDict
 from mmengine.runner import BaseLoop
 from mmengine.visualization import Visualizer
 from torch import nn
@@ -23,6 +23,7 @@ from mmflatten.checkpoints import loading
 from mmflatten.checkpoints.run_files import CheckpointError, atomic_write
 from mmflatten.engine.class_checks import compare_classes
 from mmflatten.engine.datasets import build_dataset
+from mmflatten.engine.learning_rate import rate_rule
 from mmflatten.engine.models import bare_model, require_matching_channels
 from mmflatten.engine.optim import frozen_summary
 from mmflatten.engine.resume import SETTINGS, Configured, resume_as_configured, settings_of
@@ -155,16 +156,27 @@ class Runner(mmengine.runner.Runner):
         return super().build_visualizer(visualizer)
 
     def scale_lr(self, optim_wrapper: BaseOptimWrapper, auto_scale_lr: dict | None = None) -> None:
-        """Scale the learning rate, counting accumulated batches in the total batch."""
-        steps = getattr(optim_wrapper, '_accumulative_counts', 1)
-        if steps > 1 and auto_scale_lr and auto_scale_lr.get('enable'):
+        """Scale the learning rate to the total batch, with accumulated batches, by the `rate_rule`
+        of the optimizer. MMEngine scales all rates linearly.
+        """
+        if not auto_scale_lr or not auto_scale_lr.get('enable'):
+            return
+        wrappers = [optim_wrapper]
+        if isinstance(optim_wrapper, OptimWrapperDict):
+            wrappers = list(optim_wrapper.values())
+        loader = self._train_dataloader
+        per_process = loader['batch_size'] if isinstance(loader, dict) else loader.batch_size
+        base = auto_scale_lr['base_batch_size']
+        for wrapper in wrappers:
+            batch = self.world_size * per_process * getattr(wrapper, '_accumulative_counts', 1)
+            rule = rate_rule(type(wrapper.optimizer).__name__)
+            factor = rule.factor(batch / base)
+            for group in wrapper.optimizer.param_groups:
+                group['lr'] *= factor
             self.logger.info(
-                f'auto_scale_lr.base_batch_size is divided by {steps}, the number of accumulated'
-                ' batches'
+                f'auto_scale_lr: the learning rate is for a batch of {base}, the batch is {batch}:'
+                f' scaled by {factor:.4g} ({rule.name} for {type(wrapper.optimizer).__name__})'
             )
-            auto_scale_lr = dict(auto_scale_lr)
-            auto_scale_lr['base_batch_size'] /= steps
-        super().scale_lr(optim_wrapper, auto_scale_lr)
 
     def build_optim_wrapper(self, optim_wrapper: OptimWrapper | dict) -> BaseOptimWrapper:
         """Build the optimizer, by default without a warning about each frozen parameter."""

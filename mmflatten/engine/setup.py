@@ -142,7 +142,7 @@ def set_compile(cfg: Config, how: str) -> None:
 
 def _missing_for_graphs(cfg: Config) -> str | None:
     scope, launcher = cfg.get('default_scope'), cfg.get('launcher', 'none')
-    task = find_task(scope)
+    task = find_task(scope, cfg.get('model'))
     if not torch.cuda.is_available():
         return 'a GPU, and PyTorch finds none'
     if task is None or not task.fixed_size:
@@ -167,7 +167,7 @@ def _require_compiler(backend: str) -> None:
 
 def set_auto_scale_lr(cfg: Config) -> None:
     """Scale the learning rate with the total batch, relative to the config's
-    `auto_scale_lr.base_batch_size`.
+    `auto_scale_lr.base_batch_size`: linearly for SGD, by its square root for Adam (`rate_rule`).
     """
     if not (cfg.get('auto_scale_lr') or {}).get('base_batch_size'):
         raise ValueError(

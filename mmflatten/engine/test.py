@@ -61,7 +61,7 @@ def test(
     # random weights.
     averages = ema_hooks(cfg)
     cfg.custom_hooks = [hook for hook in cfg.get('custom_hooks') or [] if hook not in averages]
-    task = find_task(cfg.get('default_scope'))
+    task = find_task(cfg.get('default_scope'), cfg.get('model'))
     if show_dir is not None and cfg.get('visualizer') is None and task is not None:
         cfg.visualizer = ConfigDict(
             type=task.visualizer_type, vis_backends=[dict(type='LocalVisBackend')]

@@ -25,6 +25,7 @@ from mmflatten.export.precision import (
 )
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap
 from mmflatten.measure.flops.model_cost import image_shape
+from mmflatten.models.backbones.base import image_bands
 
 NUM_IMAGES = 16  # images of the user that are compared
 
@@ -74,6 +75,12 @@ def export_model(
     cfg = load_config(config, options)
     require_parts(cfg, 'model')
     model, dataset_meta = _load(cfg, checkpoint)
+    bands = image_bands(model)
+    if bands != 3:
+        raise ExportError(
+            'model.backbone.in_channels: expected 3 bands, whose norms are in the graph, got'
+            f' {bands}. Use PyTorch.'
+        )
     module = wrap(model, features).eval()
     metadata = describe(
         module,
@@ -83,6 +90,7 @@ def export_model(
         dynamic=dynamic,
         checkpoint=checkpoint,
     )
+    _require_size(metadata)
     photos = []
     if images:
         photos = image_cases(images, metadata, cfg.default_scope, 4 * NUM_IMAGES)
@@ -109,6 +117,19 @@ def export_model(
             lines.append(f'  {precision}: differs from PyTorch by {mean:.2g} on average')
         write_metadata(written, metadata)
     return lines
+
+
+def _require_size(metadata: Mapping[str, Any]) -> None:
+    """Raise ExportError if the example of a file with open sizes is not one of these sizes."""
+    if not metadata['sides']:
+        return
+    least, most = metadata['sides']
+    if min(metadata['size']) < least or max(metadata['size']) > most:
+        size = 'x'.join(map(str, metadata['size']))
+        raise ExportError(
+            f'--size: expected sides from {least} to {most} with --dynamic, got {size}. Name a size'
+            ' in this range, or omit --dynamic.'
+        )
 
 
 def _reduced(file: Path, metadata: dict[str, Any], calibration: Sequence[Case]) -> Engine:

@@ -89,7 +89,7 @@ class CostCheck:
     def __init__(
         self, model: Mapping[str, Any], scope: str, numbers: Mapping[str, Any], place: str
     ) -> None:
-        task = find_task(scope)
+        task = find_task(scope, model)
         if task is None:
             raise ValueError(f'scope: expected that of a task, got {scope}.')
         self.model, self.task, self.place = model, task, place

@@ -63,7 +63,14 @@ def prediction_shares(
     # In windows: the sum of logits, a padded window, and the quotient.
     maps = 1 if _windows(model, 'model') is None else 3
     logits = classes * FLOAT * (maps * size[0] * size[1] + image[0] * image[1])
-    return [Share('model.decode_head.num_classes', classes, logits + _LABEL * image[0] * image[1])]
+    shares = [
+        Share('model.decode_head.num_classes', classes, logits + _LABEL * image[0] * image[1])
+    ]
+    queries = model['decode_head'].get('num_queries')
+    if queries:  # masks in the size of the input, and their sigmoid
+        masks = 2 * FLOAT * queries * size[0] * size[1]
+        shares.append(Share('model.decode_head.num_queries', queries, masks))
+    return shares
 
 
 def _windows(model: Mapping[str, Any], where: str) -> tuple[Size, Size] | None:

@@ -15,6 +15,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from mmflatten.measure.known_values import KnownValues
+
 
 def planned_memory(call: Callable[[], Any]) -> int:
     """Largest number of bytes that the tensors which a call makes on the meta device would have at
@@ -26,7 +28,7 @@ def planned_memory(call: Callable[[], Any]) -> int:
     `mmflatten.measure.speed.memory.peak_memory` measures the same call.
     """
     tensors = _LiveTensors()
-    with torch.no_grad(), _FusedAttention(), tensors:
+    with torch.no_grad(), _FusedAttention(), KnownValues(), tensors:
         call()
     return tensors.peak
 

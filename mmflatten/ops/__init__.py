@@ -41,6 +41,10 @@ from mmflatten.ops.linear import (
     sima_attention,
 )
 from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen
+from mmflatten.ops.rate_reduction import (
+    contract_and_broadcast_attention,
+    token_statistics_attention,
+)
 from mmflatten.ops.resize import (
     cell_weights,
     pool_cells,
@@ -49,6 +53,7 @@ from mmflatten.ops.resize import (
 )
 from mmflatten.ops.rotary import rotary_1d, rotary_2d, rotary_normalized
 from mmflatten.ops.softmax import agent_attention, nystrom_attention, softmax_attention
+from mmflatten.ops.state_space import hidden_state_attention, state_space_attention
 from mmflatten.ops.ttt import (
     conv_test_time_training,
     gated_test_time_training,
@@ -77,6 +82,7 @@ __all__ = [
     'cell_weights',
     'circulant_attention',
     'concat_cost_volume',
+    'contract_and_broadcast_attention',
     'conv_test_time_training',
     'conventional_dot_attention',
     'conventional_gaussian_attention',
@@ -89,6 +95,7 @@ __all__ = [
     'full_precision',
     'gated_test_time_training',
     'global_key_weights',
+    'hidden_state_attention',
     'hydra_attention',
     'inline_attention',
     'kernel_product',
@@ -122,7 +129,9 @@ __all__ = [
     'soft_argmax_disparity',
     'softmax_attention',
     'split_heads',
+    'state_space_attention',
     'swiglu_test_time_training',
+    'token_statistics_attention',
     'upcast',
     'visible_keys',
     'widen',

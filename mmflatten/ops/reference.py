@@ -30,8 +30,13 @@ from mmflatten.ops.linear.reference import (
     magnitude_aware_attention,
     sima_attention,
 )
+from mmflatten.ops.rate_reduction.reference import (
+    contract_and_broadcast_attention,
+    token_statistics_attention,
+)
 from mmflatten.ops.rotary.reference import rotary_2d, rotary_normalized
 from mmflatten.ops.softmax.reference import agent_attention, nystrom_attention, softmax_attention
+from mmflatten.ops.state_space.reference import hidden_state_attention, state_space_attention
 from mmflatten.ops.ttt.reference import (
     conv_test_time_training,
     gated_test_time_training,
@@ -49,6 +54,7 @@ __all__ = [
     'block_linear_attention',
     'circulant_attention',
     'concat_cost_volume',
+    'contract_and_broadcast_attention',
     'conv_test_time_training',
     'conventional_dot_attention',
     'conventional_gaussian_attention',
@@ -62,6 +68,7 @@ __all__ = [
     'focal_attention',
     'focused_map',
     'gated_test_time_training',
+    'hidden_state_attention',
     'hydra_attention',
     'inline_attention',
     'kernel_product',
@@ -76,5 +83,7 @@ __all__ = [
     'sima_attention',
     'soft_argmax_disparity',
     'softmax_attention',
+    'state_space_attention',
     'swiglu_test_time_training',
+    'token_statistics_attention',
 ]

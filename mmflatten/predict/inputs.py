@@ -18,11 +18,12 @@ import numpy as np
 
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
+from mmflatten.datasets.bands import ARRAY_SUFFIX
 from mmflatten.text import clip, shorten
 from mmflatten.untrusted.files import absolute_name, images_in, problem_of
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
-SUFFIXES = (*IMAGE_SUFFIXES, *VIDEOS)
+SUFFIXES = (*IMAGE_SUFFIXES, ARRAY_SUFFIX, *VIDEOS)
 MAX_CAMERA = 99  # OpenCV takes the hundreds of a number for the library to open the camera with
 STREAMS = ('http', 'https', 'rtmp', 'rtsp')
 
@@ -164,6 +165,8 @@ def _expand(word: str) -> list[str]:
 def _images_of(folder: str) -> list[str]:
     try:
         files = list(map(str, images_in(Path(folder), IMAGE_SUFFIXES)))
+        # Arrays beside images may be anything.
+        files = files or list(map(str, images_in(Path(folder), (ARRAY_SUFFIX,))))
         others = images_in(Path(folder), OTHER_IMAGES)
     except OSError as error:
         raise ValueError(

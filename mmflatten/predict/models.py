@@ -16,8 +16,8 @@ def list_models(pattern: str = '*', task: str | None = None) -> list[str]:
 
     Args:
         pattern: a glob, such as `*swin-t*`.
-        task: classification, detection, segmentation or stereo. Others raise ValueError; None means
-            all.
+        task: classification, detection, panoptic, segmentation or stereo. Others raise ValueError;
+            None means all.
     """
     if task is not None and task not in tasks():
         raise ValueError(f'task: expected one of {", ".join(tasks())}, got {task}.')

@@ -21,10 +21,11 @@ from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.pictures import disable_ghostscript
 from mmflatten.engine.setup import load_config
 from mmflatten.export.wrappers import ExportError
+from mmflatten.predict.bands import BandsPipeline, loads_bands, with_colours
 from mmflatten.runtime.configs import file_config, use_model
 from mmflatten.runtime.files import is_model_file
 from mmflatten.tasks import task_of
-from mmflatten.untrusted.files import absolute_name
+from mmflatten.untrusted.files import absolute_name, problem_of
 from mmflatten.untrusted.images import problem_of_image
 
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
@@ -63,6 +64,7 @@ class Predictor:
         task: the `mmflatten.tasks.Task`.
         model: module in evaluation mode.
         classes: class names in the order of the labels, empty for stereo.
+        reads_bands: the test pipeline begins with `LoadBands`, so images are files of any bands.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged or belongs to another model.
@@ -99,8 +101,11 @@ class Predictor:
         register_reader()
         # The inferencer changes its config. Without a scope, it would use that of an earlier
         # predictor for another library.
+        self.reads_bands = loads_bands(self.cfg)
+        cfg = with_colours(self.cfg) if self.reads_bands else copy.deepcopy(self.cfg)
         with quiet_libraries(), DefaultScope.overwrite_default_scope(self.task.scope):
-            self._inferencer = self.task.inferencer(copy.deepcopy(self.cfg), None, self.device)
+            self._inferencer = self.task.inferencer(cfg, None, self.device)
+            self._bands = BandsPipeline(self.cfg) if self.reads_bands else None
         self.model = self._inferencer.model
         if content is not None:
             load_weights(self.model, content, str(checkpoint))
@@ -110,7 +115,8 @@ class Predictor:
     def __call__(self, image: Image) -> BaseDataElement:
         """Return the data sample of one image.
 
-        The prediction is in `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity`.
+        The prediction is in `pred_instances`, `pred_panoptic_seg`, `pred_sem_seg`, `pred_label` or
+        `pred_disparity`.
 
         Raises:
             PredictionError: the image cannot be read or used.
@@ -187,6 +193,9 @@ class Predictor:
 
         The inferencers of the libraries expect paths as `str` and pixels in BGR.
         """
+        if self._bands is not None:
+            with DefaultScope.overwrite_default_scope(self.task.scope):
+                return self._bands([_existing(image) for image in images])
         if self.task.pairs:
             images = [(_readable(left), _readable(right)) for left, right in images]
         else:
@@ -250,6 +259,18 @@ def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
     return absolute_name(image)
 
 
+def _existing(image: str | Path | np.ndarray) -> str:
+    """Return the absolute path of a file of bands."""
+    if isinstance(image, np.ndarray):
+        raise PredictionError(
+            f'image: expected a file for a pipeline with LoadBands, got pixels of {image.shape}.'
+        )
+    problem = problem_of(image)
+    if problem is not None:
+        raise PredictionError(f'{image} {problem}. Check the path.')
+    return absolute_name(image)
+
+
 def _bgr(image: np.ndarray) -> np.ndarray:
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise PredictionError(
@@ -265,7 +286,7 @@ def _failure(image: Image, error: Exception) -> PredictionError:
     if isinstance(error, PredictionError):
         return error
     # The libraries do not report why a file cannot be read.
-    if isinstance(image, (str, Path)) and '://' not in str(image):
+    if isinstance(image, (str, Path)) and '://' not in str(image) and not is_ours(error):
         try:
             with quiet_decoders():
                 read_rgb(str(image))

@@ -16,6 +16,7 @@ from mmflatten.checkpoints.run_files import only_process, remove_partial_files, 
 from mmflatten.console import explain, print_progress
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
+from mmflatten.predict.bands import drawn_bands
 from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import Image, PredictionError, Predictor
 from mmflatten.predict.rows import Rows
@@ -46,6 +47,7 @@ class ResultFolder:
         self.score = score
         self.failures: list[str] = []
         self._visualizer = predictor.visualizer()
+        self._reads_bands = predictor.reads_bands
         self._video: DrawnVideo | None = None
         self._subfolders = self.replaced(self.folder, predictor.task)
         writer = predictor.task.part('predict').Writer
@@ -86,7 +88,7 @@ class ResultFolder:
                 `DRAWN_PIXELS`, or the task's visualizer cannot draw the prediction. The other files
                 of the image are written nevertheless.
         """
-        pixels = _drawn_pixels(item.image if image is None else image)
+        pixels = _drawn_pixels(item.image if image is None else image, self._reads_bands)
         record: dict = {}
         problems: list[str] = []
         try:
@@ -150,13 +152,13 @@ class ResultFolder:
             remove_partial_files(folder)
 
 
-def _drawn_pixels(image: Image) -> np.ndarray:
+def _drawn_pixels(image: Image, reads_bands: bool) -> np.ndarray:
     """Return the RGB pixels of an image, of the left one of a pair."""
     left = image[0] if isinstance(image, tuple) else image
     if isinstance(left, np.ndarray):
         return left
     try:
-        return read_rgb(str(left))
+        return drawn_bands(str(left)) if reads_bands else read_rgb(str(left))
     except (OSError, ValueError) as error:  # deleted or replaced after the prediction
         raise PredictionError(str(error)) from error
 

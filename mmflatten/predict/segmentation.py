@@ -18,7 +18,8 @@ class Writer(results.Writer):
     folders = ('label_maps',)
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
-        labels = sample.pred_sem_seg.data[0].cpu().numpy()
+        # The threshold of a segmentor with one output makes floating-point numbers.
+        labels = sample.pred_sem_seg.data[0].long().cpu().numpy()
         file = self.file('label_maps', item, '.png')
         grey = labels.astype(np.uint8 if len(self.classes) <= 256 else np.uint16)
         with whole_file(file) as partial:

@@ -57,7 +57,7 @@ def _problem(entry: dict, name: Any, value: Any) -> str:
     """Describe the problem of a field; '' if there is none."""
     if not isinstance(name, str):
         return f'expected names of fields, got a {type(name).__name__}'
-    if name.endswith(('_instances', '_sem_seg', '_disparity')):
+    if name.endswith(('_instances', '_sem_seg', '_panoptic_seg', '_disparity')):
         return _problem_of_parts(name, value, entry.get('ori_shape'))
     known = TYPES.get(name, (object,))
     if not isinstance(value, known):
@@ -81,8 +81,10 @@ def _problem_of_parts(name: str, value: Any, shape: Sequence[int] | None) -> str
             return _not_numbers(f'{name}.{key}', part)
     if name.endswith('_instances'):
         return _problem_of_instances(value, shape, name) if value else ''
-    if name.endswith('_sem_seg') and value['data'].numel() and value['data'].min() < 0:
-        return f'{name}.data: expected labels of at least 0, got {value["data"].min()}'
+    if name.endswith(('_sem_seg', '_panoptic_seg')):
+        for key, labels in value.items():
+            if labels.numel() and labels.min() < 0:
+                return f'{name}.{key}: expected labels of at least 0, got {labels.min()}'
     return ''
 
 

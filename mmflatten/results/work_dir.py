@@ -44,7 +44,9 @@ class TrainedRun:
     def task(self) -> Task | None:
         if self.results is not None:
             return self.results.task
-        return None if self.config is None else find_task(self.config.get('default_scope'))
+        if self.config is None:
+            return None
+        return find_task(self.config.get('default_scope'), self.config.get('model'))
 
     @property
     def tested(self) -> str | None:

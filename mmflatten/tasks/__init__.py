@@ -1,4 +1,5 @@
-"""Tasks: classification, detection, segmentation, stereo matching, and those of other packages.
+"""Tasks: classification, detection, panoptic and semantic segmentation, stereo matching, and those
+of other packages.
 
 A new task is a subclass of `Task` with the decorator `register_task`, in a file of this folder or
 in a package that a config names in `custom_imports`.
@@ -53,12 +54,23 @@ class Task:
     annotation_files: bool = False  # annotations are files apart from the images
     label_lists: bool = False  # labels may be in CSV files
     has_classes: bool = True  # the model predicts classes of the data set
+    data_preprocessor: str = ''  # type that models of the library use if the config has none
     needs_classes: bool = False  # classes and palette are required to draw predictions
 
     @property
     def pairs(self) -> bool:
         """True if a sample is a pair of images."""
         return len(self.inputs) == 2
+
+    def recognises(self, model: Mapping[str, Any]) -> bool:
+        """Return True if a model of the scope is one of this task.
+
+        Several tasks may have a scope. A subclass of another task is asked before it.
+
+        Args:
+            model: settings of a config, or parts of a built model by their names.
+        """
+        return True
 
     def part(self, folder: str) -> ModuleType:
         """Import the task's module of a folder.
@@ -170,7 +182,7 @@ def task_of(cfg: Mapping[str, Any]) -> Task:
         ValueError: no task has the config's `default_scope`.
     """
     scope = cfg.get('default_scope')
-    task = find_task(scope)
+    task = find_task(scope, cfg.get('model'))
     if task is None:
         scopes = ', '.join(task.scope for task in tasks().values())
         raise ValueError(
@@ -179,10 +191,14 @@ def task_of(cfg: Mapping[str, Any]) -> Task:
     return task
 
 
-def find_task(scope: str | None) -> Task | None:
-    """Return the task of a `default_scope`, None if there is none."""
-    for task in tasks().values():
-        if task.scope == scope:
+def find_task(scope: str | None, model: Mapping[str, Any] | None = None) -> Task | None:
+    """Return the task of a `default_scope`, None if there is none.
+
+    Args:
+        model: its settings, which distinguish the tasks of one scope.
+    """
+    for task in _subclasses_first():
+        if task.scope == scope and task.recognises(model or {}):
             return task
     return None
 
@@ -197,8 +213,9 @@ def task_of_model(model: nn.Module) -> Task | None:
 
     if not isinstance(model, BaseModel):
         return None
+    parts = dict(model.named_children(), test_cfg=getattr(model, 'test_cfg', None))
     for cls in reversed(type(model).__mro__):
-        task = find_task(cls.__module__.split('.')[0])
+        task = find_task(cls.__module__.split('.')[0], parts)
         if task is not None:
             return task
     return None
@@ -207,7 +224,12 @@ def task_of_model(model: nn.Module) -> Task | None:
 def task_of_predictions(entries: Iterable[Mapping[str, Any]]) -> Task | None:
     """Return the task whose predictions all entries hold."""
     entries = list(entries)
-    for task in tasks().values():
+    for task in _subclasses_first():
         if all(task.prediction in entry for entry in entries):
             return task
     return None
+
+
+def _subclasses_first() -> list[Task]:
+    """Return all tasks, those derived from another before it."""
+    return sorted(tasks().values(), key=lambda task: -len(type(task).__mro__))

@@ -22,6 +22,7 @@ class Classification(Task):
     prediction = 'pred_score'
     hub_tag = 'image-classification'
     visualizer_type = 'UniversalVisualizer'
+    data_preprocessor = 'ClsDataPreprocessor'
     tta_model = dict(type='mmpretrain.AverageClsScoreTTA')
 
     def inferencer(self, cfg: Config, checkpoint: str | None, device: str) -> Any:

@@ -103,6 +103,8 @@ def _forward_two_stages(
     from mmdet.models import roi_heads
 
     head, features = model.roi_head, model.extract_feat(image)
+    if getattr(model, 'with_semantic_head', False):  # of Panoptic FPN
+        model.semantic_head(features)
     if isinstance(head, roi_heads.SparseRoIHead):
         _forward_sparse(model, features)
         return

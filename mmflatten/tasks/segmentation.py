@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from mmflatten.tasks import Task, register_task, with_own_collate
@@ -45,4 +46,15 @@ class Segmentation(Task):
         return sample
 
     def forward(self, model: nn.Module, image: Tensor) -> Any:
-        return model._forward(image)
+        head = model.decode_head
+        if 'batch_data_samples' not in signature(head.forward).parameters:
+            return model._forward(image)
+        # mmseg's `_forward` does not pass what the heads that it derives from mmdet's require.
+        return head(model.extract_feat(image), _samples(image))
+
+
+def _samples(image: Tensor) -> list:
+    from mmseg.structures import SegDataSample
+
+    size = tuple(image.shape[-2:])
+    return [SegDataSample(metainfo=dict(img_shape=size, ori_shape=size)) for _ in image]

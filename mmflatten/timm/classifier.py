@@ -56,9 +56,8 @@ class Classifier(nn.Module):
         **kwargs,
     ) -> None:
         super().__init__()
-        self._construct = partial(backbone, out_indices=(last,), **kwargs)
+        self._construct = partial(backbone, out_indices=(last,), in_channels=in_chans, **kwargs)
         self.backbone = self._construct()
-        _set_in_channels(self.backbone, in_chans)
         if not next(self.parameters()).is_meta:
             with quiet_libraries():  # MMEngine logs the initialisation of every parameter
                 self.backbone.init_weights()
@@ -155,21 +154,3 @@ class Classifier(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(image))
-
-
-def _set_in_channels(backbone: nn.Module, channels: int) -> None:
-    """Replace the first convolution of a backbone if it takes another number of channels."""
-    modules = backbone.named_modules()
-    name, conv = next(item for item in modules if isinstance(item[1], nn.Conv2d))
-    if conv.in_channels == channels:
-        return
-    parent, _, leaf = name.rpartition('.')
-    replacement = nn.Conv2d(
-        channels,
-        conv.out_channels,
-        kernel_size=conv.kernel_size,
-        stride=conv.stride,
-        padding=conv.padding,
-        bias=conv.bias is not None,
-    )
-    setattr(backbone.get_submodule(parent), leaf, replacement)

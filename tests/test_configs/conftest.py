@@ -22,6 +22,7 @@ from PIL import Image
 from torch import nn
 
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+from mmflatten.datasets.scenes.panoptic_build import PanopticSceneOptions, build_panoptic_scenes
 from mmflatten.engine.setup import load_config as load_run_config
 from mmflatten.measure.flops.meta import build_on_meta
 
@@ -116,6 +117,9 @@ def data_root(tmp_path_factory) -> Path:
         _write_coco(digits / f'{annotations}.json', root / f'coco/{annotations}2017.json')
         _write_imagenet(digits / 'crops' / split, root / 'imagenet' / split, classes=1000)
         _write_imagenet(digits / 'crops' / split, root / 'imagenet22k' / split, classes=20)
+    build_panoptic_scenes(root / 'digits_panoptic', PanopticSceneOptions(train=2, val=2, size=96))
+    for split in ('train', 'val'):
+        _write_coco_panoptic(root, split)
     return root
 
 
@@ -131,6 +135,30 @@ def _write_coco(source: Path, target: Path) -> None:
         image['file_name'] = image['file_name'].replace('.png', '.jpg')
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(content))
+
+
+def _write_coco_panoptic(root: Path, split: str) -> None:
+    """Write the panoptic scenes with COCO's 133 class names, and labels of the same order, for the
+    images of COCO.
+    """
+    from mmdet.datasets import CocoPanopticDataset
+
+    source = root / 'digits_panoptic' / 'annotations' / f'panoptic_{split}.json'
+    content = json.loads(source.read_text())
+    things = CocoPanopticDataset.METAINFO['thing_classes']
+    content['categories'] = [
+        dict(id=number, name=name, isthing=int(number <= len(things)))
+        for number, name in enumerate(CocoPanopticDataset.METAINFO['classes'], 1)
+    ]
+    for image in content['images']:
+        image['file_name'] = image['file_name'].replace('.png', '.jpg')
+    for annotation in content['annotations']:
+        for segment in annotation['segments_info']:
+            if segment['category_id'] > 10:
+                segment['category_id'] += len(things) - 10
+    target = root / 'coco' / 'annotations' / f'panoptic_{split}2017'
+    target.with_suffix('.json').write_text(json.dumps(content))
+    shutil.copytree(source.with_suffix(''), target)
 
 
 def _write_imagenet(crops: Path, target: Path, classes: int) -> None:
@@ -169,6 +197,8 @@ def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
             _shrink([config.model.get('data_preprocessor', {}), config.model.get('test_cfg') or {}])
             _shrink([config.get('tta_pipeline', [])])
         for node in _nodes(config.model):
+            if 'anneal_steps' in node:  # the blocks may be those of the backbone
+                node['num_blocks'] = 1
             if isinstance(node.get('sampler'), dict) and 'num' in node['sampler']:
                 node['sampler']['num'] = 8
             for name, value in (
@@ -176,6 +206,8 @@ def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
                 ('nms_pre', 50),
                 ('max_per_img', 20),
                 ('num_proposals', 20),
+                ('num_queries', 20),
+                ('max_per_image', 20),
             ):
                 if name in node:
                     node[name] = value

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.config import ConfigError, read_config
+from mmflatten.config import ConfigError, Continuations, read_config
 
 ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))
@@ -102,7 +102,9 @@ def test_config_has_all_fields_of_a_run(path, read_config):
         assert path.parent.name == 'comparison' or config.model.backbone.type.startswith(
             'mmflatten.'
         )
-        assert 'tta_pipeline' in config
+        # There is no test-time augmentation of segments.
+        is_panoptic = config.val_evaluator.type == 'mmflatten.PanopticMetric'
+        assert is_panoptic or 'tta_pipeline' in config
     assert config.visualizer.name == 'visualizer'  # required by mmdet's and mmseg's inferencers
     for key in (
         'optim_wrapper',
@@ -154,3 +156,20 @@ def test_custom_imports_find_modules_beside_the_config(tmp_path, monkeypatch):
     config.write_text("custom_imports = dict(imports=['missing_module'])\n")
     with pytest.raises(ConfigError, match='custom_imports.*missing_module.*beside the config'):
         read_config(str(config))
+
+
+@pytest.mark.parametrize(
+    'base, model',
+    [
+        ('mmdet::mask2former/mask2former_r50_8xb2-lsj-50e_coco.py', 'Mask2Former'),
+        ('mmseg::mask2former/mask2former_r50_8xb2-160k_ade20k-512x512.py', 'EncoderDecoder'),
+        ('mmpretrain::resnet/resnet50_8xb32_in1k.py', 'ImageClassifier'),
+    ],
+)
+def test_config_of_an_installed_package_is_a_base(base, model, tmp_path):
+    config = tmp_path / 'mine.py'
+    config.write_text(f'_base_ = {base!r}\n')
+    content = read_config(str(config))
+    assert content.model.type == model
+    assert content.model.backbone.type == 'ResNet'
+    assert not any(isinstance(finder, Continuations) for finder in sys.meta_path)

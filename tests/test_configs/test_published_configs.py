@@ -35,9 +35,9 @@ NAMES = [
 BACKBONES = TYPES['mmpretrain']['backbone']
 # Arguments whose numbers stand in no model of our configs.
 ELSEWHERE = dict.fromkeys(
-    ('eps', 'patch_size', 'registers', 'rotary'), 'sizes of backbones'
+    ('patch_size', 'registers', 'rotary'), 'sizes of backbones'
 ) | dict.fromkeys(('crop_size', 'stride'), 'test_cfg of a segmentor that slides over an image')
-TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
+TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity', 'mmflatten.LoadPanopticAnnotations')
 
 
 def texts(value: Any, argument: str = 'model') -> Iterator[tuple[str, str]]:

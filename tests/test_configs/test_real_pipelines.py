@@ -80,6 +80,8 @@ class Record(Hook):
 def expected_metrics(config) -> set[str]:
     if config.default_scope != 'mmdet':
         return METRICS[config.default_scope]
+    if config.val_evaluator.type == 'mmflatten.PanopticMetric':
+        return {'coco_panoptic/PQ', 'coco_panoptic/SQ', 'coco_panoptic/RQ'}
     kinds = config.val_evaluator.metric
     found = set()
     for kind in [kinds] if isinstance(kinds, str) else kinds:

@@ -251,7 +251,6 @@ PIXELS = np.random.default_rng(0).integers(0, 255, SIZE, np.uint8)
 TIFFS = {  # name: pages, and what is said (an error for True)
     'grey': ([PIXELS], None),
     'colours': ([np.dstack([PIXELS] * 3)], None),
-    '16 bits': ([PIXELS.astype(np.uint16) * 12], None),
     'float': ([PIXELS.astype(np.float32) / 255], (' (mode F of Pillow, 1 pages)', True)),
     'double': ([PIXELS.astype(np.float64)], ('', True)),
     'float colours': ([np.dstack([PIXELS] * 3).astype(np.float32)], ('', True)),
@@ -280,3 +279,58 @@ def test_tiffs_of_which_training_reads_a_part_or_nothing(name, tmp_path):
         assert 'TIFF' in (found[0].fix if not expected[0] else found[0].name)
         with pytest.raises(ValueError, match='a.tif cannot be decoded.*floats or 32 bits'):
             read_rgb(str(file))
+
+
+LABEL_MAP_NAMES = {  # names of an image and of its label map
+    'capitals': ('images/{}.JPG', 'masks/{}.PNG'),
+    'TIFF': ('images/{}.tif', 'masks/{}.tif'),
+    'ending': ('images/{}.jpg', 'masks/{}_mask.png'),
+    'cityscapes': (
+        'images/{}_leftImg8bit.png',
+        'masks/{}_gtFine_labelTrainIds.png',
+        'masks/{}_gtFine_color.png',
+        'masks/{}_gtFine_labelIds.png',
+    ),
+}
+
+
+@pytest.mark.parametrize('kind', LABEL_MAP_NAMES)
+def test_label_maps_of_other_names_are_found(kind, tmp_path):
+    image, label_map, *others = LABEL_MAP_NAMES[kind]
+    names = ['town/town_1', 'town/town_10', 'town/town_2', 'city/city_1']
+    for number, name in enumerate(names):
+        write_image(tmp_path / image.format(name), number)
+        for file in (label_map, *others):
+            (tmp_path / file.format(name)).parent.mkdir(parents=True, exist_ok=True)
+            values = np.full(SIZE, 9, np.uint8) if file in others else np.eye(*SIZE, dtype=np.uint8)
+            cv2.imwrite(str(tmp_path / file.format(name)), values)
+    data = segmentation.read(
+        Request(
+            'seg',
+            [tmp_path / 'images'],
+            '',
+            tmp_path / 'mine.py',
+            [tmp_path / 'masks'],
+            ['background', 'object'],
+        ),
+        None,
+    )
+    assert not data.problems
+    found = set()
+    for line in ''.join(data.lists.values()).splitlines():
+        fields = data.train
+        found.add(fields['data_prefix']['img_path'] / (line + fields['img_suffix']))
+        assert (fields['data_prefix']['seg_map_path'] / (line + fields['seg_map_suffix'])).is_file()
+    assert found == {tmp_path / image.format(name) for name in names}
+
+
+def test_several_kinds_of_label_maps_are_named(tmp_path):
+    for i in range(3):
+        write_image(tmp_path / 'images' / f'{i}.png', i)
+        for kind in ('fine', 'coarse'):
+            write_image(tmp_path / 'masks' / f'{i}_{kind}.png', i)
+    request = Request(
+        'seg', [tmp_path / 'images'], '', tmp_path / 'm.py', [tmp_path / 'masks'], ['a', 'b']
+    )
+    with pytest.raises(DataError, match='_coarse.png'):
+        segmentation.read(request, None)

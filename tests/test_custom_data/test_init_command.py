@@ -12,6 +12,7 @@ import torch
 from mmengine.config import Config
 
 from mmflatten.cli.init import main
+from mmflatten.custom_data.base_changes import changes_for
 from mmflatten.custom_data.config_text import custom_config_text, palette
 from mmflatten.custom_data.reading import CustomData
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
@@ -235,7 +236,7 @@ def test_init_mask_base_without_masks_is_an_error(own, capsys):
         'mine.py',
         '--base',
     ]
-    assert run(*arguments, MASKS) == 1 and 'mask_head' in capsys.readouterr().err
+    assert run(*arguments, MASKS) == 1 and 'with_mask' in capsys.readouterr().err
     assert run(*arguments, DETECTOR) == 0
     assert Config.fromfile('mine.py').val_evaluator.metric == 'bbox'
 
@@ -428,8 +429,12 @@ def numbers(model: dict, place: str = '') -> dict[str, int]:
 def test_config_sets_num_classes_of_every_head(name, tmp_path):
     base = Config.fromfile(CONFIGS / 'flatten_swin' / f'{name}.py')
     part = dict(ann_file=tmp_path / 'a.txt', data_prefix=dict(img=tmp_path))
-    data = CustomData('BaseSegDataset', part, part, (2, 2), ('a', 'traffic light', "driver's"))
-    (tmp_path / 'mine.py').write_text(custom_config_text(data, base, tmp_path / 'mine.py', 2, None))
+    names = ('a', 'traffic light', "driver's")
+    data = CustomData('BaseSegDataset', part, part, (2, 2), names, masks=True)
+    text = custom_config_text(
+        changes_for(base, data), data, base, out=tmp_path / 'mine.py', batch=2, checkpoint=None
+    )
+    (tmp_path / 'mine.py').write_text(text)
     cfg = Config.fromfile(tmp_path / 'mine.py')
     assert numbers(base.model) and set(numbers(cfg.model).values()) == {3}
     assert numbers(cfg.model).keys() == numbers(base.model).keys()

@@ -11,6 +11,7 @@ from mmengine.config import Config
 
 from mmflatten.cli.init import main
 from mmflatten.config import ConfigError, ReadableConfig, config_text, read_config
+from mmflatten.custom_data.base_changes import changes_for
 from mmflatten.custom_data.config_text import custom_config_text
 from mmflatten.custom_data.reading import CustomData
 from mmflatten.engine.setup import load_config
@@ -83,7 +84,15 @@ def test_written_config_reads_back_equal_for_any_text(base, tmp_path_factory, na
     part = dict(ann_file=folder / 'a.txt', data_prefix=folder / 'photos', img_suffix=file)
     data = CustomData('CustomDataset', part, part, (20, 20), tuple(names))
     out = tmp_path_factory.getbasetemp() / 'mine.py'
-    out.write_text(custom_config_text(data, base, name, 4, folder / 'start.pth'), encoding='utf-8')
+    text = custom_config_text(
+        changes_for(base, data),
+        data,
+        base,
+        out=name,
+        batch=4,
+        checkpoint=folder / 'start.pth',
+    )
+    out.write_text(text, encoding='utf-8')
     cfg = read_config(str(out))
     assert cfg.classes == tuple(names) and cfg.load_from == f'{folder}/start.pth'
     dataset = cfg.train_dataloader.dataset

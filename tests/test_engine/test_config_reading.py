@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 import pytest
 
 from mmflatten.cli.common import add_config_options
-from mmflatten.config import ConfigError, read_config
+from mmflatten.config import ConfigError, option_value, read_config
 
 
 def refused(path) -> str:
@@ -108,3 +108,39 @@ def test_dictionaries_in_options(text, value, capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(words)
     assert 'a.norm_cfg: expected a dictionary' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    'text, value',
+    [
+        ('/my data/a.pth', '/my data/a.pth'),
+        ("['traffic light','car']", ['traffic light', 'car']),
+        ('[traffic light, car]', ['traffic light', 'car']),
+        ('(traffic light, car)', ('traffic light', 'car')),
+        ("'a, b.pth'", 'a, b.pth'),
+        ('a b,c d', ['a b', 'c d']),
+        ("car, 'traffic, light'", ['car', 'traffic, light']),
+        ("it's one,two", ["it's one", 'two']),
+        ('/data/run (1)/a{0}.pth', '/data/run (1)/a{0}.pth'),
+        ('1', 1),
+        ('08', 8),
+        ('1e-3', 1e-3),
+        ('inf', float('inf')),
+        ('true', True),
+        ('None', None),
+        ('1,2', [1, 2]),
+        ('(1, 2)', (1, 2)),
+        ('[(a, 1), (b c, 2.5)]', [('a', 1), ('b c', 2.5)]),
+        ('[]', []),
+        ('', ''),
+        ('SS', 'SS'),
+    ],
+)
+def test_option_values_keep_their_blanks(text, value):
+    found = option_value(text)
+    assert found == value and type(found) is type(value)
+
+
+def test_brackets_that_do_not_match_are_named():
+    with pytest.raises(ValueError, match='brackets'):
+        option_value('[(a, b, c]')

@@ -1,11 +1,13 @@
 """`NamingPipeline` names unreadable files and otherwise behaves like `Compose`."""
 
+import copy
+
 import cv2
 import numpy as np
 import pytest
 from mmcv.transforms import LoadAnnotations, LoadImageFromFile, Resize
 
-from mmflatten.engine.naming_pipeline import NamingPipeline, SampleError
+from mmflatten.engine.naming_pipeline import NamedTransform, NamingPipeline, SampleError
 
 
 @pytest.fixture
@@ -41,3 +43,20 @@ def test_error_of_another_step_is_named_and_valid_samples_pass(sample):
         NamingPipeline([LoadImageFromFile(), lambda results: results['lost']])(sample)
     assert pipeline()(sample)['img'].shape == (4, 4, 3)
     assert NamingPipeline([lambda results: None, len])(sample) is None
+
+
+class Mixing:
+    size = 3
+
+    def __call__(self, results):
+        raise IndexError('index 2 is out of bounds')
+
+
+def test_transform_of_a_mixture_names_all_samples_and_its_place():
+    step = NamedTransform(Mixing(), 4)
+    step.place = 'train_dataloader.dataset.pipeline'
+    sample = dict(img_path='a.png', mix_results=[dict(img_path='b.png')])
+    with pytest.raises(SampleError, match=r'a.png and b.png .*dataset\.pipeline\.4, Mixing: Index'):
+        step(sample)
+    copied = copy.deepcopy(step)
+    assert copied.size == 3 and copied.place == step.place and not hasattr(copied, 'get_indexes')

@@ -254,6 +254,7 @@ REFERENCES = {
     'NeighborhoodAttention': (neighborhood, dict(kernel_size=3, dilation=2)),
     'BiLevelRoutingAttention': (routing, dict(num_regions=3, topk=2)),
 }
+POOLED = ('num_agents', 'num_landmarks', 'num_representatives')
 WHOLE_MAPS = (
     'MambaInspiredLinearAttention',
     'CirculantAttention',
@@ -261,7 +262,10 @@ WHOLE_MAPS = (
     'NeighborhoodAttention',
     'BiLevelRoutingAttention',
     'GatedDifferentialLinearAttention',
+    'HiddenStateMixer',
+    'StateSpaceAttention',
 )
+REJECT_PADDING = WHOLE_MAPS[1:6]
 
 
 @pytest.mark.parametrize(
@@ -292,6 +296,20 @@ def test_weights_of_nonlinear_attentions_are_derivatives_at_zero_values(name):
     """The output is not linear in the values, so the weights are its derivatives at values of 0."""
     layer = layer_of(mixer_of(name))
     assert layer.matrix().shape == (HEADS, 35, 35) and layer.matrix().isfinite().all()
+
+
+@pytest.mark.parametrize('name', ['ContractBroadcastAttention', 'StateSpaceAttention'])
+def test_weights_times_values_equal_the_attention(name):
+    layer = layer_of(mixer_of(name))
+    q, k, v, maps = layer.module.projections(layer.x, HW)
+    expected = split_heads(layer.module.attend(q, k, v, maps), HEADS)[0]
+    torch.testing.assert_close(layer.matrix() @ split_heads(v, HEADS)[0], expected)
+
+
+def test_token_statistics_weigh_each_token_alone():
+    weights = layer_of(mixer_of('TokenStatisticsAttention')).matrix()
+    own = weights.diagonal(dim1=-2, dim2=-1)
+    assert (own < 0).all() and torch.equal(weights, torch.diag_embed(own))
 
 
 def depthwise(conv, v, hw):
@@ -481,6 +499,44 @@ def differential(mixer, q, k, v, maps):
     )
 
 
+def contract_broadcast(mixer, q, k, v, maps):
+    """Products of attention matrices between representatives and tokens."""
+    scale = (C // HEADS) ** -0.5
+    tokens, pooled = split_heads(k, HEADS), cells(split_heads(q, HEADS), maps.hw)
+    gather = (scores(pooled, tokens) * scale).softmax(-1)
+    moved = pooled + mixer.contraction * (gather @ tokens)
+    contracted = (scores(moved, moved) * scale).softmax(-1) @ moved
+    return merge_heads(mixer.broadcast * (gather.mT @ contracted))
+
+
+def token_statistics(mixer, q, k, v, maps):
+    return merge_heads(
+        reference.token_statistics_attention(
+            split_heads(k, HEADS), split_heads(v, HEADS), temperature_h1=mixer.temperature
+        )
+    )
+
+
+def hidden_state(mixer, q, k, v, maps):
+    states = (maps.extra[0].softmax(1) * k).mT @ v
+    inner, z = (states @ mixer.states.weight.T).chunk(2, -1)
+    return q @ (inner * F.silu(z) + inner * mixer.skip) @ mixer.out.weight.T
+
+
+def state_space(mixer, q, k, v, maps):
+    gate, step = maps.extra
+    weight = F.softplus(step + mixer.step_bias) * mixer.log_rate.exp()
+    y = reference.state_space_attention(
+        q[:, None],
+        k[:, None],
+        split_heads(v, HEADS),
+        weight_BhN1=weight.mT[..., None],
+        skip=mixer.skip,
+    )
+    y = F.layer_norm(merge_heads(y), v.shape[-1:], mixer.norm.weight, mixer.norm.bias)
+    return y * gate
+
+
 FORMULAS = {
     **{name: (weighted_sum, more) for name, (_, more) in REFERENCES.items()},
     'VisualContrastAttention': (visual_contrast, dict(num_agents=4)),
@@ -488,6 +544,10 @@ FORMULAS = {
     'TTTAttention': (ttt, {}),
     'TransformerToTTTAttention': (transformer_to_ttt, {}),
     'GatedDifferentialLinearAttention': (differential, {}),
+    'ContractBroadcastAttention': (contract_broadcast, dict(num_representatives=4)),
+    'TokenStatisticsAttention': (token_statistics, {}),
+    'HiddenStateMixer': (hidden_state, dict(num_states=5)),
+    'StateSpaceAttention': (state_space, dict(num_states=6)),
 }
 
 
@@ -506,9 +566,9 @@ def test_outputs_and_gradients_equal_the_explicit_formula(name, prefix):
 
     def explicit(image):
         y = formula(mixer, *mixer.projections(image[None], HW))
-        return (
-            y if name == 'MultiScaleLinearAttention' else y @ mixer.proj.weight.T + mixer.proj.bias
-        )
+        if name in ('MultiScaleLinearAttention', 'HiddenStateMixer'):  # no last projection
+            return y
+        return y @ mixer.proj.weight.T + mixer.proj.bias
 
     found, expected = mixer(x, HW), torch.cat([explicit(image) for image in x])
     leaves = [x, *mixer.parameters()]
@@ -527,7 +587,7 @@ def test_outputs_and_gradients_equal_the_explicit_formula(name, prefix):
         for name in FORMULAS
         if name
         not in (
-            *WHOLE_MAPS[1:],
+            *REJECT_PADDING,
             'TTTAttention',
             'TransformerToTTTAttention',
             'AgentAttention',
@@ -541,7 +601,7 @@ def test_outputs_and_gradients_equal_the_explicit_formula(name, prefix):
 def test_masked_padding_does_not_change_the_output(name):
     mixer = mixer_of(
         name,
-        **{option: 1 for option in FORMULAS[name][1] if option in ('num_agents', 'num_landmarks')},
+        **{option: 1 for option in FORMULAS[name][1] if option in POOLED},
     )
     x, real = (
         torch.randn(1, 3, 4, C, dtype=torch.float64),

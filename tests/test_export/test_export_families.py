@@ -148,6 +148,22 @@ def test_agent_attention_agrees_at_open_sizes(tmp_path):
     assert compare('', module, OnnxFile(file), noise_case(module, (41, 53))) < TOLERANCE
 
 
+NEWEST = {
+    'ContractBroadcastAttention': dict(num_representatives=4),
+    'TokenStatisticsAttention': {},
+    'HiddenStateMixer': dict(num_states=5),
+    'StateSpaceAttention': dict(num_states=6),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('name', NEWEST)
+def test_newest_attention_agrees_at_open_sizes(tmp_path, name):
+    module, file = one_block(type=name, **NEWEST[name]), tmp_path / 'model.onnx'
+    write(module, file, metadata_of(module))
+    assert compare('', module, OnnxFile(file), noise_case(module, (41, 53))) < TOLERANCE
+
+
 @pytest.mark.full
 def test_plain_onnx_export_with_gradients_of_a_learned_scale(tmp_path):
     """As users call it, without `torch.no_grad()`."""

@@ -173,6 +173,12 @@ BAD = {
     'folder': ('flatten-swin-nano_digits', ['--out', 'nowhere/model.onnx'], 'nowhere'),
     'size': ('flatten-swin-nano_digits', ['--size', '0'], '--size'),
     'images': ('flatten-swin-nano_digits', ['--images', 'nowhere.png'], 'nowhere.png'),
+    'small': (
+        'mask-rcnn_flatten-swin-nano_fpn_digits',
+        ['--dynamic', '--size', '4'],
+        'got 4x4',
+    ),
+    'no photos': ('flatten-swin-nano_digits', ['--int8'], '--images'),
     'two images': ('psmnet-tiny_digits-stereo', ['--images', 'a.png'], 'left, right'),
 }
 

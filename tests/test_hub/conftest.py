@@ -30,6 +30,15 @@ CHANGES = {
     'semantic-fpn_flatten-swin-nano_digits': (
         f'model = dict(backbone=dict({TINY}), neck=dict(in_channels=[16, 32, 64, 128]))'
     ),
+    'dino-4scale_flatten-swin-nano_digits': (
+        f'model = dict(backbone=dict({TINY}), neck=dict(in_channels=[32, 64, 128]))'
+    ),
+    'mask2former_flatten-swin-nano_digits': (
+        f'model = dict(backbone=dict({TINY}), panoptic_head=dict(in_channels=[16, 32, 64, 128]))'
+    ),
+    'mask2former_flatten-swin-nano_digits-semantic': (
+        f'model = dict(backbone=dict({TINY}), decode_head=dict(in_channels=[16, 32, 64, 128]))'
+    ),
     'psmnet-tiny_digits-stereo': (
         'model = dict(max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2))'
     ),

@@ -18,6 +18,11 @@ from mmflatten.predict.predictor import PredictionError
 from mmflatten.untrusted.published import CONFIG, FACTS, HubError
 
 CLASSIFIER, DETECTOR = 'flatten-swin-nano_digits', 'retinanet_flatten-swin-nano_fpn_digits'
+QUERIES = (
+    'dino-4scale_flatten-swin-nano_digits',
+    'mask2former_flatten-swin-nano_digits',
+    'mask2former_flatten-swin-nano_digits-semantic',
+)
 SEGMENTOR, STEREO = 'semantic-fpn_flatten-swin-nano_digits', 'psmnet-tiny_digits-stereo'
 
 
@@ -89,7 +94,7 @@ def test_windows_are_counted_for_each_image(folder, tmp_path):
         predictor(picture(tmp_path / 'a.png', 160, 160))
 
 
-@pytest.mark.parametrize('name', [CLASSIFIER, DETECTOR, SEGMENTOR, STEREO])
+@pytest.mark.parametrize('name', [CLASSIFIER, DETECTOR, SEGMENTOR, STEREO, *QUERIES])
 def test_estimate_is_near_the_measured_peak(name, published, tmp_path):
     predictor = from_pretrained(published(name).folder, 'cpu')
     _, step, *_ = predictor.cfg.test_dataloader.dataset.pipeline

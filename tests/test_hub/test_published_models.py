@@ -194,3 +194,46 @@ def test_shipped_models_are_small_and_predict(image, tmp_path, capsys):
         facts = json.loads((read_published(folder).weights.parent / FACTS).read_text())
         assert facts['metrics']['values'] and facts['metrics']['seed'] is not None
     assert shipped()
+
+
+def test_folder_with_an_onnx_file_states_its_numbers(published, tmp_path, capsys):
+    import onnx
+    from onnx import TensorProto, helper
+
+    from mmflatten.export.metadata import sha256
+
+    run = published(DETECTOR)
+    value = helper.make_tensor_value_info('image', TensorProto.FLOAT, [1])
+    other = helper.make_tensor_value_info('boxes', TensorProto.FLOAT, [1])
+    node = helper.make_node('Relu', ['image'], ['boxes'])
+    model = helper.make_model(helper.make_graph([node], 'graph', [value], [other]))
+    metadata = dict(
+        format=1,
+        checkpoint=sha256(run.checkpoint),
+        outputs=['boxes', 'scores'],
+        precision='int8',
+        batch=[1, 256],
+        size=[160, 160],
+        sides=[33, 4096],
+        difference=dict(images=16, largest=2.5e-6, mean=0.0125),
+    )
+    file = tmp_path / 'detector.onnx'
+    helper.set_model_props(model, dict(mmflatten=json.dumps(metadata)))
+    onnx.save(model, str(file))
+    assert (
+        publish_command([run.checkpoint, '--out', str(tmp_path / 'out'), '--onnx', str(file)]) == 0
+    )
+    assert (tmp_path / 'out' / 'model.onnx').read_bytes() == file.read_bytes()
+    facts = json.loads((tmp_path / 'out' / 'mmflatten.json').read_text())
+    assert facts['files']['model.onnx']['bytes'] == file.stat().st_size
+    card = (tmp_path / 'out' / 'README.md').read_text()
+    for text in ('int8', 'from 33 to 4096', '2.5e-06', '0.013', '16'):
+        assert text in card
+
+    helper.set_model_props(model, dict(mmflatten=json.dumps({**metadata, 'checkpoint': 'other'})))
+    onnx.save(model, str(file))
+    assert (
+        publish_command([run.checkpoint, '--out', str(tmp_path / 'new'), '--onnx', str(file)]) == 1
+    )
+    assert str(file) in capsys.readouterr().err
+    assert not (tmp_path / 'new').exists()

@@ -198,7 +198,7 @@ def test_only_the_extras_of_tasks_bring_mmcv(wheel):
         'safetensors',
         'pydantic',
     }
-    assert extras['det'] - extras['stereo'] == {'onedl-mmdetection'}
+    assert extras['det'] - extras['stereo'] == {'onedl-mmdetection', 'hotcoco'}
 
 
 def test_wheel_command_lists_models(environment, tmp_path):

@@ -46,6 +46,10 @@ ATTENTIONS = {
     'transformer-to-ttt': dict(type='TransformerToTTTAttention'),
     'gdla': dict(type='GatedDifferentialLinearAttention'),
     'circulant': dict(type='CirculantAttention'),
+    'cbsa': dict(type='ContractBroadcastAttention', num_representatives=4),
+    'tssa': dict(type='TokenStatisticsAttention'),
+    'hsm-ssd': dict(type='HiddenStateMixer', num_states=5),
+    'nc-ssd': dict(type='StateSpaceAttention', num_states=6),
     'visual-contrast': dict(type='VisualContrastAttention', num_agents=4),
     'nystrom': dict(type='NystromAttention', num_landmarks=4),
     'performer': dict(type='PerformerAttention'),
@@ -63,7 +67,19 @@ ROWS_AND_COLUMNS = (
     'BiLevelRoutingAttention',
     'NeighborhoodAttention',
 )
-WHOLE_MAPS = ('MambaInspiredLinearAttention', 'GatedDifferentialLinearAttention', *ROWS_AND_COLUMNS)
+WHOLE_MAPS = (
+    'MambaInspiredLinearAttention',
+    'GatedDifferentialLinearAttention',
+    'HiddenStateMixer',
+    'StateSpaceAttention',
+    *ROWS_AND_COLUMNS,
+)
+NO_REDUCED_KEYS = (
+    'MultiScaleLinearAttention',
+    'ContractBroadcastAttention',
+    'TokenStatisticsAttention',
+    *WHOLE_MAPS,
+)
 NO_PADDING = (
     'TTTAttention',
     'TransformerToTTTAttention',
@@ -77,6 +93,10 @@ OWN_PROJECTIONS = (
     'TokenLevelMultiHeadAttention',
     'TTTAttention',
     'GatedDifferentialLinearAttention',
+    'ContractBroadcastAttention',
+    'TokenStatisticsAttention',
+    'HiddenStateMixer',
+    'StateSpaceAttention',
 )
 # Loss scales for outputs that grow faster than the input, as a GradScaler would find. If only the
 # numerator is rotated, the denominator does not bound it.
@@ -86,6 +106,8 @@ LOSS_SCALES = {
     'rala': 1e-20,
     'polaformer++': 1e-20,
     **dict.fromkeys(('gated-softmax', 'polaformer', 'mila', 'ttt', 'circulant', 'performer'), 1e-6),
+    'hsm-ssd': 1e-12,
+    'nc-ssd': 1e-9,
 }
 PYRAMID = dict(attn_types='LL', out_indices=(0, 1))
 STAGES = dict(depths=(1, 1), num_heads=(2, 4))
@@ -270,7 +292,7 @@ def test_attention_ignores_masked_padding(name):
 def test_attention_supports_reduced_keys(name, class_tokens):
     tokens = torch.randn(2, class_tokens + 35, 12)
     settings = dict(embed_dims=12, num_heads=3, grid_size=(2, 2), sr_ratio=2)
-    if ATTENTIONS[name]['type'] in (*WHOLE_MAPS, 'MultiScaleLinearAttention'):
+    if ATTENTIONS[name]['type'] in NO_REDUCED_KEYS:
         with pytest.raises(ValueError, match='sr_ratio'):
             build_mixer(ATTENTIONS[name], **settings)(tokens, (5, 7))
         return

@@ -33,6 +33,12 @@ ATTENTIONS = [
         'FocusedLinearAttention': dict(focusing_factor=None, feature_floor=0),
     }.items()
 ]
+NEWEST = [
+    dict(type='ContractBroadcastAttention', num_representatives=9),
+    dict(type='TokenStatisticsAttention'),
+    dict(type='HiddenStateMixer', num_states=9),
+    dict(type='StateSpaceAttention', num_states=8),
+]
 LETTERS = 'ABCDEFGHIJKLNOPQRTUVWXY'
 STAGES = ('ABCDEF', 'GHIJK', 'LNOPQ', 'RTUVWXY')
 BACKBONE = dict(attn_types=STAGES, mixers=dict(zip(LETTERS, ATTENTIONS, strict=True)), img_size=96)
@@ -59,8 +65,19 @@ TASKS = {
 
 @pytest.mark.parametrize('name', TASKS)
 def test_attentions_train_and_predict(name, config_on):
-    config = load_config(str(config_on(name)))
-    config.model.backbone = {**BACKBONE, **TASKS[name]}
+    check_training_and_prediction(load_config(str(config_on(name))), name, BACKBONE)
+
+
+def test_newest_attentions_train_and_predict(config_on):
+    name = 'semantic-fpn_flatten-swin-nano_digits'
+    mixers = dict(zip('ABCD', NEWEST, strict=True))
+    stages = ('ABCDAB', 'CDABC', 'DABCD', 'ABCDABC')
+    backbone = dict(BACKBONE, attn_types=stages, mixers=mixers)
+    check_training_and_prediction(load_config(str(config_on(name))), name, backbone)
+
+
+def check_training_and_prediction(config, name, backbone):
+    config.model.backbone = {**backbone, **TASKS[name]}
     classifier = 'DeiT' in TASKS[name]['type']
     if classifier:
         config.model.head.in_channels = 32

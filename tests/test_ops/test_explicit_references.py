@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from mmflatten import ops
 from mmflatten.ops import reference
@@ -158,6 +159,45 @@ def focused_map(s, draw):
     return [x], {}, dict(focusing_factor=draw(st.sampled_from([1, 2, 2.5, 3, 4, 8, 32])))
 
 
+def contract_and_broadcast_attention(s, draw):
+    representatives = leaf(s['layout'], s['B'], s['h'], 4, s['d'])
+    _, k, v = qkv(s)
+    pooled = leaf(s['layout'], s['B'], s['h'], 4, s['e'])
+    named = dict(pooled_Bhae=pooled, contraction=numbers(s['h'], 1, 1))
+    if draw(st.booleans()):
+        named['bias'] = numbers(s['B'], 1, 4, s['M'])
+    return [representatives, k, v], named, {}
+
+
+def token_statistics_attention(s, draw):
+    tokens = [leaf(s['layout'], s['B'], s['h'], s['N'], s['d']) for _ in range(2)]
+    return tokens, dict(temperature_h1=numbers(s['h'], 1)), {}
+
+
+def state_space_attention(s, draw):
+    heads = draw(st.sampled_from([1, s['h']]))
+    q, k = (leaf(s['layout'], s['B'], heads, s['N'], s['d']) for _ in range(2))
+    v = leaf(s['layout'], s['B'], s['h'], s['N'], s['e'])
+    named = dict(weight_BhN1=numbers(s['B'], s['h'], s['N'], 1))
+    if draw(st.booleans()):
+        named['skip'] = numbers(s['h'], 1, 1)
+    return [q, k, v], named, {}
+
+
+def hidden_state_attention(s, draw):
+    q, k, logits = (leaf(s['layout'], s['B'], s['N'], s['d']) for _ in range(3))
+    v = leaf(s['layout'], s['B'], s['N'], s['e'])
+    named = dict(
+        logits_BNs=logits,
+        state_weight=numbers(6, s['e']),
+        out_weight=numbers(s['e'], 3),
+        skip=numbers(),
+    )
+    if draw(st.booleans()):
+        named['gate_BNC'] = leaf(s['layout'], s['B'], s['N'], s['e'])
+    return [q, k, v], named, {}
+
+
 CASES = dict(
     softmax_attention=softmax_attention,
     linear_attention=linear_attention,
@@ -174,6 +214,10 @@ CASES = dict(
     agent_attention=agent_attention,
     inline_attention=inline_attention,
     magnitude_aware_attention=magnitude_aware_attention,
+    contract_and_broadcast_attention=contract_and_broadcast_attention,
+    token_statistics_attention=token_statistics_attention,
+    state_space_attention=state_space_attention,
+    hidden_state_attention=hidden_state_attention,
 )
 
 
@@ -205,6 +249,24 @@ def test_operator_equals_reference(name, shape, data):
     assert_same(
         call(getattr(ops, name)), call(getattr(reference, name)), [*inputs, *named.values()]
     )
+
+
+def test_contraction_gathers_shared_keys_and_values_once():
+    torch.manual_seed(0)
+    representatives, tokens = numbers(2, 3, 4, 5), numbers(2, 3, 7, 5)
+    assert_same(
+        lambda r, x: ops.contract_and_broadcast_attention(r, x, x, pooled_Bhae=r),
+        lambda r, x: reference.contract_and_broadcast_attention(r, x, x, pooled_Bhae=r),
+        [representatives, tokens],
+    )
+    copies = [tokens.detach(), tokens.detach().clone()]
+    with FlopCounterMode(display=False) as separate:
+        ops.contract_and_broadcast_attention(representatives, *copies, pooled_Bhae=representatives)
+    with FlopCounterMode(display=False) as shared:
+        ops.contract_and_broadcast_attention(
+            representatives, tokens, tokens, pooled_Bhae=representatives
+        )
+    assert separate.get_total_flops() - shared.get_total_flops() == 2 * 2 * 3 * 4 * 7 * 5
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)

@@ -43,7 +43,10 @@ def predictor_of(task: str, classes: tuple[str, ...] = ()) -> SimpleNamespace:
         cv2.imwrite(out_file, image)
 
     return SimpleNamespace(
-        task=tasks()[task], classes=classes, visualizer=lambda: SimpleNamespace(visualize_cls=draw)
+        task=tasks()[task],
+        classes=classes,
+        reads_bands=False,
+        visualizer=lambda: SimpleNamespace(visualize_cls=draw),
     )
 
 
@@ -289,6 +292,18 @@ def test_result_folder_name_that_is_not_utf8(tmp_path):
     assert found.keys() == {'film.mp4', 'film_000000.png', 'film_000001.png'} and all(
         found.values()
     )
+
+
+def test_labels_of_a_threshold_are_written_as_classes(tmp_path):
+    file = tmp_path / 'a.png'
+    cv2.imwrite(str(file), np.zeros((8, 8, 3), np.uint8))
+    with ResultFolder(tmp_path / 'out', predictor_of('segmentation', ('cat', 'dog'))) as results:
+        # mmseg's threshold of one output makes floating-point numbers
+        sample = SimpleNamespace(pred_sem_seg=SimpleNamespace(data=torch.eye(8)[None]))
+        record = results.add(Input(name='a', source=str(file), image=str(file)), sample)
+    assert [part['name'] for part in record['shares']] == ['cat', 'dog']
+    written = cv2.imread(record['label_map'], cv2.IMREAD_UNCHANGED)
+    np.testing.assert_array_equal(written, np.eye(8))
 
 
 def test_prediction_that_cannot_be_drawn_is_saved(tmp_path):

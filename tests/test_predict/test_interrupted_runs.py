@@ -164,6 +164,7 @@ class Detector:
     """A predictor without a model, whose drawings are empty."""
 
     task, classes = tasks()['detection'], ('cat', 'dog')
+    reads_bands = False
 
     def visualizer(self) -> 'Detector':
         return self

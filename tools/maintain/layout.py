@@ -31,4 +31,10 @@ LAYERS = (
     ('cli',),
     ('__main__',),
 )
-MODEL_LAYERS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
+MODEL_LAYERS = (
+    ('layers',),
+    ('attention',),
+    ('backbones',),
+    ('detection', 'stereo'),
+    ('mask_head',),
+)

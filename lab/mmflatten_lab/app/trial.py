@@ -23,6 +23,7 @@ ROWS = 12  # of a table
 HEADER = dict(
     classification=('class', 'score'),
     detection=('instance', 'score', 'x', 'y', 'width', 'height'),
+    panoptic=('segment', 'fraction'),
     segmentation=('class', 'fraction'),
     stereo=('disparity', 'pixels'),
 )

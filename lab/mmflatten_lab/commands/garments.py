@@ -4,6 +4,7 @@
     mmflatten garments scenes             scenes of garments on photographs,
                                           as `mmflatten data digits` makes them
     mmflatten garments scenes --stereo    rectified pairs of them with disparity
+    mmflatten garments scenes --panoptic  scenes on textures with panoptic segments
 """
 
 from argparse import ArgumentParser, Namespace
@@ -16,6 +17,7 @@ from mmflatten.cli.data import (
     add_scene_options,
     build,
     scene_builder,
+    scene_folder,
 )
 from mmflatten_lab.garments import fashion
 
@@ -46,6 +48,6 @@ def main(args: Namespace) -> None:
     files = fashion.download() if args.download else args.files
     build(
         args,
-        scene_builder(garments(files), args.stereo),
-        args.out or Path('data', 'garments_stereo' if args.stereo else 'garments'),
+        scene_builder(garments(files), args),
+        args.out or scene_folder('garments', args),
     )

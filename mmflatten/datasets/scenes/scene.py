@@ -59,24 +59,9 @@ def sample_scene(
     Raises:
         ValueError: `size` is not a multiple of the objects' `reference`.
     """
-    reference = objects.reference or size
-    if size % reference:
-        raise ValueError(f'size: expected a multiple of {reference}, got {size}.')
-    background, source = photographs.crop(rng, reference, reference)
-    margin = (0, size - reference)
-    background = np.pad(background, (margin, margin, (0, 0)), mode='symmetric')
+    background, source = sample_background(rng, objects, photographs, size)
     canvas = Canvas(background * rng.uniform(*BACKGROUND_GAIN))
-    number = 0
-    for _ in range((size // reference) ** 2):
-        number += int(rng.integers(1, MAX_OBJECTS + 1))
-
-    sprites = []
-    for _ in range(number):
-        sprite = _place(rng, canvas, objects.sample(rng, reference))
-        if sprite is not None:
-            sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite, sprites))
-            canvas.paste(sprite)
-            sprites.append(sprite)
+    sprites = place_objects(rng, canvas, objects, size)
 
     values = [sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND]
     # -1, the background, is the last value
@@ -89,6 +74,40 @@ def sample_scene(
         index_map=index_map,
         background=source,
     )
+
+
+def sample_background(
+    rng: np.random.Generator, objects: Objects, photographs: Photographs, size: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Sample a background (size, size, 3) uint8 for objects, with its `photograph` and `box`.
+
+    Raises:
+        ValueError: `size` is not a multiple of the objects' `reference`.
+    """
+    reference = objects.reference or size
+    if size % reference:
+        raise ValueError(f'size: expected a multiple of {reference}, got {size}.')
+    background, source = photographs.crop(rng, reference, reference)
+    margin = (0, size - reference)
+    return np.pad(background, (margin, margin, (0, 0)), mode='symmetric'), source
+
+
+def place_objects(
+    rng: np.random.Generator, canvas: Canvas, objects: Objects, size: int
+) -> list[Sprite]:
+    """Paste a random number of objects on a canvas of `size` pixels; returns them back to front."""
+    reference = objects.reference or size
+    number = 0
+    for _ in range((size // reference) ** 2):
+        number += int(rng.integers(1, MAX_OBJECTS + 1))
+    sprites: list[Sprite] = []
+    for _ in range(number):
+        sprite = _place(rng, canvas, objects.sample(rng, reference))
+        if sprite is not None:
+            sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite, sprites))
+            canvas.paste(sprite)
+            sprites.append(sprite)
+    return sprites
 
 
 def _place(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite | None:

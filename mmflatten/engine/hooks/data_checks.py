@@ -3,13 +3,14 @@ metrics.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mmengine.hooks import Hook
 from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
+from mmflatten.datasets.used import ids_changed_by_evaluation
 from mmflatten.engine.class_checks import (
     ClassesError,
     classes_of,
@@ -18,24 +19,32 @@ from mmflatten.engine.class_checks import (
     with_inner,
     wrong_heads,
 )
+from mmflatten.engine.datasets import name_pipelines
 from mmflatten.engine.models import bare_model
 from mmflatten.engine.naming_pipeline import NamingPipeline
+from mmflatten.engine.rehearsal import rehearse
 from mmflatten.registry import HOOKS
 
 
 @HOOKS.register_module()
 class CheckDataHook(Hook):
-    """Reject a data set whose classes the heads do not have, and let its pipelines reject labels
-    that the model does not have.
+    """Reject a data set whose classes the heads do not have, let its pipelines reject labels that
+    the model does not have, and try one training and one validation batch.
 
     Otherwise a label above the last class ends in an index error, which a GPU reports at an
-    unrelated place.
+    unrelated place, and an error of the validation appears after the first epoch.
+
+    Args:
+        rehearse: try the batches before a training, see `engine.rehearsal`.
     """
 
     priority = 'VERY_HIGH'
 
+    def __init__(self, rehearse: bool = True) -> None:
+        self.rehearse = rehearse
+
     def before_train(self, runner: Runner) -> None:
-        _check_data(runner.train_loop, 'train', runner.model)
+        check_data(runner.train_loop.dataloader.dataset, 'train', runner.model)
         if runner.val_loop is not None:  # now, not after the first epoch
             require_same(
                 found=classes_of(runner.val_loop.dataloader.dataset),
@@ -44,24 +53,33 @@ class CheckDataHook(Hook):
                 other='train_dataloader.dataset',
                 fix='Set the same metainfo=dict(classes=...) in both.',
             )
-            _check_data(runner.val_loop, 'val', runner.model)
+            check_data(runner.val_loop.dataloader.dataset, 'val', runner.model)
             _check_evaluator(runner.val_loop, 'val')
+        if self.rehearse:
+            for warning in rehearse(runner):
+                runner.logger.warning(warning)
 
     def before_val(self, runner: Runner) -> None:
-        _check_data(runner.val_loop, 'val', runner.model)
+        check_data(runner.val_loop.dataloader.dataset, 'val', runner.model)
 
     def before_test(self, runner: Runner) -> None:
-        _check_data(runner.test_loop, 'test', runner.model)
+        check_data(runner.test_loop.dataloader.dataset, 'test', runner.model)
         _check_evaluator(runner.test_loop, 'test')
 
 
-def _check_data(loop: BaseLoop, split: str, model: nn.Module) -> None:
-    model, dataset = bare_model(model), loop.dataloader.dataset
+def check_data(dataset: Any, split: str, model: nn.Module) -> None:
+    """Compare the classes of a data set with the heads of a model, and let its pipelines reject
+    other labels.
+
+    Raises ClassesError.
+    """
+    model = bare_model(model)
     where, classes = f'{split}_dataloader.dataset', len(classes_of(dataset))
     # A detector's labels are looked up in the classes. Other models may have unused classes.
     is_detector = any(kind.__module__.startswith('mmdet.') for kind in type(model).__mro__)
     for problem in wrong_heads(model=model, classes=classes, where=where, exact=is_detector):
         raise ClassesError(problem)
+    name_pipelines(dataset, where)
     labels = _labels_of(model)
     for part in with_inner(dataset):
         # mmdet's CocoDataset skips names that its annotation file does not have.
@@ -161,4 +179,18 @@ def _paths_by_id(coco: Any, parts: Sequence[Any], split: str) -> dict[Any, str]:
             image = path if coco is None else coco.imgs.get(number, {}).get('file_name')
             if image is None or os.path.basename(image) != os.path.basename(path):
                 raise ValueError(f'{fix}: its image of id {number} is {image}, not {path}.')
+    _require_kept_ids(paths, 'images', split)
+    for part in parts:
+        _require_kept_ids(part.cat_ids, 'categories', split)
     return paths
+
+
+def _require_kept_ids(ids: Iterable[Any], kind: str, split: str) -> None:
+    """Reject ids that COCO's evaluation changes, so that it would not find the objects."""
+    changed = ids_changed_by_evaluation(ids)
+    if changed:
+        raise ValueError(
+            f"{split}_dataloader.dataset.ann_file: COCO's evaluation changes {len(changed)} ids of"
+            f' {kind}, such as {changed[0]!r}, and then finds no object. Number the {kind}'
+            ' from 1; `mmflatten init` writes such a file.'
+        )

@@ -45,8 +45,9 @@ def _batch(training: Training) -> Iterator[str]:
     if base and base != batch and training.lr_factor == 1:
         yield (
             f'auto_scale_lr.base_batch_size: the learning rate is for a batch of {base}, got'
-            f' {batch}. Train with --auto-scale-lr, which multiplies the rate by {batch / base:g},'
-            ' or set batch_size or optim_wrapper.accumulative_counts.'
+            f' {batch}. Train with --auto-scale-lr, which multiplies the rate by'
+            f' {training.full_lr_factor:.4g} ({training.rate_rule.name}), or set batch_size or'
+            ' optim_wrapper.accumulative_counts.'
         )
 
 

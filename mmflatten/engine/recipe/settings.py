@@ -27,6 +27,7 @@ _KNOWN = {
     ),
     # images with objects, as mmdet keeps them
     r'instances_train2017': TrainingSet('COCO', 117_266),
+    r'panoptic_train2017': TrainingSet('COCO panoptic', 118_287),  # with images without things
     r'^ADE20KDataset ': TrainingSet('ADE20K', 20_210),
     r'^mmflatten.SceneFlowDataset .*flyingthings3d': TrainingSet('SceneFlow', 22_390),
     r'^mmflatten.SceneFlowDataset .*monkaa': TrainingSet('SceneFlow', 8_664),
@@ -35,6 +36,8 @@ _KNOWN = {
     # As the commands make them:
     r'data/garments_stereo': TrainingSet('garment pairs', 400),
     r'data/garments/? ': TrainingSet('garment scenes', 1_000),
+    r'data/garments_panoptic': TrainingSet('panoptic garment scenes', 1_000),
+    r'data/digits_panoptic': TrainingSet('panoptic digit scenes', 1_000),
     r'data/digits_stereo': TrainingSet('digit pairs', 400),
     r'data/digits/? .*crops': TrainingSet('digit crops', 4_405),
     r'data/digits/? ': TrainingSet('digit scenes', 1_000),

@@ -19,6 +19,7 @@ from torch.optim import SGD, Optimizer
 
 from mmflatten.engine.class_checks import innermost_datasets
 from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.engine.learning_rate import rate_rule
 from mmflatten.engine.recipe import settings
 from mmflatten.engine.recipe.fast_forward import FastForward
 from mmflatten.engine.recipe.settings import (
@@ -58,7 +59,9 @@ class Training:
         most_objects: number in the image with the most, 0 if unknown.
         model: on the meta device, like the parameters of `optimizer`.
         batch: images per optimizer step, over all GPUs.
-        lr_factor: factor that `--auto-scale-lr` applies to the learning rate.
+        rate_rule: rule by which the learning rate follows the batch.
+        lr_factor: factor of the learning rate, 1 without `--auto-scale-lr`.
+        full_lr_factor: factor that `--auto-scale-lr` applies to the learning rate.
         length: epochs or iterations, in the unit of the training loop.
         epoch_length, iterations: iterations per epoch and of the whole training.
 
@@ -80,7 +83,10 @@ class Training:
             self.model = build_on_meta(cfg.model, self.scope)
             self.optimizer = _build_optimizer(self.model, cfg.optim_wrapper)
         self.batch = self.gpus * loader.batch_size * grad_accum_steps(cfg)
-        self.lr_factor: float = self.batch / base_batch(cfg) if scaled else 1.0
+        self.rate_rule = rate_rule(type(self.optimizer).__name__)
+        base = base_batch(cfg) or self.batch
+        self.full_lr_factor = self.rate_rule.factor(self.batch / base)
+        self.lr_factor = self.full_lr_factor if scaled else 1.0
         # The sampler pads each process to the same number of images.
         batches = math.ceil(self.data.images / self.gpus) / loader.batch_size
         self.epoch_length = math.floor(batches) if loader.get('drop_last') else math.ceil(batches)

@@ -64,7 +64,8 @@ def translations() -> dict[Callable, Callable]:
     ) -> Any:
         class_axis = op.Constant(value_ints=[1])
         selected_M3 = op.NonMaxSuppression(
-            boxes_BN4,
+            # OpenVINO may not infer the width of 4 and requires it.
+            op.Reshape(boxes_BN4, op.Constant(value_ints=[0, -1, 4])),
             op.Unsqueeze(scores_BN, class_axis),
             op.Constant(value_ints=[max_boxes]),
             op.Constant(value_floats=[iou_threshold]),

@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves
 
 from mmflatten.measure.flops import rules
 from mmflatten.measure.flops.rules import CONV, LINEAR, MATMUL, OTHER, PRODUCT
+from mmflatten.measure.known_values import KnownValues
 
 
 def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:
@@ -123,16 +124,25 @@ class OperationCounter:
             self._running.append((self._names.get(id(module), self.module), module, shapes))
 
         def end(module: nn.Module, inputs: Any, output: Any) -> None:
+            self._count_module(module, output)
             self._running.pop()
 
         if self._names:
             self._exits.callback(register_module_forward_pre_hook(start).remove)
             self._exits.callback(register_module_forward_hook(end).remove)
+        self._exits.enter_context(KnownValues())
         self._exits.enter_context(_Watch(self._count))
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._exits.close()
+
+    def _count_module(self, module: nn.Module, output: Any) -> None:
+        for cls in type(module).__mro__:
+            if cls.__name__ in rules.MODULE_RULES:
+                cost = Counter(rules.MODULE_RULES[cls.__name__](module, output))
+                self.counts.by_module[self.module].update(cost)
+                self.counts.by_operator[cls.__name__] += macs_of(cost)
 
     def _count(self, func: OpOverload, args: tuple, kwargs: dict, out: Any) -> None:
         name = rules.operator_name(func)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -41,8 +42,9 @@ def build_on_meta(model: dict, scope: str) -> nn.Module:
     """Build a config's `model` on the meta device, in evaluation mode; `scope` is its
     `default_scope`.
     """
+    model = ConfigDict(copy.deepcopy(model))  # mmdet's DETRs write into the config of their head
     with parameters_on_meta(), DefaultScope.overwrite_default_scope(scope):
-        built = MODELS.build(ConfigDict(model)).to('meta').eval()
+        built = MODELS.build(model).to('meta').eval()
     for module in built.modules():
         # RoIAlign: a compiled mmcv has no kernel for the meta device
         if hasattr(module, 'use_torchvision'):

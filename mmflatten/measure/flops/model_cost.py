@@ -14,6 +14,7 @@ from mmflatten.config import read_config, require_parts
 from mmflatten.measure.flops.counter import OperationCounter, OperationCounts, macs_of
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.flops.rules import OTHER, PRODUCT
+from mmflatten.models.backbones.base import image_bands
 from mmflatten.requirements import check_task
 from mmflatten.tasks import find_task, task_of, task_of_model
 from mmflatten.text import align, giga
@@ -111,7 +112,7 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
     """
     counter = OperationCounter(model)
     task = task_of_model(model)
-    image = torch.empty(1, 3, *shape, device='meta')
+    image = torch.empty(1, image_bands(model), *shape, device='meta')
     try:
         with torch.no_grad(), counter:
             if task is None:
@@ -153,7 +154,7 @@ def read_model_config(path: str | Path) -> Config:
 def default_shape(cfg: Config) -> tuple[int, int]:
     """Return (H, W) of the images that a config is measured with by default."""
     scope = cfg.get('default_scope')
-    task = find_task(scope)
+    task = find_task(scope, cfg.get('model'))
     if task is None:
         raise ValueError(f'default_scope: no default image size, got {scope!r}. Add --shape H W.')
     return image_shape(cfg) if task.fixed_size or 'image_size' in cfg else task.input_shape

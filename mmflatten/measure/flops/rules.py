@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils.flop_counter import flop_registry
 
@@ -107,6 +107,21 @@ MAC_RULES |= {
     'mmflatten::linear_attention': _linear_attention,
     'torchvision::deform_conv2d': _deformable_convolution,
 }
+
+
+def _deformable_attention(module: nn.Module, output: Tensor) -> Cost:
+    """Weighted sum of the sampled values: a value of each level, point and channel for each query.
+
+    Zhu et al., Deformable DETR (ICLR 2021), appendix A.1, count 5 N K C for N queries, K points and
+    C channels: N K C here, and 4 N K C for bilinear sampling, which is `grid_sampler_2d`.
+    """
+    queries = output.numel() // module.embed_dims
+    points = module.num_levels * module.num_points
+    return {PRODUCT: queries * points * module.value_proj.out_features}
+
+
+# Arithmetic that a module writes as elementwise operators, from its output: class -> cost.
+MODULE_RULES: dict[str, Rule] = {'MultiScaleDeformableAttention': _deformable_attention}
 
 
 def _norm(weight_at: int, with_weight: int, without: int) -> Rule:

@@ -17,6 +17,7 @@ from mmflatten import config
 from mmflatten.measure.flops.model_cost import count_parameters, default_shape, read_model_config
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.models import backbones
+from mmflatten.models.backbones.base import image_bands
 from mmflatten.models.backbones.plain import PlainBackbone
 from mmflatten.tasks import task_of_model
 
@@ -59,7 +60,7 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
             f'--train: {task.name} needs annotated images, got {spec}. Leave out --train.'
         )
     forward = model if task is None else partial(task.predict, model)
-    images = torch.randn(settings.batch, 3, *settings.size)
+    images = torch.randn(settings.batch, image_bands(model), *settings.size)
     call = make_call(model=model, forward=forward, inputs=images, settings=settings)
     if name is None:
         name = Path(spec).stem if spec.endswith('.py') else spec

@@ -62,6 +62,10 @@ OPERATORS = {
     'ttt': 'TTTAttention',
     'transformer-to-ttt': 'TransformerToTTTAttention',
     'gdla': 'GatedDifferentialLinearAttention',
+    'tssa': 'TokenStatisticsAttention',
+    'cbsa': 'ContractBroadcastAttention',
+    'nc-ssd': 'StateSpaceAttention',
+    'hsm-ssd': 'HiddenStateMixer',
 }
 
 

@@ -3,6 +3,7 @@
 from mmflatten.models.attention.base import TokenMixer, build_mixer
 from mmflatten.models.attention.block_heads import TokenLevelMultiHeadAttention
 from mmflatten.models.attention.clamped import ClampedLinearAttention
+from mmflatten.models.attention.contract_broadcast import ContractBroadcastAttention
 from mmflatten.models.attention.cross_shaped import CrossShapedAttention
 from mmflatten.models.attention.differential import GatedDifferentialLinearAttention
 from mmflatten.models.attention.focal import FocalAttention
@@ -14,6 +15,7 @@ from mmflatten.models.attention.gated import (
     NormAwareLinearAttention,
     RankAugmentedLinearAttention,
 )
+from mmflatten.models.attention.hidden_state import HiddenStateMixer
 from mmflatten.models.attention.inline import InLineAttention
 from mmflatten.models.attention.landmarks import (
     AgentAttention,
@@ -52,6 +54,8 @@ from mmflatten.models.attention.polarity_aware import (
     PolarityAwareLinearAttention,
 )
 from mmflatten.models.attention.softmax import SoftmaxAttention
+from mmflatten.models.attention.state_space import StateSpaceAttention
+from mmflatten.models.attention.token_statistics import TokenStatisticsAttention
 from mmflatten.models.attention.ttt import TransformerToTTTAttention, TTTAttention
 from mmflatten.models.attention.whole_map import (
     BiLevelRoutingAttention,
@@ -66,6 +70,7 @@ __all__ = [
     'BiLevelRoutingAttention',
     'CirculantAttention',
     'ClampedLinearAttention',
+    'ContractBroadcastAttention',
     'ConventionalAttention',
     'CosFormerAttention',
     'CrossCovarianceAttention',
@@ -79,6 +84,7 @@ __all__ = [
     'GatedDifferentialLinearAttention',
     'GatedMixer',
     'GatedSoftmaxAttention',
+    'HiddenStateMixer',
     'HydraAttention',
     'InLineAttention',
     'LinearAngularAttention',
@@ -99,9 +105,11 @@ __all__ = [
     'RankAugmentedLinearAttention',
     'SimAAttention',
     'SoftmaxAttention',
+    'StateSpaceAttention',
     'TTTAttention',
     'TokenLevelMultiHeadAttention',
     'TokenMixer',
+    'TokenStatisticsAttention',
     'TransformerToTTTAttention',
     'ValueConv',
     'VisualContrastAttention',

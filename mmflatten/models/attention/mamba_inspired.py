@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.local_term import ValueConv
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real
+from mmflatten.models.attention.own_projections import OwnProjections, require_no_prefix
 from mmflatten.models.layers import Linear, TokenConv
 from mmflatten.ops import linear_attention, merge_heads, rotary_2d, split_heads, upcast, widen
 from mmflatten.registry import MODELS
 
 
 @MODELS.register_module()
-class MambaInspiredLinearAttention(TokenMixer):
+class MambaInspiredLinearAttention(OwnProjections):
     """Linear attention in a Mamba block: the values are the convolved input, and the result is
     multiplied by a gate.
 
@@ -23,14 +23,9 @@ class MambaInspiredLinearAttention(TokenMixer):
     `W_out((y + lepe(u)) * silu(W_act x))`. Source: Demystify Mamba in Vision (Han et al., NeurIPS
     2024) and its code.
 
-    Args:
-        sr_ratio: must be 1, because keys are not projected from the input.
-
     Raises:
-        ValueError: another `sr_ratio`, or prefix tokens, which the convolution would drop.
+        ValueError: there are prefix tokens, which the convolution would drop.
     """
-
-    splits_heads = False
 
     def __init__(
         self,
@@ -39,14 +34,9 @@ class MambaInspiredLinearAttention(TokenMixer):
         grid_size: tuple[int, int],
         *,
         qkv_bias: bool = True,
-        sr_ratio: int = 1,
         **kwargs,
     ) -> None:
         super().__init__(embed_dims, num_heads, grid_size, qkv_bias=qkv_bias, **kwargs)
-        if sr_ratio != 1:
-            raise ValueError(
-                f'sr_ratio: expected 1 in MambaInspiredLinearAttention, got {sr_ratio}.'
-            )
         self.lepe = ValueConv(embed_dims, 3)
         self.qkv = Linear(embed_dims, 2 * embed_dims, bias=qkv_bias)
         self.input, self.gate = (Linear(embed_dims, embed_dims) for _ in range(2))
@@ -55,12 +45,7 @@ class MambaInspiredLinearAttention(TokenMixer):
     def projections(
         self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Maps]:
-        prefix = x.shape[1] - hw_shape[0] * hw_shape[1]
-        if prefix:
-            raise ValueError(
-                'with_cls_token: expected False, because the convolution of the input drops prefix '
-                f'tokens, got {prefix} of them.'
-            )
+        require_no_prefix(x, hw_shape)
         u_BNC = F.silu(self.conv(fill_masked(self.input(x), mask, 0.0), hw_shape))
         assert self.qkv is not None
         q_BNC, k_BNC = self.qkv(u_BNC).chunk(2, dim=-1)

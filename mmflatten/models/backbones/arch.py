@@ -53,6 +53,7 @@ def stage_plan(
     letters: Sequence[str],
     drop_path_rate: float,
     stride: int = 4,
+    in_channels: int = 3,
 ) -> list[StagePlan]:
     """Return the plan of every stage. Each stage halves the map of the previous one.
 
@@ -64,6 +65,7 @@ def stage_plan(
         drop_path_rate: drop path rate of the last block. The rate grows linearly from 0 over all
             blocks.
         stride: stride of the first stage.
+        in_channels: bands of the image.
 
     Raises:
         ValueError: `img_size` or `drop_path_rate` is invalid.
@@ -77,7 +79,6 @@ def stage_plan(
     rates = _drop_path_rates(drop_path_rate, sum(map(len, letters)))
 
     stages = []
-    in_channels = 3
     for index in range(number):
         total_stride = stride * 2**index
         stage = StagePlan(

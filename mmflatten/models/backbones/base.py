@@ -53,6 +53,7 @@ class Backbone(BaseModule):
             `dict(H=dict(type='HydraAttention'))`.
         linear_attention: shorthand for `mixers=dict(L=...)`.
         qkv_bias: add a bias to the query, key and value projections.
+        in_channels: bands of the image. `load_from` and `init_cfg` adapt weights of three bands.
         mask_padding: exclude zero padding from the keys of softmax windows. The official models
             include it.
         drop_path_rate: drop path rate of the last block. The rate grows linearly from 0.
@@ -86,6 +87,7 @@ class Backbone(BaseModule):
         *,
         mixers: Mapping[str, dict] | None = None,
         linear_attention: dict | None = None,
+        in_channels: int = 3,
         qkv_bias: bool = True,
         frozen_stages: int = -1,
         with_cp: bool = False,
@@ -94,6 +96,9 @@ class Backbone(BaseModule):
     ) -> None:
         super().__init__(self.default_init if init_cfg is None else init_cfg)
         self.mixers = letter_mixers(mixers, linear_attention, self.default_mixers)
+        if not isinstance(in_channels, int) or in_channels < 1:
+            raise ValueError(f'in_channels: expected a number of bands, got {in_channels!r}.')
+        self.in_channels = in_channels
         self.qkv_bias = qkv_bias
         self.frozen_stages = frozen_stages
         self.with_cp = with_cp
@@ -195,6 +200,7 @@ class Backbone(BaseModule):
     ) -> None:
         # needs OpenCV, which MMEngine does not install
         from mmflatten.checkpoints.convert import unwrapped
+        from mmflatten.checkpoints.input_bands import adapt_input_bands
         from mmflatten.checkpoints.loading import read_checkpoint
 
         content = read_checkpoint(checkpoint, map_location)
@@ -206,6 +212,8 @@ class Backbone(BaseModule):
             if key.startswith(prefix):
                 weights[key.removeprefix(prefix)] = value
         origin = f'checkpoint {checkpoint} (prefix {prefix!r})'
+        for name in adapt_input_bands(weights, self.state_dict()):
+            self._log(f'{name} adapted from 3 to {self.in_channels} bands')
         try:
             missing, unexpected = self.load_state_dict(weights, strict=False)
         except RuntimeError as error:  # PyTorch lists mismatched shapes, one per line
@@ -293,6 +301,12 @@ def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
     finally:
         for norm, momentum, number in saved:
             norm.momentum, norm.num_batches_tracked = momentum, number
+
+
+def image_bands(model: nn.Module) -> int:
+    """Return the bands of the images of a model, or of a backbone: 3 for those of libraries."""
+    backbone = getattr(model, 'backbone', model)
+    return backbone.in_channels if isinstance(backbone, Backbone) else 3
 
 
 def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:

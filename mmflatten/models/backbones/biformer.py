@@ -60,7 +60,8 @@ class BiFormerSTL(PyramidBackbone):
     def make_embed(self, stage: StagePlan) -> ConvStack:
         dims = stage.embed_dims
         if stage.index == 0:
-            return ConvStack([nn.Conv2d(3, dims, 4, 4), nn.BatchNorm2d(dims)], dims, stride=4)
+            layers = [nn.Conv2d(stage.in_channels, dims, 4, 4), nn.BatchNorm2d(dims)]
+            return ConvStack(layers, dims, stride=4)
         layers = [nn.BatchNorm2d(stage.in_channels), nn.Conv2d(stage.in_channels, dims, 2, 2)]
         return ConvStack(layers, dims, stride=2)
 

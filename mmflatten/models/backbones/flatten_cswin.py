@@ -81,5 +81,7 @@ class FLattenCSwin(PyramidBackbone):
 
     def make_embed(self, stage: StagePlan) -> ConvEmbed:
         if stage.index == 0:
-            return ConvEmbed(3, stage.embed_dims, kernel_size=7, stride=4, padding=2)
+            return ConvEmbed(
+                stage.in_channels, stage.embed_dims, kernel_size=7, stride=4, padding=2
+            )
         return ConvEmbed(stage.in_channels, stage.embed_dims, kernel_size=3, stride=2, padding=1)

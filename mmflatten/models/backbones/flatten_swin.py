@@ -93,5 +93,5 @@ class FLattenSwin(PyramidBackbone):
 
     def make_embed(self, stage: StagePlan) -> nn.Module:
         if stage.index == 0:
-            return ConvEmbed(3, stage.embed_dims, kernel_size=4, stride=4)
+            return ConvEmbed(stage.in_channels, stage.embed_dims, kernel_size=4, stride=4)
         return PatchMerging(stage.in_channels, stage.embed_dims)

@@ -82,6 +82,7 @@ class FocalTransformer(PyramidBackbone):
         frozen_stages: int = -1,
         with_cp: bool = False,
         progressive_norm: int = 0,
+        in_channels: int = 3,
         init_cfg: dict | list | None = None,
     ) -> None:
         super().__init__(
@@ -94,6 +95,7 @@ class FocalTransformer(PyramidBackbone):
             frozen_stages=frozen_stages,
             with_cp=with_cp,
             progressive_norm=progressive_norm,
+            in_channels=in_channels,
             init_cfg=init_cfg,
         )
         check_side('window_size', window_size)

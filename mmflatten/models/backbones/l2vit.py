@@ -182,7 +182,7 @@ class L2ViT(PyramidBackbone):
 
     def make_embed(self, stage: StagePlan) -> nn.Module:
         if stage.index == 0:
-            return _stem(self.conv_stem, stage.embed_dims)
+            return _stem(self.conv_stem, stage.in_channels, stage.embed_dims)
         return NormedDownsample(stage.in_channels, stage.embed_dims, self.overlapped_downsample)
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
@@ -208,15 +208,15 @@ def _projected_channels(last_projection: bool | int) -> int:
     return 1280 if last_projection is True else int(last_projection)
 
 
-def _stem(conv_stem: bool | str, embed_dims: int) -> nn.Module:
+def _stem(conv_stem: bool | str, in_channels: int, embed_dims: int) -> nn.Module:
     half = embed_dims // 2
     if conv_stem == 'overlapped':
-        return ConvEmbed(3, embed_dims, kernel_size=7, stride=4, padding=3)
+        return ConvEmbed(in_channels, embed_dims, kernel_size=7, stride=4, padding=3)
     if not conv_stem:
-        return ConvEmbed(3, embed_dims, kernel_size=4, stride=4)
+        return ConvEmbed(in_channels, embed_dims, kernel_size=4, stride=4)
     if conv_stem == '4L':
         layers = [
-            *conv_bn(3, half, kernel_size=7, stride=2),
+            *conv_bn(in_channels, half, kernel_size=7, stride=2),
             nn.ReLU(),
             *conv_bn(half, half, kernel_size=3),
             nn.ReLU(),
@@ -226,7 +226,7 @@ def _stem(conv_stem: bool | str, embed_dims: int) -> nn.Module:
         ]
     else:
         layers = [
-            *conv_bn(3, half, kernel_size=3, stride=2, bias=True),
+            *conv_bn(in_channels, half, kernel_size=3, stride=2, bias=True),
             nn.ReLU(),
             *conv_bn(half, embed_dims, kernel_size=3, stride=2, bias=True),
         ]

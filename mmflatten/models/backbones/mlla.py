@@ -100,7 +100,7 @@ class MLLA(PyramidBackbone):
 
     def make_embed(self, stage: StagePlan) -> nn.Module:
         if stage.index == 0:
-            return WideStem(stage.embed_dims, self.residual_stem)
+            return WideStem(stage.in_channels, stage.embed_dims, self.residual_stem)
         return _downsample(stage.in_channels, stage.embed_dims)
 
 
@@ -149,9 +149,10 @@ class HViTTT(MLLA):
 
 
 class WideStem(nn.Module):
-    """Convolutional stem of stride 4, `(B, 3, H, W) -> (B, N, C), (H / 4, W / 4)`.
+    """Convolutional stem of stride 4, `(B, C_in, H, W) -> (B, N, C), (H / 4, W / 4)`.
 
     Args:
+        in_channels: bands of the image.
         embed_dims: channels `C`.
         residual: add a residual connection around the two middle convolutions; without it, a ReLU
             follows them.
@@ -159,11 +160,11 @@ class WideStem(nn.Module):
 
     stride = 4
 
-    def __init__(self, embed_dims: int, residual: bool) -> None:
+    def __init__(self, in_channels: int, embed_dims: int, residual: bool) -> None:
         super().__init__()
         self.out_channels = embed_dims
         half = embed_dims // 2
-        self.conv1 = nn.Sequential(*conv_bn(3, half, 3, 2), nn.ReLU())
+        self.conv1 = nn.Sequential(*conv_bn(in_channels, half, 3, 2), nn.ReLU())
         self.pair = nn.Sequential(*conv_bn(half, half, 3), nn.ReLU(), *conv_bn(half, half, 3))
         self.residual = residual
         self.conv2 = nn.Sequential(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,10 +14,37 @@ from torch import Tensor, nn
 from mmflatten.models.backbones.arch import StagePlan, check_side, resolve_arch, stage_plan
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
 from mmflatten.models.backbones.letters import block_letters, check_letters
-from mmflatten.models.layers import ConvEmbed, GridTable, NormalizedRotary, output_map, split_prefix
+from mmflatten.models.layers import (
+    ConvEmbed,
+    GridTable,
+    NormalizedRotary,
+    map_shape,
+    output_map,
+    split_prefix,
+)
 
 OUT_TYPES = ('cls_token', 'cls_and_avg', 'featmap', 'avg_featmap')
 OUTPUT_NORMS = ('separate', 'shared', 'none')
+
+
+class PartlyEncoded(NamedTuple):
+    """Tokens between two blocks of an encoder, and what follows them.
+
+    Attributes:
+        x_BNC: tokens, prefix tokens first.
+        hw_shape: `(H, W)` of their map.
+        blocks: remaining blocks, called as `block(x_BNC, hw_shape, mask)`.
+        norm: norm of the output.
+        image_shape: height and width of the image, in pixels.
+        padded_shape: those of the image padded to whole patches.
+    """
+
+    x_BNC: Tensor
+    hw_shape: tuple[int, int]
+    blocks: Sequence[nn.Module]
+    norm: nn.Module
+    image_shape: tuple[int, int] = (0, 0)
+    padded_shape: tuple[int, int] = (0, 0)
 
 
 class PlainBackbone(Backbone):
@@ -99,6 +126,7 @@ class PlainBackbone(Backbone):
             [letters],
             drop_path_rate,
             stride=traits['patch_size'],
+            in_channels=self.in_channels,
         )
         height, width = stage.grid
         self.plan = replace(stage, grid=(height + 2 * border, width + 2 * border))
@@ -165,6 +193,32 @@ class PlainBackbone(Backbone):
             start = index + 1
         return tuple(outputs)
 
+    def forward_until(self, image_B3HW: Tensor, remaining: int) -> PartlyEncoded:
+        """Run all blocks but the last `remaining` ones, which the caller runs on more tokens.
+
+        `with_cp` does not apply to those.
+
+        Raises:
+            ValueError: there are fewer blocks, the last one is left out, or the image has a border.
+        """
+        if not self.is_whole or self.border or not 1 <= remaining <= self.depth:
+            raise ValueError(
+                f'remaining: expected 1 to {self.depth} blocks of a whole backbone without border,'
+                f' got {remaining} with out_indices={self.out_indices} and border={self.border}.'
+            )
+        x_BNC, hw_shape = self.embed(image_B3HW)
+        first = self.depth - remaining
+        x_BNC = run_blocks(self.blocks[:first], x_BNC, hw_shape, self.with_cp)
+        stride = self.embed.stride
+        return PartlyEncoded(
+            x_BNC,
+            hw_shape,
+            blocks=self.blocks[first:],
+            norm=self._norm(self.depth - 1),
+            image_shape=map_shape(image_B3HW),
+            padded_shape=(hw_shape[0] * stride, hw_shape[1] * stride),
+        )
+
     def _norm(self, index: int) -> nn.Module:
         """Return the norm of the output of a block."""
         if self.output_norm == 'none':
@@ -192,7 +246,7 @@ class PlainBackbone(Backbone):
 class PlainEmbed(ConvEmbed):
     """Patch embedding with optional class token, registers and learned positions.
 
-    `(B, 3, H, W) -> (B, 1 + R + H' W', C), (H', W')`. The returned map shape does not count the
+    `(B, C_in, H, W) -> (B, 1 + R + H' W', C), (H', W')`. The returned map shape does not count the
     prefix tokens. `rotary` is used by the attention of all blocks and stored here once.
 
     Args:
@@ -209,6 +263,7 @@ class PlainEmbed(ConvEmbed):
         class_position: the table of positions has a row for the class token.
         resize: mode of the table, see `GridTable`.
         rotary: rotation by position that queries and keys of the blocks use.
+        in_channels: bands of the image.
     """
 
     def __init__(
@@ -223,9 +278,10 @@ class PlainEmbed(ConvEmbed):
         class_position: bool = True,
         resize: str = 'bilinear',
         rotary: NormalizedRotary | None = None,
+        in_channels: int = 3,
     ) -> None:
         super().__init__(
-            in_channels=3,
+            in_channels=in_channels,
             embed_dims=embed_dims,
             kernel_size=patch_size,
             stride=patch_size,

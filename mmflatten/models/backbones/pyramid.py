@@ -46,7 +46,7 @@ class PyramidBackbone(Backbone):
         super().__init__(**kwargs)
         settings = resolve_arch(arch, self.archs)
         blocks = self.parse_letters(letters, settings['depths'])
-        plan = stage_plan(settings, img_size, blocks, drop_path_rate)
+        plan = stage_plan(settings, img_size, blocks, drop_path_rate, in_channels=self.in_channels)
         self.out_indices = check_indices(out_indices, len(plan), 'stage')
         self.num_stages = len(plan)
         self.plan = plan[: self.out_indices[-1] + 1]

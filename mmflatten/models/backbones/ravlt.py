@@ -121,7 +121,7 @@ class RAVLT(PyramidBackbone):
             layers = conv_bn(stage.in_channels, dims, kernel_size=3, stride=2, bias=True)
             return ConvStack(layers, dims, stride=2)
         layers = [
-            *conv_bn(3, half, kernel_size=3, stride=2, bias=True),
+            *conv_bn(stage.in_channels, half, kernel_size=3, stride=2, bias=True),
             nn.GELU(),
             *conv_bn(half, half, kernel_size=3, bias=True),
             nn.GELU(),

@@ -198,6 +198,7 @@ class ViT(PlainBackbone):
             class_position=traits['class_position'],
             resize=traits['resize'],
             rotary=rotary,
+            in_channels=stage.in_channels,
         )
 
     def make_block(self, stage: StagePlan, block: BlockPlan) -> Block:

@@ -63,28 +63,39 @@ class Residual(BaseModule):
             channels, value = layer_scale
             self.layer_scale = nn.Parameter(torch.full((channels,), value))
 
-    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        y_BNC = self.branch(x_BNC, hw_shape)
+    def forward(
+        self, x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
+    ) -> Tensor:
+        y_BNC = self.branch(x_BNC, hw_shape, mask)
         if self.layer_scale is not None:
             y_BNC = y_BNC * self.layer_scale
         return x_BNC + self.drop_path(y_BNC)
 
-    def branch(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        """`fn(norm(x), hw_shape)`, before scale and drop path."""
+    def branch(
+        self, x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
+    ) -> Tensor:
+        """`fn(norm(x), hw_shape)`, before scale and drop path, or `fn(norm(x), hw_shape, mask)`."""
+        if mask is not None:
+            return self.fn(self.norm(x_BNC), hw_shape, mask)
         if getattr(self.fn, 'needs_residual', False):
             return self.fn(self.norm(x_BNC), hw_shape, residual=x_BNC)
         return self.fn(self.norm(x_BNC), hw_shape)
 
 
 class Block(BaseModule):
-    """Named residual branches, run in the order of the arguments."""
+    """Named residual branches, run in the order of the arguments.
+
+    A mask is that of the token mixer in the branch `attn`.
+    """
 
     def __init__(self, **branches: Residual) -> None:
         super().__init__()
         for name, branch in branches.items():
             self.add_module(name, branch)
 
-    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        for branch in self.children():
-            x_BNC = branch(x_BNC, hw_shape)
+    def forward(
+        self, x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
+    ) -> Tensor:
+        for name, branch in self.named_children():
+            x_BNC = branch(x_BNC, hw_shape, mask if name == 'attn' else None)
         return x_BNC

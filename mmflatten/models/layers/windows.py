@@ -184,5 +184,9 @@ class WindowedResidual(Residual):
             window_size, has_logits=getattr(fn, 'has_logits', False), mask_padding=mask_padding
         )
 
-    def branch(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+    def branch(
+        self, x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None
+    ) -> Tensor:
+        if mask is not None:
+            raise ValueError('mask: expected None, because windows have masks of their own.')
         return self.windows(self.fn, self.norm(x_BNC), hw_shape)

@@ -19,6 +19,7 @@ MAIN = (
     'accuracy/top1',
     'coco/bbox_mAP',
     'coco/segm_mAP',
+    'coco_panoptic/PQ',
     'mIoU',
     'stereo/epe',
     'stereo/d1',
@@ -34,7 +35,7 @@ COST_FORMATS = {
 NOT_COMPARED = ('work_dir',)
 PERCENT = ' (%)'
 PERCENTAGES = re.compile(
-    r'(accuracy|single-label)/|[am](Acc|IoU|Dice|Fscore|Precision|Recall)$|stereo/(bad|d1)'
+    r'(accuracy|single-label|coco_panoptic)/|[am](Acc|IoU|Dice|Fscore|Precision|Recall)$|stereo/(bad|d1)'
 )
 
 

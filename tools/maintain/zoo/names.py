@@ -33,6 +33,7 @@ PLACES = {'readme': 'README', 'paper': 'in the paper', 'notes': 'notes on the pa
 TASKS = {
     'classification': 'Classification',
     'detection': 'Detection',
+    'panoptic': 'Panoptic segmentation',
     'segmentation': 'Segmentation',
     'stereo': 'Stereo matching',
 }
@@ -76,6 +77,9 @@ FAMILIES = {
     'biformer': ('BiFormer', 'biformer'),
     'resnet': ('ResNet and ResNeXt', None),
     'vit': ('Plain ViT', None),
+    'mask2former': ('Mask2Former', None),
+    'dino': ('DINO', None),
+    'encoder_mask': ('EncoderMaskHead', None),
     'comparison': ('Models of other packages', None),
     'digits': ('Digit scenes', None),
 }

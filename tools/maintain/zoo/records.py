@@ -28,6 +28,7 @@ DATASETS = {
     'ImageNet': 'imagenet1k',
     'ImageNet21k': 'imagenet22k',
     'mmflatten.CheckedCocoDataset': 'coco',
+    'mmflatten.PanopticDataset': 'coco',
     'ADE20KDataset': 'ade20k',
 }
 FLOPS_TOLERANCE = 0.02  # relative; papers differ by this much in how they count
@@ -188,7 +189,7 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
     dataset = first_config(content.get('train_dataloader', {}).get('dataset', {}))
     return PaperRow.of(
         config=config,
-        task=getattr(find_task(content.get('default_scope')), 'name', ''),
+        task=getattr(find_task(content.get('default_scope'), content.get('model')), 'name', ''),
         dataset=DATASETS.get(dataset.get('type'), ''),
     )
 

@@ -1,0 +1,39 @@
+"""Mask2Former of reduced width for instances in scenes of 160 x 160 pixels, from random weights.
+
+The config that inherits it gives the backbone and `panoptic_head.in_channels`.
+"""
+
+_base_ = ['./mask2former.py']
+channels = 64
+model = dict(
+    panoptic_head=dict(
+        feat_channels=channels,
+        out_channels=channels,
+        num_things_classes=10,
+        num_queries=20,
+        pixel_decoder=dict(
+            norm_cfg=dict(type='GN', num_groups=8),
+            encoder=dict(
+                num_layers=2,
+                layer_cfg=dict(
+                    self_attn_cfg=dict(embed_dims=channels, num_heads=4),
+                    ffn_cfg=dict(embed_dims=channels, feedforward_channels=128),
+                ),
+            ),
+            positional_encoding=dict(num_feats=channels // 2),
+        ),
+        positional_encoding=dict(num_feats=channels // 2),
+        transformer_decoder=dict(
+            num_layers=3,
+            layer_cfg=dict(
+                self_attn_cfg=dict(embed_dims=channels, num_heads=4),
+                cross_attn_cfg=dict(embed_dims=channels, num_heads=4),
+                ffn_cfg=dict(embed_dims=channels, feedforward_channels=128),
+            ),
+        ),
+        loss_cls=dict(class_weight=[1.0] * 10 + [0.1]),
+    ),
+    panoptic_fusion_head=dict(num_things_classes=10),
+    train_cfg=dict(num_points=1024),
+    test_cfg=dict(max_per_image=20),
+)

@@ -1,0 +1,30 @@
+"""DINO-4scale with a frozen DINOv3 ViT-B/16 and a simple feature pyramid on COCO, 12 epochs.
+
+No paper reports it. Not run by this project. Trained like Swin-T; the rate of the backbone has no
+effect.
+"""
+
+_base_ = ['../_base_/recipes/dino-4scale_12e_coco.py']
+
+# Meta's weights are under the DINOv3 License; for how to get them see
+# ../vit/mask-rcnn_dinov3-b-frozen_simple-fpn_1x_coco.py.
+pretrained = 'checkpoints/dinov3-b.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.ViT',
+        arch='dinov3-base',
+        out_indices=(11,),
+        out_type='featmap',
+        output_norm='shared',
+        frozen_stages=12,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(
+        _delete_=True,
+        type='mmflatten.SimpleFeaturePyramid',
+        in_channels=768,
+        out_channels=256,
+        scales=[2.0, 1.0, 0.5],
+        num_outs=4,
+    ),
+)

@@ -1,0 +1,20 @@
+"""DINO-4scale with FLatten-Swin-T on COCO, 12 epochs.
+
+No paper reports it. Not run by this project. Trained like Swin-T.
+"""
+
+_base_ = ['../_base_/recipes/dino-4scale_12e_coco.py']
+
+# A checkpoint of flatten-swin-t_8xb128_in1k.py, or the official one after
+# tools/convert_checkpoint.py.
+pretrained = 'checkpoints/flatten-swin-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenSwin',
+        arch='tiny',
+        attn_types='LLSS',
+        drop_path_rate=0.2,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[192, 384, 768]),
+)

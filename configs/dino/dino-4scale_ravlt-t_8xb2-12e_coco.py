@@ -1,0 +1,19 @@
+"""DINO-4scale with RAVLT-T on COCO, 12 epochs.
+
+No paper reports it. Not run by this project. Trained like Swin-T, with the drop path of its
+classifier.
+"""
+
+_base_ = ['../_base_/recipes/dino-4scale_12e_coco.py']
+
+# A checkpoint of ravlt-t_8xb128_in1k.py.
+pretrained = 'checkpoints/ravlt-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.RAVLT',
+        arch='tiny',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(in_channels=[128, 256, 512]),
+)

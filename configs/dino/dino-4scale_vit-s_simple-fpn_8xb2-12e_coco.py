@@ -1,0 +1,29 @@
+"""DINO-4scale with a plain ViT-S/16 and a simple feature pyramid on COCO, 12 epochs.
+
+No paper reports it. Not run by this project. Trained like Swin-T, with the drop path of the plain
+ViTs here.
+"""
+
+_base_ = ['../_base_/recipes/dino-4scale_12e_coco.py']
+
+# DeiT III's deit_3_small_224_1k.pth, after `mmflatten convert --family auto`.
+pretrained = 'checkpoints/deit3-s.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.ViT',
+        arch='deit3-small',
+        out_indices=(11,),
+        out_type='featmap',
+        output_norm='shared',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    neck=dict(
+        _delete_=True,
+        type='mmflatten.SimpleFeaturePyramid',
+        in_channels=384,
+        out_channels=256,
+        scales=[2.0, 1.0, 0.5],
+        num_outs=4,
+    ),
+)

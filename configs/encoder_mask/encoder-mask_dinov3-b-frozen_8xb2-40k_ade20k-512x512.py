@@ -1,0 +1,24 @@
+"""EncoderMaskHead behind a frozen DINOv3 ViT-B/16 on ADE20K, 40 000 iterations.
+
+No paper reports it. The queries join the tokens in three blocks of the head, because those of a
+frozen backbone cannot learn to use them. Not run by this project. Settings: those of EoMT (Kerssies
+et al., CVPR 2025), see the recipe.
+"""
+
+_base_ = ['../_base_/recipes/encoder-mask_40k_ade20k-512x512.py']
+
+# Meta's weights are under the DINOv3 License: accept it at
+# ai.meta.com/resources/models-and-libraries/dinov3-downloads or on Hugging Face
+# (facebook/dinov3-vitb16-pretrain-lvd1689m), then `mmflatten convert --family auto`.
+pretrained = 'checkpoints/dinov3-b.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.ViT',
+        arch='dinov3-base',
+        out_type='featmap',
+        output_norm='shared',
+        frozen_stages=12,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    decode_head=dict(in_channels=[768]),
+)

@@ -1,0 +1,20 @@
+"""Mask2Former for semantic segmentation with FLatten-PVTv2-B2 on ADE20K, 160 000 iterations.
+
+No paper reports it. Not run by this project. Trained like Swin-T, with the drop path of its Mask
+R-CNN.
+"""
+
+_base_ = ['../_base_/recipes/mask2former_160k_ade20k-512x512.py']
+
+# A checkpoint of flatten-pvtv2-b2_8xb128_in1k.py; none is released.
+pretrained = 'checkpoints/flatten-pvtv2-b2_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenPVTv2',
+        arch='b2',
+        attn_types='LLLL',
+        drop_path_rate=0.2,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.'),
+    ),
+    decode_head=dict(in_channels=[64, 128, 320, 512]),
+)
