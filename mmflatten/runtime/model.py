@@ -51,12 +51,20 @@ class FileModel(BaseModel):
     Args:
         file: file of `mmflatten export`.
         runtime: as in `ModelFile`.
+        data_preprocessor: None, which mmpretrain's inferencer passes for a config without one.
 
     Raises:
         ExportError: the file cannot be used, or has no predictions of a task.
     """
 
-    def __init__(self, file: str, runtime: str | None = None) -> None:
+    def __init__(
+        self, file: str, runtime: str | None = None, data_preprocessor: None = None
+    ) -> None:
+        if data_preprocessor is not None:
+            raise ExportError(
+                f'data_preprocessor: expected none, because the graph of {file} prepares the'
+                f' images, got {data_preprocessor}. Omit it.'
+            )
         super().__init__(RawImages())
         self.file = ModelFile(file, runtime)
         self.part = task_of_file(self.file.facts, file).part('runtime')

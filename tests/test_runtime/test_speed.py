@@ -6,7 +6,9 @@ import pytest
 
 from mmflatten.cli.benchmark import main as benchmark
 
-MODEL = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,),num_heads=(1,)),out_indices=(0,)'
+MODEL = (
+    'FLattenSwin:arch=dict(embed_dims=8,depths=(1,),num_heads=(1,)),attn_types="L",out_indices=(0,)'
+)
 
 
 def test_files_are_measured_beside_a_model(write_file, tmp_path, capsys):
