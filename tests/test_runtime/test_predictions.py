@@ -14,8 +14,10 @@ from mmflatten.apis import Predictor
 from mmflatten.cli.export import main as export
 from mmflatten.cli.predict import main as predict
 from mmflatten.cli.test import main as evaluate
+from mmflatten.export.wrappers import ExportError
 from mmflatten.predict.predictor import PredictionError
 from mmflatten.runtime import RUNTIMES
+from mmflatten.runtime.model import FileModel
 
 
 @pytest.mark.parametrize('runtime', RUNTIMES)
@@ -100,6 +102,11 @@ def test_file_that_cannot_predict_is_named(write_file, changes, arguments, messa
         Predictor(write_file(**changes), **arguments)
 
 
+def test_preprocessor_beside_a_file_is_an_error(write_file):
+    with pytest.raises(ExportError, match='data_preprocessor:'):
+        FileModel(write_file(), data_preprocessor=dict(type='ClsDataPreprocessor'))
+
+
 def test_predict_command_writes_the_results_of_the_task(write_file, photo, tmp_path, capsys):
     photos = tmp_path / 'photos'
     photos.mkdir()
@@ -116,8 +123,9 @@ def test_predict_command_writes_the_results_of_the_task(write_file, photo, tmp_p
     assert [category['name'] for category in coco['categories']] == ['red', 'green', 'blue']
     assert [entry['category_id'] for entry in coco['annotations']] == [0, 0]
     assert (out / 'drawings' / 'b.png').is_file()
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as stopped:
         predict([file, '--out', str(out)])
+    assert stopped.value.code == 2
     assert 'INPUT' in capsys.readouterr().err
 
 
