@@ -5,6 +5,7 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
+from mmdet.models.utils import samplelist_boxtype2tensor
 from mmengine.structures import InstanceData
 
 from mmflatten.runtime.model import tensor
@@ -38,6 +39,7 @@ def add_prediction(sample: Any, result: dict[str, np.ndarray], size: tuple[int, 
         shape = tuple(sample.get('ori_shape', size))[:2]
         instances.masks = _resized(masks, shape)
     sample.pred_instances = instances
+    samplelist_boxtype2tensor([sample])  # the true boxes, as mmdet's detectors do
 
 
 def _resized(masks_nHW: np.ndarray, size: tuple[int, int]) -> torch.Tensor:

@@ -4,8 +4,8 @@
     python tools/maintain/latency_table.py measure --models 'PVTv2-B2 linear' --sizes 1024
     python tools/maintain/latency_table.py page
 
-`measure` adds the missing rows to docs/measurements/latency_cpu.csv, each from a process of its
-own, so that it can be interrupted at any time. `page` writes latency_cpu.md beside it.
+`measure` adds the missing rows to `latency_cpu.csv` in docs/measurements, each from a process of
+its own, so that it can be interrupted at any time. `page` writes `latency_cpu.md` beside it.
 """
 
 import json
