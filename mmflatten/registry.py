@@ -86,6 +86,7 @@ MODELS = LazyRegistry(
         'EncoderMaskHead': 'mmflatten.models.mask_head.head',
         'EncoderMaskSegHead': 'mmflatten.models.mask_head.segmentation',
         'EncoderMaskSegmentor': 'mmflatten.models.mask_head.segmentation',
+        'FileModel': 'mmflatten.runtime.model',
         'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
     },
 )

@@ -2,6 +2,7 @@
 
     mmflatten benchmark FLattenSwin:arch=tiny configs/flatten_swin/swin-t_8xb128_in1k.py
     mmflatten benchmark FLattenPVT:arch=tiny --vs timm:swin_tiny_patch4_window7_224 --csv speed.csv
+    mmflatten benchmark CONFIG model.onnx model.onnx:runtime=openvino --batch 1
     mmflatten benchmark --zoo
     mmflatten benchmark --operators softmax focused linear --tokens 196 3136 --plot speed.png
 
@@ -31,6 +32,7 @@ from mmflatten.measure.speed.models import (
     ZOO,
     RunSettings,
     default_size,
+    is_config,
     model_subject,
 )
 from mmflatten.measure.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
@@ -38,6 +40,7 @@ from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.predict.predictor import check_device
 from mmflatten.results.drawing import save_png
 from mmflatten.results.figures import Lines
+from mmflatten.runtime.speed import file_subject, is_file_spec, size_of_file
 
 SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20.0, 3.0
 PROGRESS_INTERVAL = 5.0  # seconds
@@ -53,7 +56,8 @@ def options(parser: ArgumentParser) -> None:
         metavar='MODEL',
         help=(
             'config file, backbone with arguments such as '
-            'FLattenSwin:arch=tiny,attn_types=LLSS, or timm:NAME'
+            'FLattenSwin:arch=tiny,attn_types=LLSS, timm:NAME, or a file of mmflatten export, '
+            'model.onnx or model.onnx:runtime=openvino'
         ),
     )
     add('--zoo', action='store_true', help=f'compare {", ".join(ZOO)} with {REFERENCE}')
@@ -181,6 +185,16 @@ def check_operator_options(args: Namespace) -> None:
         )
 
 
+def size_of_models(specs: list[str]) -> tuple[int, int]:
+    """Return the default (H, W): that of all files and configs if they agree, else 224 x 224."""
+    files = [spec for spec in specs if is_file_spec(spec)]
+    configs = [spec for spec in specs if is_config(spec)]
+    sizes = {size_of_file(spec) for spec in files}
+    if configs or not files:
+        sizes.add(default_size(configs))
+    return sizes.pop() if len(sizes) == 1 else RunSettings.size
+
+
 def measure_models(args: Namespace, settings: RunSettings) -> list[results.Row]:
     """Return a row for each model and size; the ratios refer to the first model."""
     wanted: list[tuple[str | None, str]] = []  # title and spec
@@ -195,7 +209,10 @@ def measure_models(args: Namespace, settings: RunSettings) -> list[results.Row]:
         subjects = []
         for title, spec in wanted:
             print_progress(f'building {title or spec}')
-            subjects.append(model_subject(spec, settings, title))
+            if is_file_spec(spec):
+                subjects.append(file_subject(spec, settings))
+            else:
+                subjects.append(model_subject(spec, settings, title))
         rows += run_group(subjects, args, settings, default_seconds=SECONDS_PER_MODEL, reference=0)
     return rows
 
@@ -244,7 +261,10 @@ def run_group(
     torch.compiler.reset()  # a second size would be compiled as an open size
     duration = ', which compiles for minutes' if settings.compile else ''
     print_progress(f'measuring memory, then warming up{duration}')
-    peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
+    peaks = []
+    for subject in subjects:
+        peak = peak_memory(subject.call, settings.device) if subject.in_pytorch else None
+        peaks.append(peak)
     if args.rounds and not args.seconds:
         default_seconds = math.inf
     times = measure(
@@ -316,7 +336,7 @@ def main(args: Namespace) -> None:
     if args.size:
         size = (args.size[0][0], args.size[0][-1])
     else:
-        size = default_size([*args.models, args.vs or ''])
+        size = size_of_models([*args.models, args.vs or ''])
     settings = RunSettings(
         batch=args.batch or (1 if args.operators else 8),
         size=size,

@@ -106,6 +106,16 @@ def add_device(parser: ArgumentParser) -> None:
     parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
 
 
+def add_runtime(parser: ArgumentParser) -> None:
+    from mmflatten.runtime import RUNTIMES
+
+    parser.add_argument(
+        '--runtime',
+        choices=RUNTIMES,
+        help='runtime of an exported file (default: onnxruntime; openvino for bfloat16)',
+    )
+
+
 def add_output(parser: ArgumentParser, folder: str, content: str) -> None:
     """Add `--out DIR` with the default `folder`."""
     parser.add_argument(

@@ -3,13 +3,15 @@
     mmflatten predict CONFIG CHECKPOINT photo.jpg --out results
     mmflatten predict garment-classifier shoe.png --out results
     mmflatten predict hf://user/model photo.jpg --out results
+    mmflatten predict model.onnx photo.jpg --out results
     mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out results --score 0.5
     mmflatten predict CONFIG CHECKPOINT rtsp://camera/stream 0 --out results --frames 500
     ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out results --json > results.jsonl
 
 The input 0 is the first camera. A published model (docs/hub.md) is the first word, in place of
 CONFIG CHECKPOINT: a model of the package (`mmflatten models --pretrained`), a folder, or an
-address. See docs/predict.md for the outputs.
+address. So is a file of `mmflatten export`, which may also follow a CONFIG. See docs/predict.md
+for the outputs.
 """
 
 import json
@@ -19,15 +21,24 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from mmflatten.cli.common import add_device, add_score, command, output_folder, positive
+from mmflatten.cli.common import (
+    add_device,
+    add_runtime,
+    add_score,
+    command,
+    output_folder,
+    positive,
+)
 from mmflatten.console import prints_to_stderr
 from mmflatten.text import shorten
 
 
 def options(parser: ArgumentParser) -> None:
-    parser.add_argument('config', help='config file, or a published model')
+    parser.add_argument('config', help='config file, a published model or a file model.onnx')
     parser.add_argument(
-        'checkpoint', nargs='?', help='checkpoint file for this config; none for a published model'
+        'checkpoint',
+        nargs='?',
+        help='checkpoint or model.onnx for this config; none for a published model or a file',
     )
     parser.add_argument(
         'inputs',
@@ -54,6 +65,7 @@ def options(parser: ArgumentParser) -> None:
     )
     add_score(parser, 'skip instances with a lower score')
     add_device(parser)
+    add_runtime(parser)
     parser.add_argument(
         '--batch', type=positive, default=1, metavar='N', help='batch size (default: 1)'
     )
@@ -63,27 +75,33 @@ def options(parser: ArgumentParser) -> None:
 @command('predict', __doc__, options, parse=ArgumentParser.parse_intermixed_args)
 def main(args: Namespace) -> None:
     from mmflatten.hub.remote import is_published
+    from mmflatten.runtime.files import is_model_file
 
     published = is_published(args.config)
-    if args.checkpoint is None and not published:
+    is_alone = published or is_model_file(args.config)
+    if args.checkpoint is None and not is_alone:
         main.parser().error(
             f'checkpoint: required with a config, got only {args.config} and {args.inputs[0]}'
         )
-    if args.checkpoint is not None and published:
+    if args.checkpoint is not None and is_alone:
         args.inputs.insert(0, args.checkpoint)
     with prints_to_stderr() as lines:
         _predict(args, published, lines)
 
 
 def _load(args: Namespace, published: bool) -> tuple[Any, Any]:
-    """Return the config, and the path of the checkpoint."""
+    """Return the config, and the path of the checkpoint or exported file."""
     from mmflatten.engine.setup import load_config
     from mmflatten.hub.folder import read_published
     from mmflatten.hub.remote import locate
+    from mmflatten.runtime.configs import file_config
+    from mmflatten.runtime.files import is_model_file
 
     if published:
         model = read_published(locate(args.config))
         return model.config, model.weights
+    if is_model_file(args.config):
+        return file_config(args.config), args.config
     return load_config(args.config), args.checkpoint
 
 
@@ -100,7 +118,7 @@ def _predict(args: Namespace, published: bool, lines: TextIO) -> None:
     task = task_of(cfg)
     inputs = Inputs(args.inputs, pairs=task.pairs, frames=args.frames)
     inputs.require_outside(ResultFolder.replaced(args.out, task))
-    predictor = Predictor(cfg, checkpoint, args.device)
+    predictor = Predictor(cfg, checkpoint, args.device, runtime=args.runtime)
     failures: list[str] = []
     pending: deque[tuple[Input, Image]] = deque()
     done = 0

@@ -1,15 +1,22 @@
-"""Test a checkpoint with the evaluator of the config.
+"""Test a checkpoint, or a file of `mmflatten export`, with the evaluator of the config.
 
 The metrics are accuracy, box and mask mAP, PQ, mIoU or end-point error.
 """
 
 from argparse import ArgumentParser, Namespace
 
-from mmflatten.cli.common import add_config_options, add_launcher, add_model, command, folder_name
+from mmflatten.cli.common import (
+    add_config_options,
+    add_launcher,
+    add_model,
+    add_runtime,
+    command,
+    folder_name,
+)
 
 
 def options(parser: ArgumentParser) -> None:
-    add_model(parser, checkpoint='checkpoint file, whose keys must all match the model')
+    add_model(parser, checkpoint='checkpoint, whose keys must all match the model, or model.onnx')
     parser.add_argument(
         '--work-dir',
         type=folder_name,
@@ -30,6 +37,7 @@ def options(parser: ArgumentParser) -> None:
         ),
     )
     add_config_options(parser, 'test_dataloader.batch_size=4')
+    add_runtime(parser)
     add_launcher(parser, 'dist_test.sh and slurm_test.sh')
 
 
@@ -37,6 +45,7 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import add_tta, test
+    from mmflatten.runtime.configs import use_model
 
     cfg = load_config(
         args.config,
@@ -45,6 +54,7 @@ def main(args: Namespace) -> None:
         launcher=args.launcher,
         subfolder='test',
     )
+    is_file = use_model(cfg, args.checkpoint, args.runtime)
     if args.tta:
         add_tta(cfg)
-    test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir)
+    test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir, has_weights=not is_file)

@@ -36,6 +36,7 @@ def test(
     out: str | None = None,
     show_dir: str | None = None,
     hooks: Sequence[Hook] = (),
+    has_weights: bool = True,
 ) -> dict:
     """Test `checkpoint`, whose keys must all match the model, and return the metrics.
 
@@ -47,11 +48,13 @@ def test(
             `NAME.json`, or `NAME.json` for the latter only.
         show_dir: folder for a drawing of every image.
         hooks: further hooks of the test.
+        has_weights: False if the model of the config reads `checkpoint` itself, an exported file.
     """
     if out is not None:
         _require_writable(Path(out))
     require_parts(cfg, 'model', 'test_dataloader', 'test_cfg', 'test_evaluator')
-    cfg.load_from, cfg.resume = checkpoint, False
+    cfg.load_from = checkpoint if has_weights else None
+    cfg.resume = False
     cfg.merge_from_dict(dict.fromkeys(_TRAINING))  # which a config may lack
     # A checkpoint has the moving average as its weights. mmpretrain 1.3's EMAHook would load it
     # from the file again and, inside the wrapper of test-time augmentation, match no key and test

@@ -20,7 +20,10 @@ from mmflatten.engine.class_checks import require_same, trained_classes
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.pictures import disable_ghostscript
 from mmflatten.engine.setup import load_config
+from mmflatten.export.wrappers import ExportError
 from mmflatten.predict.bands import BandsPipeline, loads_bands, with_colours
+from mmflatten.runtime.configs import file_config, use_model
+from mmflatten.runtime.files import is_model_file
 from mmflatten.tasks import task_of
 from mmflatten.untrusted.files import absolute_name, problem_of
 from mmflatten.untrusted.images import problem_of_image
@@ -45,11 +48,17 @@ class Predictor:
         config = 'configs/digits/retinanet_flatten-swin-nano_fpn_digits.py'
         predictor = Predictor(config, 'epoch_15.pth')
         predictor('scene.png').pred_instances.bboxes
+        Predictor('model.onnx')('scene.png')
 
     Args:
-        config: a file or a loaded config.
-        checkpoint: a file for the config's model. All keys must match.
-        device: `cpu`, `cuda` or `cuda:N`. Defaults to a GPU if available.
+        config: a file or a loaded config; or a file of `mmflatten export`, which needs no
+            checkpoint.
+        checkpoint: a file for the config's model, whose keys must all match, or a file of
+            `mmflatten export`.
+        device: `cpu`, `cuda` or `cuda:N`. Defaults to a GPU if available. Exported files run on
+            the CPU.
+        runtime: `onnxruntime` or `openvino` for an exported file; the default is ONNX Runtime, and
+            OpenVINO for files of bfloat16.
 
     Attributes:
         task: the `mmflatten.tasks.Task`.
@@ -59,26 +68,36 @@ class Predictor:
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged or belongs to another model.
+        ExportError: the exported file cannot be used.
         ValueError: the classes of the checkpoint differ from those of the config.
     """
 
     def __init__(
-        self, config: str | Path | Config, checkpoint: str | Path, device: str | None = None
+        self,
+        config: str | Path | Config,
+        checkpoint: str | Path | None = None,
+        device: str | None = None,
+        *,
+        runtime: str | None = None,
     ) -> None:
-        self.cfg = copy.deepcopy(config) if isinstance(config, Config) else load_config(str(config))
+        self.cfg, checkpoint = _read(config, checkpoint)
         require_parts(self.cfg, 'model', 'test_dataloader')
         disable_ghostscript()
         self.task = task_of(self.cfg)
-        self.device = check_device(device)
         metainfo = read_metainfo(self.cfg)
-        content = read_checkpoint(str(checkpoint), 'cpu')
-        require_same(
-            found=trained_classes(content),
-            expected=metainfo.get('classes'),
-            where=f'checkpoint {checkpoint}',
-            other='the config',
-            fix='Use the config of the training.',
-        )
+        content = None
+        if use_model(self.cfg, checkpoint, runtime):
+            self.device = _cpu_for(checkpoint, device)
+        else:
+            self.device = check_device(device)
+            content = read_checkpoint(str(checkpoint), 'cpu')
+            require_same(
+                found=trained_classes(content),
+                expected=metainfo.get('classes'),
+                where=f'checkpoint {checkpoint}',
+                other='the config',
+                fix='Use the config of the training.',
+            )
         register_reader()
         # The inferencer changes its config. Without a scope, it would use that of an earlier
         # predictor for another library.
@@ -88,7 +107,8 @@ class Predictor:
             self._inferencer = self.task.inferencer(cfg, None, self.device)
             self._bands = BandsPipeline(self.cfg) if self.reads_bands else None
         self.model = self._inferencer.model
-        load_weights(self.model, content, str(checkpoint))
+        if content is not None:
+            load_weights(self.model, content, str(checkpoint))
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo
 
@@ -117,7 +137,7 @@ class Predictor:
     def prepare(self, image: Image) -> dict:
         """Return the arguments of the model's `forward`.
 
-        These are the normalised and padded `inputs`, and `data_samples`.
+        These are `inputs`, normalised and padded except for an exported file, and `data_samples`.
 
         Raises:
             PredictionError: the image cannot be read or used.
@@ -182,6 +202,28 @@ class Predictor:
             images = [_readable(image) for image in images]
         with DefaultScope.overwrite_default_scope(self.task.scope), quiet_decoders():
             return self.task.preprocess(self._inferencer, images)
+
+
+def _read(config: str | Path | Config, checkpoint: str | Path | None) -> tuple[Config, str | Path]:
+    """Return the config, and the checkpoint or exported file."""
+    if checkpoint is None:
+        if not is_model_file(config):
+            raise ValueError(
+                f'checkpoint: required with a config, got only {config}. Name a checkpoint, or a'
+                ' file of `mmflatten export`.'
+            )
+        return file_config(config), config
+    if isinstance(config, Config):
+        return copy.deepcopy(config), checkpoint
+    return load_config(str(config)), checkpoint
+
+
+def _cpu_for(file: str | Path, device: str | None) -> str:
+    if device not in (None, 'cpu'):
+        raise ExportError(
+            f'device: exported files run on the CPU, got {device} for {file}. Use cpu.'
+        )
+    return 'cpu'
 
 
 def check_device(device: str | None) -> str:

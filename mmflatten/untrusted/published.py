@@ -143,11 +143,15 @@ class ModelConfig(_File):
 _Model = TypeVar('_Model', bound=BaseModel)
 
 
-def checked(kind: type[_Model], content: Any, where: str) -> _Model:
+PUBLISH_AGAIN = 'Publish the model again with this version of mmflatten, or update mmflatten.'
+
+
+def checked(kind: type[_Model], content: Any, where: str, fix: str = PUBLISH_AGAIN) -> _Model:
     """Return content as a model of this module.
 
     Args:
         where: name of the file, or of the field, for messages.
+        fix: last sentence of messages.
 
     Raises:
         HubError: a field is missing, unknown, of another type or out of its bounds. The message
@@ -159,10 +163,7 @@ def checked(kind: type[_Model], content: Any, where: str) -> _Model:
         errors = error.errors(include_url=False)
         unknown = [entry for entry in errors if entry['type'] == 'extra_forbidden']
         problem = _problem((unknown or errors)[0])  # an unknown field may explain a missing one
-        raise HubError(
-            f'{where}: {problem}. Publish the model again with this version of mmflatten, or update'
-            ' mmflatten.'
-        ) from error
+        raise HubError(f'{where}: {problem}. {fix}') from error
 
 
 def arguments(part: BaseModel) -> dict[str, Any]:

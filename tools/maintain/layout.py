@@ -23,6 +23,7 @@ LAYERS = (
     ('measure',),
     ('engine',),
     ('export',),
+    ('runtime',),
     ('predict', 'custom_data'),
     ('explain', 'results'),
     ('hub',),

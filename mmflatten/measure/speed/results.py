@@ -38,7 +38,7 @@ input: height x width of the images, or number of tokens. per s: images, or maps
 median time.
 rounds: each round ran everything in turn. median, quartiles: time of one call, over the rounds.
 ratio: throughput relative to {reference} within a round; median and quartiles over the rounds.
-peak: largest memory of the tensors made by one call, without weights and input."""
+peak: largest memory of the tensors made by one call, without weights and input; - for files."""
 GPU_HEADER = ('busy (ms)', 'launches', 'host (ms)')
 GPU_NOTES = """
 busy: time in which the GPU works, launches: kernels, copies and fills, host: time until the call \
@@ -51,7 +51,7 @@ NO_WORK = dict.fromkeys(Work._fields, '')  # of a CPU
 def result_rows(
     subjects: Sequence[Subject],
     seconds: Sequence[Sequence[float]],
-    peaks: Sequence[int],
+    peaks: Sequence[int | None],
     settings: RunSettings,
     reference: int | None,
     works: Sequence[Work] = (),
@@ -60,7 +60,7 @@ def result_rows(
 
     Args:
         seconds: seconds per call of each subject in each round.
-        peaks: bytes, see `peak_memory`.
+        peaks: bytes, see `peak_memory`; None if they are unknown.
         reference: index of the subject that the ratios refer to; without it they are ''.
         works: work of a GPU.
     """
@@ -78,7 +78,7 @@ def result_rows(
                 'height': height,
                 'width': width,
                 'batch': settings.batch,
-                'dtype': settings.dtype,
+                'dtype': subject.dtype or settings.dtype,
                 'device': settings.device,
                 'mode': 'training' if settings.train else 'inference',
                 'compiled': int(settings.compile is not None),
@@ -88,7 +88,7 @@ def result_rows(
                 'q1_s': q1,
                 'q3_s': q3,
                 'per_s': subject.batch / median,
-                'peak_mib': peak / 2**20,
+                'peak_mib': '' if peak is None else peak / 2**20,
                 'reference': '' if reference is None else subjects[reference].name,
                 **ratio_columns(taken, compared),
                 **(NO_WORK if work is None else work._asdict()),
@@ -144,7 +144,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f'{row["per_s"]:.2f}',
         ratio,
         f'{ratio_q1}-{ratio_q3}',
-        f'{row["peak_mib"]:.1f}',
+        '-' if row['peak_mib'] == '' else f'{row["peak_mib"]:.1f}',
     )
 
 
@@ -191,6 +191,8 @@ def curves(rows: Sequence[Row], column: str) -> dict[str, tuple[list[int], list[
     """
     found: dict[str, tuple[list[int], list[float]]] = {}
     for row in rows:
+        if row[column] == '':
+            continue
         numbers, costs = found.setdefault(row['name'], ([], []))
         numbers.append(row['tokens'] or row['height'] * row['width'])
         costs.append(row[column])

@@ -29,6 +29,8 @@ class Subject:
     batch: int = 1  # images, or token maps, per call
     params: int = 0
     tokens: int = 0  # of an attention; 0 for a model
+    dtype: str | None = None  # if it is not that of the settings
+    in_pytorch: bool = True  # PyTorch allocates its memory, which can be measured
 
 
 def measure(

@@ -1,0 +1,76 @@
+"""Rows of the latency table, measured again after an interruption, and its page."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+MAINTAIN = Path(__file__).parents[2] / 'tools' / 'maintain'
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(MAINTAIN))
+    for name in ('latency_table', 'latency', 'latency.rows', 'latency.page'):
+        sys.modules.pop(name, None)
+    return importlib.import_module('latency_table')
+
+
+def fake_results(milliseconds):
+    return dict(
+        median_ms=milliseconds,
+        q1_ms=1,
+        q3_ms=2,
+        rounds=3,
+        memory_mib=10,
+        file_mb=5,
+        drift=0.001,
+        detections='',
+        processor='CPU',
+        threads=2,
+        versions='torch 2',
+    )
+
+
+def test_interrupted_measurement_continues_and_makes_a_page(tool, tmp_path, monkeypatch, capsys):
+    table = tmp_path / 'latency_cpu.csv'
+    measured = []
+
+    def run_request(request):
+        if request['cell'] is None:
+            return {}
+        cell = tool.Cell(**request['cell'])
+        if len(measured) == 3:
+            raise KeyboardInterrupt
+        measured.append(cell)
+        if cell.precision == 'bfloat16':
+            raise RuntimeError('no bfloat16')
+        return fake_results(40 if 'softmax' in cell.model else 16)
+
+    monkeypatch.setattr(tool, 'run_request', run_request)
+    words = ['--models', 'PVTv2-B2 softmax', 'PVTv2-B2 linear', '--heads', 'upernet']
+    words += ['--sizes', '1024', '--runtimes', 'eager', 'compiled', '--table', str(table)]
+    assert tool.main(['measure', *words]) != 0
+    assert len(tool.read_rows(table)) == 3
+    expected = tool.all_cells(words[1:3], ['upernet'], [1024], ['eager', 'compiled'])
+    first = list(measured)
+    monkeypatch.setattr(
+        tool, 'run_request', lambda request: fake_results(16) if request['cell'] else {}
+    )
+    assert tool.main(['measure', *words]) == 0
+    rows = tool.read_rows(table)
+    assert [tool.cell_of(row) for row in rows] == expected
+    assert first == expected[:3]
+    assert [row['error'] for row in rows] == ['', 'no bfloat16', '', '', '', '', '', '']
+    assert tool.main(['page', '--table', str(table)]) == 0
+    page = table.with_suffix('.md').read_text()
+    assert 'no bfloat16' in page
+    lines = [[cell.strip() for cell in line.split('|')] for line in page.splitlines()]
+    (ratios,) = [cells for cells in lines if cells[1:4] == ['upernet', 'eager', 'float32']]
+    assert ratios[-2] == '2.50'
+
+
+def test_page_without_rows_is_an_error(tool, tmp_path, capsys):
+    assert tool.main(['page', '--table', str(tmp_path / 'none.csv')]) == 1
+    assert '--table' in capsys.readouterr().err

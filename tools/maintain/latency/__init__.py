@@ -1,0 +1,1 @@
+"""Parts of `latency_table.py`: the models, the measurement of one row, and the page."""

@@ -1,0 +1,138 @@
+"""The page of the latency table, made of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from latency.rows import HEADS, MODELS, RUNTIMES, SIZES
+from mmflatten.text import align
+
+Row = dict[str, str]
+TITLES = {
+    'classifier': 'Classifiers',
+    'mask-rcnn': 'Mask R-CNN',
+    'upernet': 'UperNet',
+}
+INTRODUCTION = """\
+# Latency on a CPU
+
+One image, {threads} threads, {processors}. {versions}. Made by
+
+```shell
+python tools/maintain/latency_table.py measure     # continues after an interruption
+python tools/maintain/latency_table.py page
+```
+
+from [latency_cpu.csv](latency_cpu.csv), which also has the quartiles and the number of rounds.
+
+All models run from the image (RGB, 0 to 255) to probabilities, logits of the labels, or boxes and
+masks. Their weights are random. Times depend on them only through the number of boxes of Mask
+R-CNN, whose classifier has weights that give 100 boxes in most rows (`detections` in the CSV).
+*Compiled* is `torch.compile` for the size, with frozen weights. The int8 files are quantised with
+eight digit scenes, as by `mmflatten export --int8`.
+
+- **ms**: median time of one call.
+- **MiB**: growth of the resident memory of a process of its own, from before the model is built to
+  the peak of a call after two others. Compiled rows include what the compiler keeps.
+- **MB**: size of the file, or of the weights in PyTorch.
+- **drift**: mean difference from PyTorch in float32, relative to the largest value; for boxes, as
+  the export compares them. `mmflatten export --int8` prints the drift of a trained model.
+"""
+
+
+def render(rows: Sequence[Row]) -> str:
+    """Return the page as Markdown."""
+    measured = [row for row in rows if not row['error']]
+    parts = [
+        INTRODUCTION.format(
+            threads=_names(measured, 'threads'),
+            processors=_names(measured, 'processor'),
+            versions=_names(measured, 'versions'),
+        ),
+        '## Ratios\n\n' + _ratios(measured),
+    ]
+    for head in HEADS:
+        found = [row for row in rows if row['head'] == head]
+        if found:
+            parts.append(f'## {TITLES[head]}\n\n{_table(found)}')
+    failed = [row for row in rows if row['error']]
+    if failed:
+        lines = [f'- {_title(row)}: {row["error"]}' for row in failed]
+        parts.append('## Without a result\n\n' + '\n'.join(lines))
+    return '\n\n'.join(parts) + '\n'
+
+
+def _names(rows: Sequence[Row], column: str) -> str:
+    return ' or '.join(dict.fromkeys(row[column] for row in rows))
+
+
+def _title(row: Row) -> str:
+    return f'{row["model"]}, {row["head"]}, {row["size"]}, {row["runtime"]}, {row["precision"]}'
+
+
+def _table(rows: Sequence[Row]) -> str:
+    header = ('model', 'size', 'runtime', 'precision', 'ms', 'MiB', 'MB', 'drift')
+    lines = []
+    for row in rows:
+        lines.append(
+            (
+                row['model'],
+                row['size'],
+                row['runtime'],
+                row['precision'],
+                row['median_ms'] or '-',
+                row['memory_mib'] or '-',
+                row['file_mb'] or '-',
+                row['drift'] or '-',
+            )
+        )
+    return align(lines, header, {0, 2, 3}, markdown=True)
+
+
+def _ratios(rows: Sequence[Row]) -> str:
+    """Return tables of PVTv2-B2's softmax over its linear time, and of float32 over int8."""
+    times = {}
+    for row in rows:
+        key = (row['model'], row['head'], row['size'], row['runtime'], row['precision'])
+        times[key] = float(row['median_ms'])
+    linear = []
+    int8 = []
+    for head in HEADS:
+        for runtime, precisions in RUNTIMES.items():
+            for precision in precisions:
+                place = (head, runtime, precision)
+                linear.append((*place, *_linear_ratios(times, place)))
+        for model in MODELS:
+            for runtime in ('onnxruntime', 'openvino'):
+                int8.append((model, head, runtime, *_int8_ratios(times, model, head, runtime)))
+    sizes = [str(size) for size in SIZES]
+    first = align(linear, ('head', 'runtime', 'precision', *sizes), {0, 1, 2}, markdown=True)
+    second = align(int8, ('model', 'head', 'runtime', *sizes), {0, 1, 2}, markdown=True)
+    return (
+        f'Time of PVTv2-B2 with softmax over that with linear attention:\n\n{first}\n\n'
+        f'Time in float32 over that in int8:\n\n{second}'
+    )
+
+
+def _linear_ratios(times: dict, place: tuple[str, str, str]) -> list[str]:
+    head, runtime, precision = place
+    cells = []
+    for size in SIZES:
+        key = (head, str(size), runtime, precision)
+        cells.append(_ratio(times, ('PVTv2-B2 softmax', *key), ('PVTv2-B2 linear', *key)))
+    return cells
+
+
+def _int8_ratios(times: dict, model: str, head: str, runtime: str) -> list[str]:
+    cells = []
+    for size in SIZES:
+        key = (model, head, str(size), runtime)
+        cells.append(_ratio(times, (*key, 'float32'), (*key, 'int8')))
+    return cells
+
+
+def _ratio(times: dict, one: tuple[str, ...], other: tuple[str, ...]) -> str:
+    """Return the ratio of two times, - if one is missing."""
+    if one not in times or other not in times:
+        return '-'
+    return f'{times[one] / times[other]:.2f}'
