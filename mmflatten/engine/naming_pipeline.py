@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from mmengine.dataset import Compose
 
-from mmflatten.console import error_text, explain, is_ours
+from mmflatten.console import explain, is_ours
 from mmflatten.engine.class_checks import require_labels
 
 
@@ -115,7 +115,7 @@ def _message(
     if isinstance(error, FileNotFoundError):
         return explain(error)
     step = getattr(transform, '__name__', type(transform).__name__)
-    reason = f'{place}.{index}, {step}: {type(error).__name__}: {error_text(error)}'
+    reason = f'{place}.{index}, {step}: {explain(error)}'
     if step.startswith('Load'):
         path = label_map if 'Annotation' in step and label_map else images[0]
         return (
