@@ -68,26 +68,28 @@ class Cell:
     dtype: str
     compiled: int
 
-    @property
-    def tokens(self) -> int:
-        return (self.size // PATCH) ** 2
 
+def rule(tokens: int, channels: int) -> float:
+    """Arithmetic of a block with softmax over that of a block without attention.
 
-def ceiling(mixer: str, tokens: int, channels: int) -> float:
-    """Arithmetic of a block with softmax over that of a block with `mixer`.
-
-    Projections and feed-forward network have `12 N C^2` products, softmax attention `2 N^2 C`. What
-    a linear mixer multiplies beside its projections is left out, so the value is `1 + N / (6 C)`;
-    two of three blocks with windows keep a third of the attention, and that within the windows.
+    Projections and feed-forward network have `12 N C^2` products, softmax attention `2 N^2 C`.
     """
-    projections = 12 * channels
-    if mixer == SOFTMAX:
-        return 1.0
-    if mixer == WINDOWS:
-        attention = (2 * tokens + 2 * 2 * WINDOW**2) / 3
-    else:
-        attention = 0.0
-    return (projections + 2 * tokens) / (projections + attention)
+    return 1 + tokens / (6 * channels)
+
+
+def ceilings(mixers: Sequence[str], arch: str, size: int) -> dict[str, float]:
+    """Arithmetic of the model with softmax over that with each mixer, counted by operation."""
+    import torch
+
+    from mmflatten.measure.flops.model_cost import count_model
+    from mmflatten.measure.speed.models import build_from_spec
+
+    macs = {}
+    for mixer in {SOFTMAX, *mixers}:
+        with torch.device('meta'):
+            model = build_from_spec(model_spec(mixer, arch=arch, size=size), (size, size))
+        macs[mixer] = count_model(model.to('meta'), (size, size)).counts.macs
+    return {mixer: macs[SOFTMAX] / macs[mixer] for mixer in mixers}
 
 
 def model_spec(mixer: str, arch: str, size: int) -> str:
@@ -138,9 +140,9 @@ def measure_cell(
         seconds = measure(subjects, rounds=args.rounds, seconds=args.seconds, device=args.device)
     facts = machine.describe_machine(args.device)
     name = facts['gpu'] if args.device != 'cpu' else facts['processor']
+    highest = ceilings(mixers, arch=cell.arch, size=cell.size)
     rows = []
     for row in result_rows(subjects, seconds, peaks, settings=settings, reference=0):
-        channels = WIDTHS[cell.arch]
         described = {
             'processor': name,
             'threads': facts['threads'],
@@ -148,7 +150,7 @@ def measure_cell(
             'arch': cell.arch,
             'size': cell.size,
             'mixer': row['name'],
-            'ceiling': ceiling(row['name'], tokens=cell.tokens, channels=channels),
+            'ceiling': highest[row['name']],
         }
         rows.append({column: {**row, **described}[column] for column in COLUMNS})
     return rows
@@ -253,7 +255,11 @@ def render_tables(rows: pd.DataFrame) -> str:
 def render_group(group: pd.DataFrame) -> str:
     """Render one table: speed relative to softmax, its ceiling and peak by mixer and size."""
     sizes = sorted(group['size'].unique())
-    heads = [f'{size} ({(size // PATCH) ** 2:,} tokens)' for size in sizes]
+    heads = []
+    for size in sizes:
+        tokens = (size // PATCH) ** 2
+        limit = rule(tokens, channels=WIDTHS[group.arch.iloc[0]])
+        heads.append(f'{size}: {tokens:,} tokens, {limit:.2f}')
     lines = ['| | ' + ' | '.join(heads) + ' |', '|---|' + '---:|' * len(sizes)]
     known = [*MIXERS, *BARE]
     for mixer in sorted(group.mixer.unique(), key=known.index):
@@ -289,8 +295,9 @@ def draw(rows: pd.DataFrame, picture: Path) -> None:
         for mixer, colour in zip(PICTURED, COLOURS):
             line = rows[rows.mixer == mixer]
             axes.plot(line['size'], line.ratio, color=colour, marker='o', label=mixer)
-        line = rows[rows.mixer == 'ReLU']
-        axes.plot(line['size'], line.ceiling, color='grey', linestyle='--', label='1 + N / (6 C)')
+        sides = range(min(rows['size']), max(rows['size']) + 1, PATCH)
+        limits = [rule((side // PATCH) ** 2, channels=WIDTHS['small']) for side in sides]
+        axes.plot(sides, limits, color='grey', linestyle='--', label='1 + N / (6 C)')
         axes.set_xlabel('side of the image (pixels)')
         axes.set_ylabel('speed, softmax = 1')
         axes.set_xticks(sorted(rows['size'].unique()))
