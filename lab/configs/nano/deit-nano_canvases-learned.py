@@ -1,4 +1,4 @@
-"""The far task of `deit-nano_canvases.py`, trained until it is learned: see lab/docs/third_study.md.
+"""The far task of `deit-nano_canvases.py`, trained until it is learned: lab/docs/third_study.md.
 
 The first tenth of the steps has canvases of one garment, which is red, so that its class can be
 learned before it has to be found. The canvases of the test grow by more garments, by more of them
