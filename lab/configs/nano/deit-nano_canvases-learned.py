@@ -8,8 +8,8 @@ with the share of red ones kept, and by black.
 _base_ = ['deit-nano_canvases.py']
 
 train_dataloader = dict(
-    sampler=dict(_delete_=True, type='mmflatten.StageSampler', stages=[3200, 28800]),
-    dataset=dict(task='far', canvases=[(1, 1, 3200), (2, 1, 28800)]),
+    sampler=dict(_delete_=True, type='mmflatten.StageSampler', stages=[2400, 21600]),
+    dataset=dict(task='far', canvases=[(1, 1, 2400), (2, 1, 21600)]),
 )
 test_dataloader = dict(
     batch_size=16,  # divides the numbers of canvases
@@ -31,9 +31,9 @@ test_evaluator = dict(with_errors=True)
 optim_wrapper = dict(
     optimizer=dict(lr=3e-3, betas=(0.9, 0.98)), clip_grad=dict(_delete_=True, max_norm=1.0)
 )
-train_cfg = dict(max_iters=2000)
+train_cfg = dict(max_iters=1500)
 param_scheduler = [
-    dict(type='LinearLR', start_factor=0.005, by_epoch=False, begin=0, end=200),
-    dict(type='CosineAnnealingLR', eta_min=3e-5, by_epoch=False, begin=200, end=2000),
+    dict(type='LinearLR', start_factor=0.005, by_epoch=False, begin=0, end=150),
+    dict(type='CosineAnnealingLR', eta_min=3e-5, by_epoch=False, begin=150, end=1500),
 ]
 default_hooks = dict(checkpoint=dict(type='CheckpointHook', by_epoch=False, interval=250))
