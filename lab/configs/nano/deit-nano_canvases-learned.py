@@ -1,7 +1,7 @@
 """The far task of `deit-nano_canvases.py`, trained until it is learned: lab/docs/third_study.md.
 
-The first tenth of the steps has canvases of one garment, which is red, so that its class can be
-learned before it has to be found. The canvases of the test grow by more garments, by more of them
+The first tenth of the steps has canvases whose four garments are copies of the red one, so that its
+class can be learned before it has to be found. The canvases of the test grow by more garments, by more of them
 with the share of red ones kept, and by black.
 """
 
@@ -9,7 +9,7 @@ _base_ = ['deit-nano_canvases.py']
 
 train_dataloader = dict(
     sampler=dict(_delete_=True, type='mmflatten.StageSampler', stages=[2400, 21600]),
-    dataset=dict(task='far', canvases=[(1, 1, 2400), (2, 1, 21600)]),
+    dataset=dict(task='far', canvases=[(2, 1, 2400, 'copies'), (2, 1, 21600)]),
 )
 test_dataloader = dict(
     batch_size=16,  # divides the numbers of canvases

@@ -25,7 +25,7 @@ SPLITS = {
 }
 TASKS = ('local', 'far')
 TRAINED_SIDE = 2  # garments on a side of the canvases that 'kept' and 'padded' refer to
-GROWTHS = ('more', 'kept', 'padded')
+GROWTHS = ('more', 'kept', 'padded', 'copies')
 
 
 @DATASETS.register_module()
@@ -40,7 +40,8 @@ class GarmentCanvases(Dataset):
             such canvases), such as `[(1, 1, 512), (8, 1, 512)]` for 49 and 3,136 tokens. Drawn anew
             from `seed` and their index. A fourth item says how a canvas of more than 2 x 2 garments
             grows: 'more', the default, has one red garment among more; 'kept' has a quarter of them
-            red, all of them copies of one; 'padded' has 2 x 2 garments anywhere on black.
+            red, all of them copies of one; 'padded' has 2 x 2 garments anywhere on black; in 'copies'
+            all are copies of the red one. Only the far task has copies.
         task: 'local', the class of the token's own garment; 'far', that of the one garment of the
             canvas that is red.
         folder: of the four files; None for the usual places.
@@ -83,14 +84,10 @@ class GarmentCanvases(Dataset):
         labels = torch.from_numpy(self.labels[chosen])
         if self.task == 'far':
             red = int(rng.integers(side * side))
-            if canvas.growth == 'kept':
-                copies = side * side // TRAINED_SIDE**2 - 1
-                others = np.delete(np.arange(side * side), red)
-                cells[rng.choice(others, copies, replace=False)] = cells[red].clone()
-                is_red = (cells == cells[red]).flatten(1).all(1)
-            else:
-                is_red = torch.arange(side * side) == red
-            cells[is_red, 1:] = 0
+            others = np.delete(np.arange(side * side), red)
+            copied = rng.choice(others, canvas.copies(side), replace=False)
+            cells[copied] = cells[red].clone()
+            cells[[red, *copied], 1:] = 0
             labels = labels[red].repeat(side * side)
         image = cells.unflatten(0, (side, side)).permute(2, 0, 3, 1, 4).flatten(3, 4).flatten(1, 2)
         # A token is labelled if any of its pixels shows a garment.
@@ -117,6 +114,12 @@ class Canvas(NamedTuple):
     side: int
     factor: int
     growth: str = 'more'
+
+    def copies(self, side: int) -> int:
+        """Garments that are copies of the red one, beside it."""
+        if self.growth == 'copies':
+            return side * side - 1
+        return side * side // TRAINED_SIDE**2 - 1 if self.growth == 'kept' else 0
 
     def kind(self, tokens: int) -> str:
         """Name in the metrics: `784`, `784_resized`, `784_kept`."""

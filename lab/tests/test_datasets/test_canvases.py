@@ -89,6 +89,8 @@ def test_the_share_of_red_garments_falls_or_is_kept():
         assert torch.equal(cells[row, column], cells[only])
     labels = [sample['data_samples'].cell_labels for sample in (more, kept)]
     assert labels[0].max() == labels[1].max()  # the class of the same garment
+    all_red = GarmentCanvases('train', [(2, 1, 2, 'copies')], 'far', folder=RAW)[1]
+    assert len(reds(all_red['inputs'])) == 4
     # without `how`, a canvas is what it was before
     plain = GarmentCanvases('val', [(4, 1, 5)], 'far', folder=RAW)[3]
     assert torch.equal(plain['inputs'], more['inputs'])
@@ -118,7 +120,7 @@ def test_a_padded_canvas_shows_the_garments_of_the_trained_size_on_black():
     'entry, message',
     [
         ((4, 1), 'three or four items'),
-        ((4, 1, 2, 'wider'), "expected one of more, kept, padded, got 'wider'"),
+        ((4, 1, 2, 'wider'), "expected one of more, kept, padded, copies, got 'wider'"),
         ((3, 1, 2, 'kept'), 'expected a multiple of 2 garments on a side'),
     ],
 )
