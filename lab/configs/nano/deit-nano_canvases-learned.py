@@ -1,8 +1,8 @@
 """The far task of `deit-nano_canvases.py`, trained until it is learned: lab/docs/third_study.md.
 
 The first tenth of the steps has canvases whose four garments are copies of the red one, so that its
-class can be learned before it has to be found. The canvases of the test grow by more garments, by more of them
-with the share of red ones kept, and by black.
+class can be learned before it has to be found. The canvases of the test grow by more garments, by
+more of them with the share of red ones kept, and by black.
 """
 
 _base_ = ['deit-nano_canvases.py']

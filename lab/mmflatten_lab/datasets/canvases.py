@@ -40,8 +40,8 @@ class GarmentCanvases(Dataset):
             such canvases), such as `[(1, 1, 512), (8, 1, 512)]` for 49 and 3,136 tokens. Drawn anew
             from `seed` and their index. A fourth item says how a canvas of more than 2 x 2 garments
             grows: 'more', the default, has one red garment among more; 'kept' has a quarter of them
-            red, all of them copies of one; 'padded' has 2 x 2 garments anywhere on black; in 'copies'
-            all are copies of the red one. Only the far task has copies.
+            red, all of them copies of one; 'padded' has 2 x 2 garments anywhere on black; in
+            'copies' all are copies of the red one. Only the far task has copies.
         task: 'local', the class of the token's own garment; 'far', that of the one garment of the
             canvas that is red.
         folder: of the four files; None for the usual places.
