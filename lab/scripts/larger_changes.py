@@ -212,7 +212,7 @@ def panels(runs: pd.DataFrame) -> dict[str, Lines]:
         places = range(len(columns))
         lines = {level: (places, row) for level, row in means.iterrows()}
         label = f'tokens: {", ".join((TRAINED, *SIZES))}'
-        found[title] = Lines(lines, label, '% right', mean='none' if 'none' in lines else None)
+        found[title] = Lines(lines, label, '% right', mean='none' if 'none' in lines else '')
     return found
 
 
