@@ -7,6 +7,7 @@ checks it.
 LAYERS = (
     (
         'version',
+        'deprecation',
         'requirements',
         'text',
         'data_folders',
