@@ -8,6 +8,7 @@ LAYERS = (
     (
         'version',
         'deprecation',
+        'locks',
         'requirements',
         'text',
         'data_folders',

@@ -112,7 +112,17 @@ class Machine:
         """
         environment = self.folder / f'python-{version}'
         if not environment.exists():
-            make = [sys.executable, '-m', 'uv', 'venv', '-q', '--seed', '--python', version]
+            make = [
+                sys.executable,
+                '-m',
+                'uv',
+                'venv',
+                '-q',
+                '--seed',
+                '--no-python-downloads',
+                '--python',
+                version,
+            ]
             if subprocess.run([*make, environment]).returncode:
                 raise StepError(f'Python {version}: not found on this machine. Install it.')
         return f'{environment / "bin"}{os.pathsep}{path}'

@@ -97,7 +97,10 @@ def try_extra(python: str, extra: str, wheels: Path, options: Sequence[str] = ()
         environment = folder / 'env'
         target = ['--python', str(environment)]
         try:
-            _run([*UV, 'venv', '-q', '--python', python, str(environment)], folder)
+            _run(
+                [*UV, 'venv', '-q', '--no-python-downloads', '--python', python, str(environment)],
+                folder,
+            )
             install = [*UV, 'pip', 'install', '-q', *target, '--find-links', str(wheels)]
             _run([*install, *options, package], folder)
             torch = _version_of_torch(target)
@@ -124,7 +127,7 @@ def _run(command: Sequence[str], folder: Path) -> str:
 
 
 def _version_of_torch(target: Sequence[str]) -> str:
-    listed = _run([*UV, 'pip', 'show', '-q', *target, 'torch'], ROOT)
+    listed = _run([*UV, 'pip', 'show', *target, 'torch'], ROOT)
     versions = [line for line in listed.splitlines() if line.startswith('Version:')]
     return versions[0].removeprefix('Version:').strip()
 

@@ -50,7 +50,7 @@ class LocalExecutor(Executor):
     def __init__(self, workers: int | None = None) -> None:
         import torch  # slow, and a job of a cluster needs only `execute`
 
-        cores = sorted(os.sched_getaffinity(0))
+        cores = _cores()
         gpus = torch.cuda.device_count()
         all_gpus = ','.join(map(str, range(gpus)))
         names: list[str | None] = os.environ.get(VISIBLE_GPUS, all_gpus).split(',')[:gpus]
@@ -77,6 +77,13 @@ class LocalExecutor(Executor):
     def cancel(self, handle: tuple[subprocess.Popen, tuple]) -> None:
         handle[0].kill()
         handle[0].wait()
+
+
+def _cores() -> list[int]:
+    """Return the cores that this process may use."""
+    if hasattr(os, 'sched_getaffinity'):  # Linux
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 class SlurmExecutor(Executor):
