@@ -66,7 +66,15 @@ COMMANDS: dict[str, list[list[str]]] = {
         ['mmflatten', 'data', 'digits', '--train', '8', '--val', '4', '--size', '96'],
         ['mmflatten', 'train', DETECTOR, '--cfg-options', *QUICK],
         ['mmflatten', 'test', DETECTOR, f'{RUN}/epoch_1.pth', '--out', 'results.pkl'],
-        ['mmflatten', 'predict', DETECTOR, f'{RUN}/epoch_1.pth', 'data/digits/images/val'],
+        [
+            'mmflatten',
+            'predict',
+            DETECTOR,
+            f'{RUN}/epoch_1.pth',
+            'data/digits/images',
+            '--out',
+            'out',
+        ],
         ['mmflatten', 'report', RUN, '--out', 'report.html'],
     ],
 }
