@@ -1,10 +1,11 @@
 """Changes from the trained size to larger ones, for lab/docs/third_study.md.
 
     python lab/scripts/larger_changes.py larger_learned.csv larger_learned.png
+    python lab/scripts/larger_changes.py larger.csv --task local --reference none
 
 Prints a row for each attention and way of growing: the change of the right tokens from 196 tokens,
-its 95 % interval, how it differs from that of softmax, and whether that is settled. A change has
-two errors, that of the seeds and that of the canvases, which all seeds share. Differences have
+its 95 % interval, how it differs from that of the reference, and whether that is settled. A change
+has two errors, that of the seeds and that of the canvases, which all seeds share. Differences have
 Welch's degrees of freedom, and one correction by Holm over all rows. Runs of several kinds of
 processor are compared within each of them.
 """
@@ -24,13 +25,12 @@ from mmflatten.results.figures import Lines
 from mmflatten.text import align
 from mmflatten_lab.studies.families import processor_family
 
-REFERENCE = 'softmax'
 TRAINED = '196'  # tokens
 SIZES = ('784', '3136')
 # suffix of a metric -> how the canvas grows
 GROWTHS = {'': 'more garments', '_kept': 'more, share kept', '_padded': 'black'}
 ALPHA = 0.05
-HEADER = ['attention', 'tokens', 'growth', 'seeds', 'change', f'to {REFERENCE}', 'p', 'settled?']
+HEADER = ['attention', 'tokens', 'growth', 'seeds', 'change', 'difference', 'p', 'settled?']
 
 
 class Change(NamedTuple):
@@ -60,18 +60,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         'picture', nargs='?', metavar='PICTURE.png', help='picture to write (default: none)'
     )
+    parser.add_argument(
+        '--reference',
+        default='softmax',
+        metavar='LEVEL',
+        help='attention with which the others are compared (default: softmax)',
+    )
+    parser.add_argument('--task', metavar='LEVEL', help='of the factor task (default: all)')
     args = parser.parse_args(arguments)
-    runs = read_runs(args.table)
-    rows = change_rows(runs)
+    runs = read_runs(args.table, args.reference, args.task)
+    rows = change_rows(runs, args.reference)
     print(align(rows, HEADER, {0, 2, 7}, markdown=True))
-    for sentence in left_out(runs):
+    for sentence in left_out(runs, args.reference):
         print(sentence)
     if args.picture:
         save_png(args.picture, panels(runs))
 
 
-def read_runs(path: Path) -> pd.DataFrame:
-    """Read the finished runs of a table, with the column `family`.
+def read_runs(path: Path, reference: str, task: str | None = None) -> pd.DataFrame:
+    """Read the finished runs of a table, of one task, with the column `family`. Tables without the
+    error of the canvases have 0 there.
 
     Raises:
         ValueError: it has no accuracy at the trained size, or no run of the reference.
@@ -82,21 +90,26 @@ def read_runs(path: Path) -> pd.DataFrame:
             f'TABLE.csv: expected the column {column(TRAINED)}, got {", ".join(runs)}.'
         )
     runs = runs[runs.state == 'finished']
+    if task is not None:
+        runs = runs[runs['levels.task'] == task]
     machines = runs.filter(like='machine.').rename(columns=lambda name: name.partition('.')[2])
     runs = runs.assign(family=[processor_family(row) for row in machines.to_dict('records')])
-    if REFERENCE not in set(runs.attention):
-        raise ValueError(f'TABLE.csv: expected finished runs of {REFERENCE}, got none.')
+    if reference not in set(runs.attention):
+        raise ValueError(f'TABLE.csv: expected finished runs of {reference}, got none.')
+    for kind in (TRAINED, *measured_kinds(runs)):
+        if column(kind, 'error') not in runs:
+            runs = runs.assign(**{column(kind, 'error'): 0.0})
     return runs
 
 
-def change_rows(runs: pd.DataFrame) -> list[list[str]]:
+def change_rows(runs: pd.DataFrame, reference: str) -> list[list[str]]:
     """A row for each attention, size and way of growing that the runs have."""
-    compared = runs[runs.family.isin(reference_families(runs))]
+    compared = runs[runs.family.isin(reference_families(runs, reference))]
     tests = {}
     for kind in measured_kinds(runs):
         for name in compared.attention.unique():
-            if name != REFERENCE:
-                tests[name, kind] = difference(compared, name, kind)
+            if name != reference:
+                tests[name, kind] = difference(compared, (name, reference), kind)
     p_values = corrected({key: test[1] for key, test in tests.items()})
     rows = []
     for name in compared.attention.unique():
@@ -121,16 +134,16 @@ def change_of(runs: pd.DataFrame, kind: str) -> Change:
     return Change(float(values.mean()), seeds, canvases, len(values))
 
 
-def difference(runs: pd.DataFrame, name: str, kind: str) -> tuple[float, float]:
-    """Difference of a level's change from that of the reference, and its p-value; NaN if a seed is
-    missing. The mean over the families of processors that have both.
+def difference(runs: pd.DataFrame, levels: tuple[str, str], kind: str) -> tuple[float, float]:
+    """Difference of the changes of two levels, and its p-value; NaN if one of them has one seed.
+    The mean over the families of processors that have both.
 
     Source: Welch 1947, with Satterthwaite's degrees of freedom.
     """
     estimates = []
     parts = []
     for _, rows in runs.groupby('family'):
-        pair = [change_of(rows[rows.attention == level], kind) for level in (name, REFERENCE)]
+        pair = [change_of(rows[rows.attention == level], kind) for level in levels]
         if min(change.number for change in pair):
             estimates.append(pair[0].mean - pair[1].mean)
             parts += pair
@@ -176,17 +189,17 @@ def shown_test(estimate: float, p: float) -> list[str]:
     return [f'{estimate:+.1f}', f'{p:.3f}', 'yes' if p < ALPHA else 'no']
 
 
-def reference_families(runs: pd.DataFrame) -> set[str]:
-    return set(runs.family[runs.attention == REFERENCE])
+def reference_families(runs: pd.DataFrame, reference: str) -> set[str]:
+    return set(runs.family[runs.attention == reference])
 
 
-def left_out(runs: pd.DataFrame) -> list[str]:
+def left_out(runs: pd.DataFrame, reference: str) -> list[str]:
     """A sentence for each level of a family of processors without the reference."""
-    families = reference_families(runs)
+    families = reference_families(runs, reference)
     sentences = []
     for family, rows in runs[~runs.family.isin(families)].groupby('family'):
         names = ', '.join(rows.attention.unique())
-        sentences.append(f'Not compared: {names} on {family}, where {REFERENCE} has no run.')
+        sentences.append(f'Not compared: {names} on {family}, where {reference} has no run.')
     return sentences
 
 
@@ -211,7 +224,7 @@ def panels(runs: pd.DataFrame) -> dict[str, Lines]:
         means = runs.groupby('attention', sort=False)[columns].mean()
         places = range(len(columns))
         lines = {level: (places, row) for level, row in means.iterrows()}
-        label = f'tokens: {", ".join((TRAINED, *SIZES))}'
+        label = 'tokens: 196 (0), 784 (1), 3,136 (2)'
         found[title] = Lines(lines, label, '% right', mean='none' if 'none' in lines else '')
     return found
 
