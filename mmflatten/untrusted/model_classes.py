@@ -34,9 +34,15 @@ _CLASSIFIER: dict[str, Collection[str]] = {
 }
 _SEGMENTOR: dict[str, Collection[str]] = {
     'backbone': _BACKBONES,
-    'model': {'EncoderDecoder'},
+    'model': {'EncoderDecoder', 'mmflatten.EncoderMaskSegmentor'},
     'neck': {'FPN', 'mmflatten.SimpleFeaturePyramid'},
-    'decode_head': {'FCNHead', 'FPNHead', 'Mask2FormerHead', 'UPerHead'},
+    'decode_head': {
+        'FCNHead',
+        'FPNHead',
+        'Mask2FormerHead',
+        'UPerHead',
+        'mmflatten.EncoderMaskSegHead',
+    },
     'auxiliary_head': {'FCNHead'},
     'pixel_decoder': {'mmdet.MSDeformAttnPixelDecoder'},
     'act_cfg': {'ReLU'},
@@ -59,6 +65,7 @@ _DETECTOR: dict[str, Collection[str]] = {
         'RepPointsDetector',
         'RetinaNet',
         'SparseRCNN',
+        'mmflatten.EncoderMaskDetector',
     },
     'neck': {
         'ChannelMapper',
@@ -79,7 +86,7 @@ _DETECTOR: dict[str, Collection[str]] = {
         'mmflatten.RepPointsV2Head',
     },
     'mask_head': {'FCNMaskHead', 'HTCMaskHead'},
-    'panoptic_head': {'Mask2FormerHead'},
+    'panoptic_head': {'Mask2FormerHead', 'mmflatten.EncoderMaskHead'},
     'panoptic_fusion_head': {'HeuristicFusionHead', 'MaskFormerFusionHead'},
     'pixel_decoder': {'MSDeformAttnPixelDecoder'},
     'semantic_head': {'FusedSemanticHead', 'PanopticFPNHead'},

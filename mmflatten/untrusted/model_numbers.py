@@ -67,6 +67,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'feature_floor': (0, 100),
     'focal_windows': _SIDE,
     'focusing_factor': (0, 64),
+    'grid_size': _SIDE,
     'kernel_size': _SIDE,
     'layer_scale': _RATE,
     'lcm_kernel': _SIDE,
@@ -92,6 +93,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'img_size': _PIXELS,
     'in_index': (0, 64),
     'max_disp': (1, 512),
+    'num_upscales': (0, 8),
     'octave_base_scale': (1, 64),
     'out_indices': (0, 256),
     'patch_size': _SIDE,
@@ -105,6 +107,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'start_level': (0, 16),
     'stride': _PIXELS,
     'strides': _STRIDE,
+    'token_level': (0, 16),
     # Regions and predictions of a detector
     'input_feat_shape': (1, 32),
     'iou_threshold': _RATE,
@@ -129,6 +132,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'temperature': (1, 2**20),
     # Training: stored, and not used by a prediction
     'alpha': _WEIGHT,
+    'anneal_steps': (0, 2**40),
     'beta': _WEIGHT,
     'box_noise_scale': _WEIGHT,
     'class_weight': _WEIGHT,
@@ -143,6 +147,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'ignore_index': (-1000, 1000),
     'label_noise_scale': _WEIGHT,
     'loss_weight': _WEIGHT,
+    'no_object_weight': _WEIGHT,
     'num_dn_queries': (1, 2000),
     'stage_loss_weights': _WEIGHT,
 }

@@ -111,6 +111,12 @@ class Multiple(_Part):
     size_divisor: Divisor
 
 
+class EvaluationPadding(_Part):
+    """`test_cfg` of mmseg's data preprocessor: sides become multiples of `size_divisor`."""
+
+    size_divisor: Divisor | None = None
+
+
 class Preprocessor(_Part):
     """Arguments of a task's data preprocessor."""
 
@@ -121,6 +127,7 @@ class Preprocessor(_Part):
     pad_size_divisor: Divisor | None = None
     pad_divisor: Divisor | None = None
     pad_value: Level | None = None
+    test_cfg: EvaluationPadding | None = None
 
 
 class Input(_Part):

@@ -129,7 +129,7 @@ def test_config_name_states_batch_size_and_length(path, read_config):
     per_gpu, total = config.train_dataloader.batch_size, config.auto_scale_lr.base_batch_size
     if match := re.search(r'_(\d+)xb(\d+)', name):
         assert per_gpu == int(match[2]) and total == int(match[1]) * per_gpu
-    elif name.endswith('_coco'):
+    elif name.endswith(('_coco', '_coco-panoptic')):
         assert (per_gpu, total) == (2, 16)
     else:
         assert path.parent.name == 'digits' and total == per_gpu

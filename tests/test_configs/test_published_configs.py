@@ -26,18 +26,18 @@ from mmflatten.untrusted.model_numbers import NUMBERS
 from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
 ROOT = Path(__file__).parents[2] / 'configs'
-# `publish` takes models of this project, so not those in `comparison`, and no EncoderMaskHead.
-FILES = [path for path in sorted(ROOT.glob('*/*.py')) if not path.name.startswith('encoder-mask')]
+# `publish` takes models of this project, so not those in `comparison`.
 NAMES = [
     path.relative_to(ROOT).as_posix()
-    for path in FILES
-    if path.parent.name not in ('_base_', 'comparison', 'encoder_mask')
+    for path in sorted(ROOT.glob('*/*.py'))
+    if path.parent.name not in ('_base_', 'comparison')
 ]
 BACKBONES = TYPES['mmpretrain']['backbone']
 # Arguments whose numbers stand in no model of our configs.
-ELSEWHERE = dict.fromkeys(
-    ('patch_size', 'registers', 'rotary'), 'sizes of backbones'
-) | dict.fromkeys(('crop_size', 'stride'), 'test_cfg of a segmentor that slides over an image')
+ELSEWHERE = dict.fromkeys(('registers', 'rotary'), 'sizes of backbones')
+ELSEWHERE |= dict.fromkeys(('no_object_weight', 'token_level'), 'options of EncoderMaskHead')
+SLIDING = ('crop_size', 'stride')
+ELSEWHERE |= dict.fromkeys(SLIDING, 'test_cfg of a segmentor that slides over an image')
 TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity', 'mmflatten.LoadPanopticAnnotations')
 
 

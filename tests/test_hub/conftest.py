@@ -39,6 +39,13 @@ CHANGES = {
     'mask2former_flatten-swin-nano_digits-semantic': (
         f'model = dict(backbone=dict({TINY}), decode_head=dict(in_channels=[16, 32, 64, 128]))'
     ),
+    'encoder-mask_flatten-swin-nano_digits': (
+        f'model = dict(backbone=dict({TINY}), panoptic_head=dict(in_channels=[16, 32, 64, 128]))'
+    ),
+    'encoder-mask_vit-nano_digits-semantic': (
+        'model = dict(backbone=dict(arch=dict(embed_dims=32, depth=4, num_heads=2, mlp_ratio=1.0,'
+        ' patch_size=8, img_size=160)), decode_head=dict(in_channels=[32]))'
+    ),
     'psmnet-tiny_digits-stereo': (
         'model = dict(max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2))'
     ),

@@ -22,6 +22,8 @@ QUERIES = (
     'dino-4scale_flatten-swin-nano_digits',
     'mask2former_flatten-swin-nano_digits',
     'mask2former_flatten-swin-nano_digits-semantic',
+    'encoder-mask_flatten-swin-nano_digits',
+    'encoder-mask_vit-nano_digits-semantic',
 )
 SEGMENTOR, STEREO = 'semantic-fpn_flatten-swin-nano_digits', 'psmnet-tiny_digits-stereo'
 

@@ -5,8 +5,6 @@ from types import ModuleType
 
 import pytest
 
-from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
-
 
 @pytest.fixture(scope='module')
 def tool(load_tool) -> ModuleType:
@@ -16,7 +14,7 @@ def tool(load_tool) -> ModuleType:
 @pytest.fixture(scope='module')
 def scenes(tool, tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp('matrix') / 'digits'
-    build_scenes(root, SceneOptions(train=4, val=2, size=tool.SIZE, seed=0))
+    tool.write_scenes(root)
     return root
 
 
@@ -27,10 +25,11 @@ def test_table_has_every_backbone_and_head(tool):
     assert tool.PAGE.read_text(encoding='utf-8') == tool.render(cells)
 
 
-def test_heads_are_the_parts_of_the_missions_and_the_mask_heads(tool):
+def test_heads_are_the_model_parts(tool):
     names = set(tool.heads())
-    mission = {'mask-rcnn_fpn', 'cascade-mask-rcnn_fpn', 'retinanet_fpn', 'atss_fpn', 'upernet'}
-    assert names >= mission | {'semantic-fpn', 'encoder-mask', 'encoder-mask_segmentor'}
+    papers = {'mask-rcnn_fpn', 'cascade-mask-rcnn_fpn', 'retinanet_fpn', 'atss_fpn', 'upernet'}
+    assert names >= papers | {'semantic-fpn', 'panoptic-fpn', 'mask2former', 'dino-4scale'}
+    assert names >= {'encoder-mask', 'encoder-mask_segmentor', 'mask2former_segmentor'}
     assert tool.heads()['upernet'].stem == 'upernet_nano'
 
 

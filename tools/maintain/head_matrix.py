@@ -142,13 +142,11 @@ def write_cells(path: Path, cells: Sequence[Cell]) -> None:
 
 def sweep(cells: list[tuple[str, str]]) -> Iterator[Cell]:
     """Run cells, with a line of progress for each."""
-    from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
-
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, quiet_libraries():
         logging.disable(logging.WARNING)  # of the logger of each run
         data = Path(folder) / 'digits'
-        build_scenes(data, SceneOptions(train=4, val=2, size=SIZE, seed=0))
+        write_scenes(data)
         for number, (backbone, head) in enumerate(cells, 1):
             cell = run_cell(backbone, head, data)
             seconds = time.monotonic() - start
@@ -156,6 +154,16 @@ def sweep(cells: list[tuple[str, str]]) -> Iterator[Cell]:
             print_progress(f'{number}/{len(cells)}  {seconds:.0f} s  {backbone} x {head}: {state}')
             yield cell
         logging.disable(logging.NOTSET)
+
+
+def write_scenes(data: Path) -> None:
+    """Write a few scenes to `data`, and panoptic ones to `data` with the suffix of their folder."""
+    from mmflatten.datasets.scenes import build, panoptic_build
+
+    panoptic = data.with_name(f'{data.name}_panoptic')
+    build.build_scenes(data, build.SceneOptions(train=4, val=2, size=SIZE, seed=0))
+    options = panoptic_build.PanopticSceneOptions(train=4, val=2, size=SIZE, seed=0)
+    panoptic_build.build_panoptic_scenes(panoptic, options)
 
 
 def run_cell(backbone: str, head: str, data: Path) -> Cell:
@@ -201,7 +209,7 @@ def cell_config(backbone: str, head: str, data: Path) -> Any:
     config = load_config(str(file), work_dir=str(data.parent / name))
     for node in nodes(dict(config.items())):
         for key, value in node.items():
-            if key in ('data_root', 'ann_file') and isinstance(value, str):
+            if isinstance(value, str) and value.startswith('data/digits'):
                 node[key] = value.replace('data/digits', str(data))
             elif key in ('num_classes', 'num_things_classes'):
                 node[key] = SEMANTIC if config.default_scope == 'mmseg' else THINGS
@@ -229,6 +237,8 @@ def dataset_of(part: Path) -> str:
     config = read_config(str(part))
     if config.default_scope == 'mmseg':
         return 'digits_seg'
+    if 'semantic_head' in config.model:
+        return 'digits_panoptic'
     has_masks = any(map(predicts_masks, nodes(config.model)))
     return 'digits_coco' if has_masks else 'digits_coco_det'
 

@@ -1,40 +1,13 @@
 """Panoptic FPN of reduced width on the panoptic digit scenes, 6 epochs.
 
-Mask R-CNN finds the things; a semantic head on the same pyramid labels the stuff. A config adds the
-backbone and `neck.in_channels`.
+A config adds the backbone and `neck.in_channels`.
 """
 
 _base_ = [
-    '../models/mask-rcnn_fpn_nano.py',
+    '../models/panoptic-fpn_nano.py',
     '../datasets/digits_panoptic.py',
     '../schedules/digits_6e.py',
     '../default_runtime.py',
 ]
-model = dict(
-    type='PanopticFPN',
-    data_preprocessor=dict(pad_seg=True, seg_pad_value=255),
-    semantic_head=dict(
-        type='PanopticFPNHead',
-        num_things_classes=10,
-        num_stuff_classes=4,
-        in_channels=48,
-        inner_channels=48,
-        start_level=0,
-        end_level=4,
-        norm_cfg=dict(type='BN'),
-        loss_seg=dict(
-            type='CrossEntropyLoss', ignore_index=255, avg_non_ignore=True, loss_weight=0.5
-        ),
-    ),
-    panoptic_fusion_head=dict(
-        type='HeuristicFusionHead', num_things_classes=10, num_stuff_classes=4
-    ),
-    test_cfg=dict(
-        # Segments do not overlap, so neither do boxes of different classes.
-        rcnn=dict(score_thr=0.5, nms=dict(class_agnostic=True)),
-        # in pixels of the scene, 0.5 % of it; mmdet's 4096 are 1.3 % of an image of COCO
-        panoptic=dict(mask_overlap=0.5, stuff_area_limit=128),
-    ),
-)
 # one process loads faster than two cores train
 train_dataloader = dict(batch_size=4, num_workers=1)
