@@ -19,6 +19,7 @@ INTRODUCTION = """\
 One image, {threads} threads, {processors}. {versions}. Made by
 
 ```shell
+python tools/maintain/latency_table.py prepare     # writes the files
 python tools/maintain/latency_table.py measure     # continues after an interruption
 python tools/maintain/latency_table.py page
 ```
