@@ -5,7 +5,7 @@ figures.json.
     python lab/scripts/attention_figures.py A=CONFIG,CHECKPOINT B=CONFIG,CHECKPOINT \\
         --images a.png --figure rank maps
 
-A MODEL is LABEL=CONFIG,CHECKPOINT. lab/docs/attention_study.md shows and explains each figure:
+A MODEL is LABEL=CONFIG,CHECKPOINT. The figures:
 
     distribution     weight of the heaviest keys (FLatten Transformer, Figure 3)
     focusing         entropy over the power of the focused function (FLatten Transformer, Figure 4)

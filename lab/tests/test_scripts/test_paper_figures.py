@@ -1,12 +1,10 @@
-"""Examples of papers without a model, and accuracies over costs."""
+"""Accuracies over costs."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
-import paper_examples
-import pytest
 from PIL import Image
 
 SCRIPTS = Path(__file__).parents[2] / 'scripts'
@@ -16,20 +14,6 @@ def run(name, *arguments):
     return subprocess.run(
         [sys.executable, SCRIPTS / name, *map(str, arguments)], capture_output=True, text=True
     )
-
-
-def test_four_keys_have_the_scores_that_flatten_prints():
-    assert paper_examples.scores(1) == pytest.approx([0.37, 0.19, 0.26, 0.18], abs=0.005)
-    assert paper_examples.scores(3) == pytest.approx([0.75, 0.11, 0.09, 0.05], abs=0.005)
-
-
-def test_rings_of_focal_attention_are_squares_of_pooled_windows():
-    points = paper_examples.coverage()
-    assert points[0] == (49, 49) and all(
-        covered == round(covered**0.5) ** 2 for _, covered in points
-    )
-    (tokens, covered), (more, outer) = points[-2:]
-    assert 0 <= (more - tokens) - (outer - covered) / 64 < 1
 
 
 def test_accuracies_of_the_papers_and_own_ones_are_drawn_over_costs(tmp_path):

@@ -191,14 +191,14 @@ def _larger_images(training: Training) -> Iterator[str]:
         return
     for name, part in training.model.named_modules():
         if isinstance(part, _BARE_MIXERS) and not part.local_terms():
-            what, fix = 'agents, InLine and MALA without a convolution can lose', ''
+            what = 'agents, InLine and MALA without a convolution can lose'
         elif isinstance(part, RotaryMixer) and part.rotary:
-            what, fix = 'rotary positions can lose', ', or set rotary=False'
+            what = 'rotary positions can lose'
         else:
             continue
         yield (
             f'test_dataloader: {tested / trained:.1f} times the pixels of training, where {what}'
-            f' accuracy ({name}; lab/docs/third_study.md). Train at this size{fix}.'
+            f' accuracy ({name}; lab/docs/third_study.md). Train at this size.'
         )
         return  # the first layer stands for all
 

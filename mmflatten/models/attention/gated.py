@@ -69,8 +69,8 @@ class RotaryMixer(GatedMixer):
     """Gated mixer with rotary positions.
 
     Args:
-        rotary: False leaves them out. With them, a model falls below one without attention where an
-            image shows more than in training (lab/docs/third_study.md).
+        rotary: False leaves them out. With them, a model can lose accuracy where an image shows
+            more than in training (lab/docs/third_study.md).
         interpolate: spread the positions of any map over those of `grid_size` (Chen et al., 2023),
             which helps where an image is enlarged, and harms where it shows more.
     """
