@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmflatten.export.wrappers import ExportedModel
+from mmflatten.export.wrappers import ExportedModel, ExportError
 
 
 class _Upsample(nn.Module):
@@ -33,7 +33,15 @@ class Exported(ExportedModel):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
+        from mmseg.models.decode_heads.decode_head import BaseDecodeHead
         from mmseg.models.utils import Upsample
+
+        if not isinstance(model.decode_head, BaseDecodeHead):
+            raise ExportError(
+                'model.decode_head: expected a head of one map of logits, got'
+                f' {type(model.decode_head).__name__}, whose queries cannot be exported. --features'
+                ' exports backbone and neck.'
+            )
 
         for name, module in list(model.named_modules(remove_duplicate=False)):
             if not isinstance(module, Upsample) or module.size:

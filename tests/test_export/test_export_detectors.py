@@ -14,8 +14,8 @@ from mmflatten.export.comparison import compare, noise_case
 from mmflatten.export.detection.agreement import image_errors
 from mmflatten.export.detection.suppression import ABSENT, keep_boxes
 from mmflatten.export.metadata import describe
-from mmflatten.export.onnx_files import OnnxFile, write
-from mmflatten.export.wrappers import wrap
+from mmflatten.export.onnx_files import OnnxFile, side_range, write
+from mmflatten.export.wrappers import ExportError, wrap
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs'
@@ -229,11 +229,13 @@ def test_detector_agrees_with_mmdet(built, name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize('name', ['retinanet', 'atss', 'mask-rcnn', 'sparse-rcnn'])
+@pytest.mark.parametrize('name', ['retinanet', 'atss', 'mask-rcnn', 'sparse-rcnn', 'dino'])
 def test_file_agrees_with_pytorch_at_open_sizes(built, tmp_path, name):
     cfg, _, module = built(name)
     file = tmp_path / 'model.onnx'
-    metadata = describe(module, cfg, {}, size=(64, 64), dynamic=True)
+    # All maps of the example have several cells, but not of a whole number of strides.
+    side = side_range(module)[0] + 31
+    metadata = describe(module, cfg, {}, size=(side, side), dynamic=True)
     write(module, file, metadata)
     engine = OnnxFile(file)
     assert engine.metadata == metadata
@@ -241,9 +243,27 @@ def test_file_agrees_with_pytorch_at_open_sizes(built, tmp_path, name):
     if name == 'mask-rcnn':
         assert metadata['classes'] == list('0123456789')
         assert metadata['transforms'] == dict(resize=dict(scale=[160, 160], keep_ratio=True))
-    for case in (noise_case(module, (64, 64)), noise_case(module, (75, 101), batch=3)):
+    odd = noise_case(module, (side + 11, side + 37), batch=3)
+    for case in (noise_case(module, (side, side)), odd):
         assert (engine(*case.images)['labels'] >= 0).sum() > 5
         compare('', module, engine, case)
+
+
+# Digit configs and what the message names.
+REFUSED = {
+    'panoptic-fpn_flatten-swin-nano_fpn_digits': 'got PanopticFPN',
+    'mask2former_flatten-swin-nano_digits-panoptic': 'got Mask2Former',
+    'mask2former_flatten-swin-nano_digits-semantic': 'decode_head',
+    'encoder-mask_flatten-swin-nano_digits': 'EncoderMaskHead',
+    'encoder-mask_vit-nano_digits-semantic': 'decode_head',
+}
+
+
+@pytest.mark.parametrize('name', REFUSED)
+def test_model_without_export_is_named(name, tmp_path):
+    cfg = load_config(str(CONFIGS / 'digits' / f'{name}.py'), work_dir=str(tmp_path))
+    with pytest.raises(ExportError, match=REFUSED[name]):
+        wrap(build_model(cfg))
 
 
 def test_image_without_detections_has_one_row_of_padding(built, tmp_path):

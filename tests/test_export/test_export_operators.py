@@ -1,20 +1,88 @@
-"""Operators of exported detectors against references, and files of int8."""
+"""Operators of exported detectors against references and in runtimes, and files of int8."""
 
 import json
 
 import numpy as np
 import onnx
+import openvino
 import pytest
 import torch
+from mmengine.model import BaseModel
 from onnx import TensorProto, helper, numpy_helper
 
 from mmflatten.export.comparison import Case
-from mmflatten.export.detection.regions import paste
+from mmflatten.export.detection.boxes import Candidates, Suppression, results, suppress
+from mmflatten.export.detection.regions import RegionFeatures, paste
 from mmflatten.export.detection.reppoints import DeformableConvolution, RunningMaximum
+from mmflatten.export.detection.suppression import ABSENT, translations
 from mmflatten.export.metadata import read_metadata
-from mmflatten.export.onnx_files import METADATA, OnnxFile
+from mmflatten.export.onnx_files import METADATA, OnnxFile, write
 from mmflatten.export.precision import drift, float_layers, quantise
 from mmflatten.export.wrappers import ExportedModel
+
+
+class Empty(BaseModel):
+    """A model without layers, for its data preprocessor."""
+
+    def forward(self, inputs):
+        return inputs
+
+
+class Steps(ExportedModel):
+    """Candidates from the pixels of an image, suppression, RoIAlign and pasting."""
+
+    outputs = ('boxes', 'scores', 'labels', 'masks')
+
+    def __init__(self):
+        from mmdet.models.roi_heads.roi_extractors import SingleRoIExtractor
+
+        super().__init__(Empty())
+        layer = dict(type='RoIAlign', output_size=4, sampling_ratio=0)
+        extractor = SingleRoIExtractor(
+            layer, out_channels=1, featmap_strides=[1, 2], finest_scale=20
+        )
+        self.regions = RegionFeatures(extractor)
+
+    def translations(self):
+        return translations()
+
+    def forward(self, image):
+        size = image.shape[-2:]
+        # Each column of the first channel is a box.
+        values = image[:, 0, :5].transpose(1, 2)
+        corner = values[..., :2] / 255 * 40
+        boxes = torch.cat((corner, corner + 1 + values[..., 2:4] / 4), dim=-1)
+        scores = values[..., 4] / 255
+        scores = torch.where(scores > 0.2, scores, ABSENT)
+        labels = (values[..., 4] % 2).long()
+        found = results(suppress(Candidates(boxes, scores, labels), Suppression(0.3, 9, False)))
+        maps = (image[:, :1], image[:, :1, ::2, ::2])
+        masks = self.regions(maps, found.boxes).unflatten(0, found.scores.shape)[:, :, 0]
+        return *found, paste(masks, found.boxes, size)
+
+
+def openvino_engine(file, names):
+    """Function like `OnnxFile` that runs a file in OpenVINO."""
+    model = openvino.Core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
+    return lambda image: dict(zip(names, map(np.array, model([image]).values()), strict=True))
+
+
+def test_boxes_and_regions_agree_in_both_runtimes(tmp_path):
+    module, file = Steps().eval(), tmp_path / 'steps.onnx'
+    metadata = dict(outputs=list(module.outputs), size=[40, 48], sides=[33, 64])
+    write(module, file, metadata)
+    generator = np.random.default_rng(0)
+    images = generator.uniform(0, 255, (3, 3, 40, 51)).astype(np.float32)
+    images[2, 0, 4] = 0  # an image without boxes, whose rows of padding have no area
+    for batch in (images, images[2:]):
+        with torch.no_grad():
+            expected = [output.numpy() for output in module(torch.from_numpy(batch))]
+        assert (expected[2] >= 0).sum() == (0 if len(batch) == 1 else 18)
+        for engine in (OnnxFile(file), openvino_engine(file, module.outputs)):
+            for name, value in zip(module.outputs, expected):
+                np.testing.assert_allclose(
+                    engine(batch)[name], value, atol=1e-3, rtol=0, err_msg=name
+                )
 
 
 def test_pasted_mask_agrees_with_grid_sampling():

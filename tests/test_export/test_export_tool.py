@@ -3,11 +3,16 @@ option.
 """
 
 import importlib.util
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from PIL import Image
 
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
@@ -243,3 +248,50 @@ def test_checkpoint_of_another_model_is_named(saved, capsys, tmp_path):
     config = saved('flatten-swin-nano_digits')[1]
     assert tool.main([config, checkpoint, '--out', str(tmp_path / 'x.onnx')]) == 1
     assert checkpoint in capsys.readouterr().err
+
+
+# Exports a model in a process that is killed where the written file is compared.
+KILLED = """
+import os, signal, sys
+from mmflatten.export import export as exporting
+
+exporting.compare = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+exporting.export_model(*sys.argv[1:])
+"""
+
+
+@pytest.mark.full
+def test_killed_export_leaves_the_old_file(saved, tmp_path):
+    _, config, checkpoint = saved('flatten-swin-nano_digits')
+    file = tmp_path / 'm.onnx'
+    file.write_text('mine')
+    command = [sys.executable, '-c', KILLED, config, checkpoint, str(file)]
+    done = subprocess.run(command, capture_output=True)
+    assert done.returncode == -signal.SIGKILL
+    # The new one was being written beside it.
+    assert len(list(tmp_path.iterdir())) == 2
+    assert file.read_text() == 'mine'
+
+
+@pytest.mark.full
+def test_int8_is_refused_above_the_largest_drift(saved, tmp_path, capsys):
+    _, config, checkpoint = saved('flatten-swin-nano_digits')
+    photos = tmp_path / 'photos'
+    photos.mkdir()
+    for number in range(5):
+        pixels = np.random.default_rng(number).integers(0, 256, (28, 28, 3), np.uint8)
+        Image.fromarray(pixels).save(photos / f'{number}.png')
+    file = tmp_path / 'm.onnx'
+    file.write_text('mine')
+    words = [config, checkpoint, '--images', str(photos), '--int8', '--out', str(file)]
+    assert tool.main([*words, '--max-drift', '1e-9']) == 1
+    assert '--max-drift' in capsys.readouterr().err.splitlines()[-1]
+    assert file.read_text() == 'mine'
+    assert tool.main(words) == 0
+    metadata = OnnxFile(file).metadata
+    assert metadata['precision'] == 'int8'
+    # Of five photos two are compared. Rounding to int8 cannot be exact.
+    assert metadata['difference']['images'] == 2
+    assert 1e-9 < metadata['difference']['mean'] < 0.05
+    types = {tensor.data_type for tensor in onnx.load(str(file)).graph.initializer}
+    assert onnx.TensorProto.INT8 in types

@@ -1,13 +1,17 @@
 """Latency of models on this machine's CPU, in PyTorch, ONNX Runtime and OpenVINO.
 
+    python tools/maintain/latency_table.py prepare
     python tools/maintain/latency_table.py measure
     python tools/maintain/latency_table.py measure --models 'PVTv2-B2 linear' --sizes 1024
     python tools/maintain/latency_table.py page
 
-`measure` adds the missing rows to `latency_cpu.csv` in docs/measurements, each from a process of
-its own, so that it can be interrupted at any time. `page` writes `latency_cpu.md` beside it.
+`prepare` writes the exported files and times nothing, so that it may run beside other work.
+`measure` adds the missing rows to `latency_cpu.csv` in docs/measurements, those of short calls
+first, each from a process of its own. Both can be interrupted at any time and continue when called
+again. `page` writes `latency_cpu.md` beside the table.
 """
 
+import itertools
 import json
 import subprocess
 import sys
@@ -25,6 +29,8 @@ from latency.rows import (
     Cell,
     all_cells,
     cell_of,
+    cost,
+    is_prepared,
     read_rows,
     row_of,
     write_rows,
@@ -37,22 +43,33 @@ from mmflatten.console import print_progress
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / 'docs' / 'measurements' / 'latency_cpu.csv'
 FILES = ROOT / 'work_dirs' / 'latency'
-LONGEST = 1800  # seconds of a row, with building and compiling
+LONGEST = 1800  # seconds of the preparation of a model, and of a row with compiling
 MAX_ERROR = 200  # characters
 
 
 def options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add('action', choices=('measure', 'page'), help='measure the missing rows, or write the page')
+    add('action', choices=tuple(ACTIONS), help='write files, measure missing rows, write the page')
     add('--models', nargs='+', choices=MODELS, default=list(MODELS), metavar='NAME')
     add('--heads', nargs='+', choices=HEADS, default=list(HEADS))
     add('--sizes', nargs='+', type=int, choices=SIZES, default=list(SIZES))
     add('--runtimes', nargs='+', choices=RUNTIMES, default=list(RUNTIMES))
     add('--threads', type=positive, default=2, metavar='N', help='CPU threads (default: 2)')
     add('--seconds', type=positive, default=5, metavar='S', help='timing of a row (default: 5)')
+    add('--longest', type=positive, default=LONGEST, metavar='S', help='longest time of a row')
     add('--again', action='store_true', help='also measure the rows that failed')
     add('--table', type=Path, default=TABLE, metavar='CSV', help=f'default: {TABLE.name}')
     add('--files', type=Path, default=FILES, metavar='DIR', help='folder of the exported files')
+
+
+def prepare_files(args: Namespace) -> None:
+    """Write the files of each model and head that lack."""
+    for model, head in itertools.product(args.models, args.heads):
+        print_progress(f'{model} {head}')
+        try:
+            run_request(request_of(model, head, args), args.longest)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            print_progress(str(error))
 
 
 def measure_missing(args: Namespace) -> None:
@@ -60,7 +77,7 @@ def measure_missing(args: Namespace) -> None:
     rows = {cell_of(row): row for row in read_rows(args.table)}
     wanted = all_cells(args.models, args.heads, args.sizes, args.runtimes)
     missing = []
-    for cell in wanted:
+    for cell in sorted(wanted, key=cost):
         if cell not in rows or (args.again and rows[cell]['error']):
             missing.append(cell)
     for number, cell in enumerate(missing, 1):
@@ -72,36 +89,42 @@ def measure_missing(args: Namespace) -> None:
 
 def measure_one(cell: Cell, args: Namespace) -> dict[str, Any]:
     """Measure a row in processes of its own; an error is its result."""
-    folder = args.files / f'{cell.model}, {cell.head}'.lower().replace(', ', '_').replace(' ', '-')
-    request = dict(
-        folder=str(folder.absolute()),
-        model=cell.model,
-        head=cell.head,
-        cell=None,
-        threads=args.threads,
-        seconds=args.seconds,
-    )
+    request = request_of(cell.model, cell.head, args)
     try:
-        run_request(request)
-        return run_request(dict(request, cell=asdict(cell)))
+        if not is_prepared(Path(request['folder'])):
+            run_request(request, args.longest)
+        return run_request(dict(request, cell=asdict(cell)), args.longest)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         print_progress(str(error))
         return dict(error=str(error)[:MAX_ERROR])
 
 
-def run_request(request: dict[str, Any]) -> dict[str, Any]:
+def request_of(model: str, head: str, args: Namespace) -> dict[str, Any]:
+    """Return the request to prepare the files of a model."""
+    folder = args.files / f'{model}, {head}'.lower().replace(', ', '_').replace(' ', '-')
+    return dict(
+        folder=str(folder.absolute()),
+        model=model,
+        head=head,
+        cell=None,
+        threads=args.threads,
+        seconds=args.seconds,
+    )
+
+
+def run_request(request: dict[str, Any], longest: float) -> dict[str, Any]:
     """Run `latency.cell` and return its result.
 
     Raises:
         RuntimeError: it failed. The message is its last line.
-        TimeoutExpired: it took longer than `LONGEST`.
+        TimeoutExpired: it took longer than `longest` seconds.
     """
     done = subprocess.run(
         [sys.executable, '-m', 'latency.cell', json.dumps(request)],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
-        timeout=LONGEST,
+        timeout=longest,
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f'exit status {done.returncode}']
@@ -109,11 +132,12 @@ def run_request(request: dict[str, Any]) -> dict[str, Any]:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-@command('latency-table', __doc__, options)
-def main(args: Namespace) -> None:
-    if args.action == 'measure':
-        measure_missing(args)
-        return
+def write_page(args: Namespace) -> None:
+    """Write the page of the measured rows.
+
+    Raises:
+        ValueError: there are none.
+    """
     rows = read_rows(args.table)
     if not rows:
         raise ValueError(
@@ -122,6 +146,14 @@ def main(args: Namespace) -> None:
     with atomic_write(args.table.with_suffix('.md')) as partial:
         partial.write_text(render(rows), encoding='utf-8')
     print(args.table.with_suffix('.md'))
+
+
+ACTIONS = dict(prepare=prepare_files, measure=measure_missing, page=write_page)
+
+
+@command('latency-table', __doc__, options)
+def main(args: Namespace) -> None:
+    ACTIONS[args.action](args)
 
 
 if __name__ == '__main__':

@@ -29,6 +29,8 @@ class Exported(ExportedModel):
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
         self.head = head_of(model)
+        # A map of one cell in the traced example would fix the graph of some heads to its size.
+        self.stride = getattr(self.head, 'stride', self.stride)
         self.outputs = ('boxes', 'scores', 'labels')
         if getattr(self.head, 'has_masks', False):
             self.outputs += ('masks',)

@@ -72,6 +72,9 @@ class DINOHead(nn.Module):
         super().__init__()
         self.model = model
         self.max_boxes = model.test_cfg.get('max_per_img', model.num_queries)
+        strides = getattr(model.backbone, 'out_strides', (8, 16, 32))
+        levels = model.encoder.layers[0].self_attn.num_levels
+        self.stride = max(strides) * 2 ** max(0, levels - len(strides))  # the neck adds levels
         divisor = getattr(model.data_preprocessor, 'pad_size_divisor', 1)
         if divisor != 1:
             raise ExportError(

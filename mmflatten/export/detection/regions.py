@@ -62,7 +62,7 @@ class RegionFeatures(nn.Module):
 
     def _pool(self, level: int, feature: Tensor, regions_R5: Tensor) -> Tensor:
         layer = self.layers[level]
-        return torchvision.ops.roi_align(
+        pooled = torchvision.ops.roi_align(
             feature,
             regions_R5,
             layer.output_size,
@@ -70,6 +70,13 @@ class RegionFeatures(nn.Module):
             sampling_ratio=layer.sampling_ratio,
             aligned=layer.aligned,
         )
+        if not layer.aligned or layer.sampling_ratio > 0:
+            return pooled
+        # The mean of no samples, of a region without area, is 0 in PyTorch and ONNX Runtime, and
+        # NaN in OpenVINO.
+        sides = regions_R5[:, 3:] - regions_R5[:, 1:3]
+        has_area = (sides > 0).all(-1)
+        return torch.where(has_area[:, None, None, None], pooled, 0)
 
 
 def with_image_index(boxes_BN4: Tensor) -> Tensor:

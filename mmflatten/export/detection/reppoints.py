@@ -45,6 +45,7 @@ class RepPointsV2Head(nn.Module):
             elif isinstance(module, CornerPool):
                 head.set_submodule(name, RunningMaximum(module.mode))
         self.head = head
+        self.stride = max(head.point_strides)
         self.settings = test_cfg
         self.suppression = Suppression.of(test_cfg, 'model.test_cfg')
         self.score_threshold = test_cfg.score_thr

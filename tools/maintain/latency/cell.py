@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from latency.rows import MODELS, SIZES, Cell
+from latency.rows import DONE, MODELS, SIZES, Cell, is_prepared
 from mmflatten.config import build_model
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.datasets.storage import read_rgb
@@ -60,7 +60,7 @@ def prepare(model: str, head: str, folder: Path) -> None:
     each size, `SIZE.npz`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / 'done').is_file():
+    if is_prepared(folder):
         return
     cfg, module = build(model, head)
     for size in SIZES:
@@ -73,7 +73,7 @@ def prepare(model: str, head: str, folder: Path) -> None:
     metadata['precision'] = 'bfloat16'
     (folder / 'bfloat16.onnx').write_bytes((folder / 'float32.onnx').read_bytes())
     write_metadata(folder / 'bfloat16.onnx', metadata)
-    (folder / 'done').touch()
+    (folder / DONE).touch()
 
 
 def image_of(folder: Path, size: int) -> np.ndarray:

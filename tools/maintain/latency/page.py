@@ -8,6 +8,7 @@ from latency.rows import HEADS, MODELS, RUNTIMES, SIZES
 from mmflatten.text import align
 
 Row = dict[str, str]
+MISSING = '-'  # value that is not measured
 TITLES = {
     'classifier': 'Classifiers',
     'mask-rcnn': 'Mask R-CNN',
@@ -19,6 +20,7 @@ INTRODUCTION = """\
 One image, {threads} threads, {processors}. {versions}. Made by
 
 ```shell
+python tools/maintain/latency_table.py prepare     # writes the files
 python tools/maintain/latency_table.py measure     # continues after an interruption
 python tools/maintain/latency_table.py page
 ```
@@ -26,18 +28,17 @@ python tools/maintain/latency_table.py page
 from [latency_cpu.csv](latency_cpu.csv), which also has the quartiles and the number of rounds.
 
 All models run from the image (RGB, 0 to 255) to probabilities, logits of the labels, or boxes and
-masks. Their weights are random. Times depend on them only through the number of boxes of Mask
-R-CNN, whose classifier has weights that give 100 boxes in most rows (`detections` in the CSV).
-*Compiled* is `torch.compile` for the size, with frozen weights. The int8 files are quantised with
-eight digit scenes, as by `mmflatten export --int8`.
+masks. Their weights are random; those of Mask R-CNN's classifier are large enough for many boxes
+(`detections` in the CSV). *Compiled* is `torch.compile` for the size, with frozen weights. The int8
+files are quantised with eight digit scenes, as by `mmflatten export --int8`. Rows that are not
+listed are not measured yet.
 
 - **ms**: median time of one call.
 - **MiB**: growth of the resident memory of a process of its own, from before the model is built to
   the peak of a call after two others. Compiled rows include what the compiler keeps.
 - **MB**: size of the file, or of the weights in PyTorch.
 - **drift**: mean difference from PyTorch in float32, relative to the largest value; for boxes, as
-  the export compares them. `mmflatten export --int8` prints the drift of a trained model.
-"""
+  the export compares them. `mmflatten export --int8` prints the drift of a trained model."""
 
 
 def render(rows: Sequence[Row]) -> str:
@@ -80,10 +81,10 @@ def _table(rows: Sequence[Row]) -> str:
                 row['size'],
                 row['runtime'],
                 row['precision'],
-                row['median_ms'] or '-',
-                row['memory_mib'] or '-',
-                row['file_mb'] or '-',
-                row['drift'] or '-',
+                row['median_ms'] or MISSING,
+                row['memory_mib'] or MISSING,
+                row['file_mb'] or MISSING,
+                row['drift'] or MISSING,
             )
         )
     return align(lines, header, {0, 2, 3}, markdown=True)
@@ -95,16 +96,17 @@ def _ratios(rows: Sequence[Row]) -> str:
     for row in rows:
         key = (row['model'], row['head'], row['size'], row['runtime'], row['precision'])
         times[key] = float(row['median_ms'])
-    linear = []
-    int8 = []
+    linear: list[tuple[str, ...]] = []
+    int8: list[tuple[str, ...]] = []
     for head in HEADS:
         for runtime, precisions in RUNTIMES.items():
             for precision in precisions:
                 place = (head, runtime, precision)
-                linear.append((*place, *_linear_ratios(times, place)))
+                _append(linear, place, _linear_ratios(times, place))
         for model in MODELS:
             for runtime in ('onnxruntime', 'openvino'):
-                int8.append((model, head, runtime, *_int8_ratios(times, model, head, runtime)))
+                ratios = _int8_ratios(times, model, head, runtime)
+                _append(int8, (model, head, runtime), ratios)
     sizes = [str(size) for size in SIZES]
     first = align(linear, ('head', 'runtime', 'precision', *sizes), {0, 1, 2}, markdown=True)
     second = align(int8, ('model', 'head', 'runtime', *sizes), {0, 1, 2}, markdown=True)
@@ -112,6 +114,12 @@ def _ratios(rows: Sequence[Row]) -> str:
         f'Time of PVTv2-B2 with softmax over that with linear attention:\n\n{first}\n\n'
         f'Time in float32 over that in int8:\n\n{second}'
     )
+
+
+def _append(lines: list[tuple[str, ...]], place: tuple[str, ...], ratios: list[str]) -> None:
+    """Append a line unless none of its ratios is measured."""
+    if set(ratios) != {MISSING}:
+        lines.append((*place, *ratios))
 
 
 def _linear_ratios(times: dict, place: tuple[str, str, str]) -> list[str]:
@@ -132,7 +140,7 @@ def _int8_ratios(times: dict, model: str, head: str, runtime: str) -> list[str]:
 
 
 def _ratio(times: dict, one: tuple[str, ...], other: tuple[str, ...]) -> str:
-    """Return the ratio of two times, - if one is missing."""
+    """Return the ratio of two times, `MISSING` if one is missing."""
     if one not in times or other not in times:
-        return '-'
+        return MISSING
     return f'{times[one] / times[other]:.2f}'

@@ -19,6 +19,7 @@ RUNTIMES = {
     'onnxruntime': ('float32', 'int8'),
     'openvino': ('float32', 'bfloat16', 'int8'),
 }
+DONE = 'done'  # file that is written after the others of a folder
 HEADS = ('classifier', 'mask-rcnn', 'upernet')
 _VIT = {'model.backbone.arch': 'deit3-small'}
 # Patches of 16 pixels, so that the maps have other strides than those of DINOv2.
@@ -87,6 +88,19 @@ def all_cells(
         for precision in RUNTIMES[runtime]:
             cells.append(Cell(model, head, size, runtime, precision))
     return cells
+
+
+def cost(cell: Cell) -> tuple[bool, int, int]:
+    """Return a key that sorts cells by the time they take, roughly.
+
+    A compiled row takes minutes. The order of the cells with equal keys stays.
+    """
+    return cell.runtime == 'compiled', HEADS.index(cell.head), cell.size
+
+
+def is_prepared(folder: Path) -> bool:
+    """Return True if the files of a model are complete."""
+    return (folder / DONE).is_file()
 
 
 # Columns of the CSV.
