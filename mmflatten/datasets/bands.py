@@ -12,10 +12,10 @@ from mmcv.transforms import BaseTransform
 from mmflatten.registry import TRANSFORMS
 from mmflatten.untrusted.files import read_bytes
 from mmflatten.untrusted.images import is_image
+from mmflatten.untrusted.published import MAX_BANDS
 
 ARRAY_SUFFIX = '.npy'
 TIFF_SUFFIXES = ('.tif', '.tiff')
-MAX_BANDS = 64
 # of NumPy, tifffile and OpenCV, for damaged files
 _DECODING_ERRORS = (
     ValueError,

@@ -10,6 +10,7 @@ from mmflatten.engine.datasets import first_config
 from mmflatten.registry import SCOPE
 from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
+BANDS = 'mmflatten.LoadBands'  # in place of the step that loads colours
 # The transform of each part of `Input`, in the order of the pipeline.
 _STEPS = {
     'resize': 'Resize',
@@ -70,7 +71,9 @@ _TRAINING = (
 def pipeline_of(numbers: Input, scope: str) -> list[dict[str, Any]]:
     """Build the test pipeline of a task's scope."""
     frame = _FRAMES[scope]
-    steps = [dict(type=frame.loading)]
+    steps: list[dict[str, Any]] = [dict(type=frame.loading)]
+    if numbers.bands is not None:
+        steps = [dict(type=BANDS, **arguments(numbers.bands))]
     for name, transform in _STEPS.items():
         part = getattr(numbers, name)
         if part is not None:
@@ -82,6 +85,16 @@ def pipeline_of(numbers: Input, scope: str) -> list[dict[str, Any]]:
 def preprocessor_of(numbers: Input, scope: str) -> dict[str, Any]:
     """Build the config of a task's data preprocessor."""
     return dict(type=_FRAMES[scope].preprocessor, **arguments(numbers.preprocessor))
+
+
+def bands_of(cfg: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of `LoadBands`, with which a config's test pipeline begins; None if it
+    begins with another step.
+    """
+    steps = first_config(cfg['test_dataloader']['dataset']).get('pipeline') or ()
+    if not steps or str(steps[0]['type']).rpartition('.')[2] != BANDS.rpartition('.')[2]:
+        return None
+    return {key: value for key, value in steps[0].items() if key != 'type' and value is not None}
 
 
 def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
@@ -115,6 +128,10 @@ def _numbers_of_pipeline(
     frame = _FRAMES[scope]
     expected: list[tuple[str, dict[str, Any]]] = [(frame.loading, {})]
     numbers = {}
+    bands = bands_of(cfg)
+    if bands is not None:
+        numbers['bands'] = bands
+        expected = [(BANDS, bands)]
     for name, transform in _STEPS.items():
         if transform in given:
             numbers[name] = given[transform]

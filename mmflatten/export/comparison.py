@@ -14,6 +14,7 @@ from mmengine.registry import DefaultScope
 from torch import Tensor
 
 from mmflatten.data_folders import IMAGE_SUFFIXES
+from mmflatten.datasets.bands import ARRAY_SUFFIX, LoadBands
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.image_input import pipeline_of
 from mmflatten.export.onnx_files import random_images
@@ -27,7 +28,7 @@ Engine = Callable[..., Mapping[str, np.ndarray]]
 
 
 class Case(NamedTuple):
-    """Inputs of one comparison, `(B, 3, H, W)` each, and their name for messages."""
+    """Inputs of one comparison, `(B, C, H, W)` each, and their name for messages."""
 
     name: str
     images: tuple[np.ndarray, ...]
@@ -77,11 +78,10 @@ def image_cases(
             ' Omit --images.'
         )
     transform = _transform(metadata, scope)
+    suffixes = IMAGE_SUFFIXES if metadata['bands'] is None else (*IMAGE_SUFFIXES, ARRAY_SUFFIX)
     cases = []
-    for file in _image_files(paths)[:num_images]:
-        bgr = np.ascontiguousarray(read_rgb(file)[..., ::-1])
-        sample = transform(dict(img=bgr, img_shape=bgr.shape[:2], ori_shape=bgr.shape[:2]))
-        pixels = fit(sample['img'], metadata)[..., ::-1]
+    for file in _image_files(paths, suffixes)[:num_images]:
+        pixels = _pixels(file, metadata, transform)
         image = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32)
         cases.append(Case(f'{Path(file).name} {pixels.shape[0]}x{pixels.shape[1]}', (image,)))
     return cases
@@ -95,25 +95,41 @@ def _transform(metadata: Mapping[str, Any], scope: str) -> Compose:
         return Compose(steps)
 
 
-def _image_files(paths: Sequence[str]) -> list[str]:
+def _pixels(file: str, metadata: Mapping[str, Any], transform: Compose) -> np.ndarray:
+    """Read a file as `(H, W, C)`, RGB or bands, in a size that the exported file takes."""
+    sample = dict(img_path=file)
+    if metadata['bands'] is None:
+        bgr = np.ascontiguousarray(read_rgb(file)[..., ::-1])
+        sample.update(img=bgr, img_shape=bgr.shape[:2], ori_shape=bgr.shape[:2])
+        return fit(transform(sample)['img'], metadata)[..., ::-1]
+    sample = LoadBands(**metadata['bands']).transform(sample)
+    number = len(metadata['mean'])
+    if sample['img'].shape[2] != number:
+        raise ExportError(
+            f'--images: expected {number} bands, got {sample["img"].shape[2]} in {file}. Name'
+            ' images of the training.'
+        )
+    return fit(transform(sample)['img'], metadata)
+
+
+def _image_files(paths: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     files = []
     for path in paths:
         found = [Path(path)]
         if Path(path).is_dir():
-            found = images_in(Path(path), IMAGE_SUFFIXES)
+            found = images_in(Path(path), suffixes)
         elif problem_of(path, sys.maxsize) is not None:
             raise ExportError(f'--images: {path} {problem_of(path, sys.maxsize)}. Check the path.')
         if not found:
             raise ExportError(
-                f'--images: the folder has no images, got {path}. Expected'
-                f' {", ".join(IMAGE_SUFFIXES)}.'
+                f'--images: the folder has no images, got {path}. Expected {", ".join(suffixes)}.'
             )
         files += [str(file) for file in found]
     return files
 
 
 def fit(pixels: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
-    """Resize an image `(H, W, 3)` to a size that a file takes."""
+    """Resize an image `(H, W, C)` to a size that a file takes."""
     height, width = pixels.shape[:2]
     target = tuple(metadata['size'])
     if metadata['sides']:

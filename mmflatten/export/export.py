@@ -11,6 +11,7 @@ from torch import nn
 from mmflatten.checkpoints.loading import load_weights, read_checkpoint
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import build_model, require_parts
+from mmflatten.engine.image_input import bands_of
 from mmflatten.engine.setup import load_config
 from mmflatten.export.comparison import Case, Engine, compare, image_cases, noise_cases, run
 from mmflatten.export.metadata import describe
@@ -75,13 +76,8 @@ def export_model(
     cfg = load_config(config, options)
     require_parts(cfg, 'model')
     model, dataset_meta = _load(cfg, checkpoint)
-    bands = image_bands(model)
-    if bands != 3:
-        raise ExportError(
-            'model.backbone.in_channels: expected 3 bands, whose norms are in the graph, got'
-            f' {bands}. Use PyTorch.'
-        )
     module = wrap(model, features).eval()
+    _use_bands(module, cfg)
     metadata = describe(
         module,
         cfg,
@@ -117,6 +113,22 @@ def export_model(
             lines.append(f'  {precision}: differs from PyTorch by {mean:.2g} on average')
         write_metadata(written, metadata)
     return lines
+
+
+def _use_bands(module: ExportedModel, cfg: Config) -> None:
+    """Let the graph take the bands that the config's test pipeline reads.
+
+    Raises ExportError if it reads three colours, and the model takes other bands.
+    """
+    bands = bands_of(cfg) if 'test_dataloader' in cfg else None
+    if bands is not None:
+        module.use_bands(bands)
+    elif image_bands(module.model) != 3:
+        raise ExportError(
+            'model.backbone.in_channels: expected 3 without LoadBands in'
+            f' test_dataloader.dataset.pipeline, got {image_bands(module.model)}. Add it, with mean'
+            ' and std of the bands; `mmflatten init --bands` writes such a config.'
+        )
 
 
 def _require_size(metadata: Mapping[str, Any]) -> None:
@@ -155,9 +167,10 @@ def _summary(
     batch = 'batch 1'
     if metadata['batch']:
         batch = 'batch from {} to {}'.format(*metadata['batch'])
+    pixels = 'RGB 0-255' if module.bands is None else f'{len(module.mean)} bands'
     lines = [
         f'{file}: {module.task}, {"x".join(map(str, metadata["size"]))}, {sides}, {batch}',
-        f'  in: {", ".join(module.inputs)}, RGB 0-255, float32; out: {", ".join(module.outputs)}',
+        f'  in: {", ".join(module.inputs)}, {pixels}, float32; out: {", ".join(module.outputs)}',
     ]
     for name, error in errors.items():
         lines.append(f'  {name}: differs from PyTorch by {error:.1e} of the largest value')

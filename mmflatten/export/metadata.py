@@ -58,12 +58,20 @@ def describe(
         size=list(size),
         sides=list(side_range(module)) if dynamic else None,
         divisor=module.divisor,
-        input='RGB, 0 to 255, float32; normalised in the graph',
+        input=_input(module),
+        bands=module.bands,
         mean=module.mean.flatten().tolist(),
         std=module.std.flatten().tolist(),
-        transforms=_transforms(cfg),
+        transforms=_transforms(cfg, module.bands),
     )
     return json.loads(json.dumps(facts))  # lists for tuples, as a reader of the file sees them
+
+
+def _input(module: ExportedModel) -> str:
+    values = 'RGB, 0 to 255'
+    if module.bands is not None:
+        values = f'{len(module.mean)} bands'
+    return f'{values}, float32; normalised in the graph'
 
 
 def sha256(file: str | Path) -> str:
@@ -102,10 +110,10 @@ def read_metadata(file: str | Path) -> dict[str, Any]:
     return metadata
 
 
-def _transforms(cfg: Config) -> dict[str, Any] | None:
+def _transforms(cfg: Config, bands: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the resizing and cropping of the config's test pipeline, None if it has other steps.
 
-    The preprocessor is a part of the graph.
+    The preprocessor and the norms of bands are a part of the graph.
     """
     if 'test_dataloader' not in cfg:
         return None
@@ -113,4 +121,7 @@ def _transforms(cfg: Config) -> dict[str, Any] | None:
         numbers = input_of(cfg, str(cfg.filename))
     except HubError:
         return None
-    return {name: part for name, part in numbers.items() if name != 'preprocessor'}
+    del numbers['preprocessor']
+    if bands is not None:
+        numbers['bands'] = dict(bands)
+    return numbers

@@ -22,7 +22,7 @@ LARGEST_BATCH = 256
 class OnnxFile:
     """An exported file.
 
-    Called with RGB images `(B, 3, H, W)`, float32 from 0 to 255, it returns arrays by name.
+    Called with images as `ExportedModel` takes them, it returns arrays by name.
 
     Attributes:
         metadata: facts about the file, see docs/export.md.
@@ -76,8 +76,9 @@ def random_images(
 ) -> tuple[np.ndarray, ...]:
     """Return `batch` noise images for each input of the model, always the same."""
     generator = np.random.default_rng(0)
-    shape = (batch, 3, *size)
-    return tuple(generator.uniform(0, 255, shape).astype(np.float32) for _ in module.inputs)
+    low, high = (bound.double().numpy() for bound in module.value_range())
+    shape = (batch, len(low), *size)
+    return tuple(generator.uniform(low, high, shape).astype(np.float32) for _ in module.inputs)
 
 
 def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> ExportedProgram:

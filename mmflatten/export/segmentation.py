@@ -1,9 +1,12 @@
 """Export of segmentors."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.export.wrappers import ExportedModel
+
+EPSILON = 1e-6  # thresholds of 0 and 1 have no finite logit
 
 
 class _Upsample(nn.Module):
@@ -26,7 +29,8 @@ class _Upsample(nn.Module):
 class Exported(ExportedModel):
     """Logits of the classes at the size of the image, `(B, classes, H, W)`.
 
-    They are computed without a sliding window.
+    They are computed without a sliding window. A segmentor with one output and a threshold has the
+    logit of the threshold as that of its first class: the largest logit decides in the same way.
     """
 
     task, outputs = 'segmentation', ('logits',)
@@ -51,4 +55,7 @@ class Exported(ExportedModel):
         if self.divisor > 1:  # crop the padding
             height, width = image.shape[-2:]
             logits = logits[:, :, :height, :width]
+        if getattr(head, 'out_channels', None) == 1:
+            limit = torch.logit(torch.tensor(float(head.threshold)), eps=EPSILON)
+            logits = torch.cat((torch.full_like(logits, limit.item()), logits), dim=1)
         return (logits,)

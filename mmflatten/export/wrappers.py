@@ -1,12 +1,14 @@
 """Base of the exported models, whose inputs and outputs are plain tensors."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mmflatten.engine.pictures import takes_rgb
+from mmflatten.models.backbones.base import image_bands
 from mmflatten.models.layers import pad_to_multiple
 from mmflatten.tasks import task_of_model, tasks
 
@@ -18,7 +20,10 @@ class ExportError(ValueError):
 class ExportedModel(nn.Module):
     """Model that maps raw RGB images `(B, 3, H, W)`, float32 from 0 to 255, to a tuple of tensors.
 
+    After `use_bands`, images have all bands of their files `(B, C, H, W)`, float32.
+
     Attributes:
+        bands: arguments of `LoadBands` without norms; None for colours.
         task, inputs, outputs: names of the task, inputs and outputs, for the metadata.
         stride: stride of the coarsest map.
         opens_batch: an export with open sizes also leaves the batch open.
@@ -34,6 +39,7 @@ class ExportedModel(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        self.bands: dict[str, Any] | None = None
         preprocessor = model.data_preprocessor
         self.flip = not takes_rgb(preprocessor)  # the network sees BGR
         mean, std = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
@@ -45,6 +51,32 @@ class ExportedModel(nn.Module):
         self.register_buffer('std', std, persistent=False)
         self.divisor = max(getattr(preprocessor, 'pad_size_divisor', 1) or 1, 1)
         self.stride = max(getattr(getattr(model, 'backbone', None), 'out_strides', (32,)))
+
+    def use_bands(self, arguments: Mapping[str, Any]) -> None:
+        """Normalise in the graph what `LoadBands` with these arguments normalises.
+
+        Raises:
+            ExportError: the data preprocessor has norms, too.
+        """
+        if getattr(self.model.data_preprocessor, '_enable_normalize', False):
+            raise ExportError(
+                'data_preprocessor.mean: expected None with LoadBands, which normalises, got'
+                f' {self.mean.flatten().tolist()}. Set mean and std of LoadBands instead.'
+            )
+        number = image_bands(self.model)
+        for name in ('mean', 'std', 'bands'):
+            number = len(arguments.get(name) or ()) or number
+        mean, std = arguments.get('mean') or [0.0] * number, arguments.get('std') or [1.0] * number
+        self.mean, self.std = torch.tensor(mean)[:, None, None], torch.tensor(std)[:, None, None]
+        self.bands = {key: value for key, value in arguments.items() if key == 'bands'}
+        # Data preprocessors exchange the first and the last of three channels.
+        self.flip = number == 3 and takes_rgb(self.model.data_preprocessor)
+
+    def value_range(self) -> tuple[Tensor, Tensor]:
+        """Return the smallest and largest value of noise in each channel, `(C, 1, 1)` each."""
+        if self.bands is None:
+            return torch.zeros_like(self.mean), torch.full_like(self.mean, 255)
+        return self.mean - 2 * self.std, self.mean + 2 * self.std
 
     def normalise(self, image: Tensor) -> Tensor:
         x = image.flip(1) if self.flip else image

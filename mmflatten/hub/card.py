@@ -99,10 +99,13 @@ def _onnx(facts: dict[str, Any]) -> str:
     if difference['mean'] is not None:
         rows.append(('mean difference from PyTorch', f'{difference["mean"]:.2g}'))
     rows.append(('compared images', difference['images']))
-    return (
-        '## ONNX\n\n`model.onnx` takes RGB images `(B, 3, H, W)`, float32 from 0 to 255.\n\n'
-        + _table(('', ''), rows)
-    )
+    images = 'RGB images `(B, 3, H, W)`, float32 from 0 to 255'
+    if facts.get('bands') is not None:
+        number = len(facts['mean'])
+        images = (
+            f'images of {number} bands `(B, {number}, H, W)`, float32, as their files have them'
+        )
+    return f'## ONNX\n\n`model.onnx` takes {images}.\n\n' + _table(('', ''), rows)
 
 
 def _input_and_classes(numbers: dict[str, Any], classes: list[str]) -> str:

@@ -95,6 +95,12 @@ class CostCheck:
         self.model, self.task, self.place = model, task, place
         self._part = task.part('hub') if task.offers('hub') else None
         self.numbers = checked(Input, numbers, place)
+        bands = self.numbers.bands
+        # An input without a number of bands has that of the model.
+        self._channels = 3 if bands is None else bands.number or _bands_of(self.model)
+        self._pixel = self._channels  # bytes of a pixel that is loaded
+        if bands is not None:
+            self._pixel *= FLOAT
         self._network: Any = None  # on the meta device
         # input -> memory of the network, its outputs
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
@@ -160,11 +166,13 @@ class CostCheck:
         size = height, width
         shares = []
         for name, size in input_sizes(self.numbers, height, width, self.task.scope):
-            pixels = images * 3 * size[0] * size[1]
-            shares.append(Share(f'input.{name}', arguments(getattr(self.numbers, name)), pixels))
+            pixels = images * size[0] * size[1]
+            field, value = f'input.{name}', arguments(getattr(self.numbers, name))
+            shares.append(Share(field, value, self._pixel * pixels))
         largest = max(shares, key=lambda share: share.bytes)
         # as floats, and normalised
-        shares.append(Share(largest.field, largest.value, 2 * FLOAT * pixels))
+        values = self._channels * pixels
+        shares.append(Share(largest.field, largest.value, 2 * FLOAT * values))
         return shares, size
 
     def _running(self, network: int, size: tuple[int, int]) -> Share:
@@ -200,13 +208,19 @@ class CostCheck:
         if self._network is None:
             self._network = build_on_meta(dict(self.model), self.task.scope)
         outputs: list[Any] = []
-        image = torch.empty(1, 3, *size, device='meta')
+        image = torch.empty(1, self._channels, *size, device='meta')
         memory = planned_memory(
             lambda: outputs.append(self.task.forward_as_tested(self._network, image))
         )
         tensors = tree_leaves(outputs)
         sizes = [tensor.numel() * FLOAT for tensor in tensors if isinstance(tensor, torch.Tensor)]
         return memory, max(sizes, default=0)
+
+
+def _bands_of(model: Mapping[str, Any]) -> int:
+    """Return the bands that the backbone of a config takes."""
+    bands = (model.get('backbone') or {}).get('in_channels', 3)
+    return bands if isinstance(bands, int) and bands > 0 else 3
 
 
 def input_sizes(

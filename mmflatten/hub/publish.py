@@ -145,7 +145,7 @@ def _onnx_facts(file: str | Path, checkpoint: Path) -> dict[str, Any]:
             f'--onnx: expected a file exported from {checkpoint}, got {file} of another checkpoint.'
             ' Export this one.'
         )
-    names = ('outputs', 'precision', 'batch', 'size', 'sides', 'difference')
+    names = ('outputs', 'precision', 'batch', 'size', 'sides', 'bands', 'mean', 'difference')
     return {name: metadata.get(name) for name in names}
 
 

@@ -12,15 +12,14 @@ from mmengine.dataset import Compose, pseudo_collate
 
 from mmflatten.datasets.bands import read_bands
 from mmflatten.engine.datasets import first_config
+from mmflatten.engine.image_input import bands_of
 
-LOADER = 'LoadBands'
 DRAWN_RANGE = (2, 98)  # percentiles of a band that are drawn as black and white
 
 
 def loads_bands(cfg: Config) -> bool:
     """Return True if the test pipeline of a config begins with `LoadBands`."""
-    steps = first_config(cfg.test_dataloader.dataset).get('pipeline') or ()
-    return bool(steps) and str(steps[0]['type']).endswith(LOADER)
+    return bands_of(cfg) is not None
 
 
 def with_colours(cfg: Config) -> Config:

@@ -6,13 +6,14 @@ from typing import Any
 from mmengine.config import Config, ConfigDict
 
 from mmflatten.engine.class_checks import require_same
-from mmflatten.engine.datasets import read_metainfo
-from mmflatten.engine.image_input import pipeline_of
+from mmflatten.engine.datasets import first_config, read_metainfo
+from mmflatten.engine.image_input import bands_of, pipeline_of
 from mmflatten.engine.setup import require_scope
 from mmflatten.export.wrappers import ExportError
 from mmflatten.runtime.files import is_model_file, read_facts
 from mmflatten.runtime.model import task_of_file
 from mmflatten.tasks import task_of
+from mmflatten.untrusted.exported import ExportedFacts
 
 
 def file_config(file: str | Path, runtime: str | None = None) -> Config:
@@ -86,9 +87,25 @@ def use_model(cfg: Config, checkpoint: str | Path, runtime: str | None = None) -
         other='the config',
         fix='Use the config of the training.',
     )
+    _read_bands(cfg, facts, checkpoint)
     cfg.model = ConfigDict(_model(checkpoint, runtime))
     cfg.pop('data_preprocessor', None)  # the graph prepares the images
     return True
+
+
+def _read_bands(cfg: Config, facts: ExportedFacts, file: str | Path) -> None:
+    """Leave out the norms of `LoadBands`, which are in the graph."""
+    in_config = bands_of(cfg) is not None
+    if in_config != (facts.bands is not None):
+        kinds = ('colours', 'bands')
+        raise ExportError(
+            f'test_dataloader.dataset.pipeline: expected a config that reads'
+            f' {kinds[not in_config]}, as {file} does, got one of {kinds[in_config]}. Use the'
+            ' config of the export.'
+        )
+    if in_config:
+        step = first_config(cfg.test_dataloader.dataset).pipeline[0]
+        step.update(mean=None, std=None)
 
 
 def _model(file: str | Path, runtime: str | None) -> dict[str, Any]:

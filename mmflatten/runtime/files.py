@@ -42,7 +42,8 @@ class ModelFile:
     """An exported file in a runtime.
 
     Called with RGB images `(B, 3, H, W)`, float32 from 0 to 255, one array for each input, it
-    returns arrays by name.
+    returns arrays by name. A file with `facts.bands` takes all bands `(B, C, H, W)` as they are in
+    an image.
 
     Args:
         file: file of `mmflatten export`.
@@ -102,10 +103,11 @@ class ModelFile:
                 f' {len(images)}. Pass one array for each.'
             )
         for name, image in zip(names, images):
-            is_batch = image.ndim == 4 and image.shape[1] == 3
+            channels = len(self.facts.mean)
+            is_batch = image.ndim == 4 and image.shape[1] == channels
             if not is_batch or image.dtype != np.float32:
                 raise ExportError(
-                    f'{name}: expected shape (B, 3, H, W) and dtype float32, got shape'
+                    f'{name}: expected shape (B, {channels}, H, W) and dtype float32, got shape'
                     f' {image.shape} and dtype {image.dtype}. Convert it.'
                 )
             if image.shape != images[0].shape:

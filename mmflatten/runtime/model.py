@@ -16,28 +16,41 @@ from mmflatten.runtime.files import ModelFile
 from mmflatten.tasks import tasks
 from mmflatten.untrusted.exported import ExportedFacts
 
-Images = tuple[np.ndarray, ...]  # of one sample, (3, H, W) each
+Images = tuple[np.ndarray, ...]  # of one sample, (C, H, W) each
 
 
 class RawImages(BaseDataPreprocessor):
-    """Keep the images of a batch apart: the graph of a file normalises and pads them."""
+    """Keep the images of a batch apart: the graph of a file normalises and pads them.
+
+    Args:
+        bands: images have bands in the order of the file, instead of BGR colours.
+    """
+
+    def __init__(self, bands: bool = False) -> None:
+        super().__init__()
+        self.bands = bands
 
     def forward(self, data: dict, training: bool = False) -> dict:
         """Return `data_samples`, and `inputs`: for each sample a tuple of RGB images `(3, H, W)`,
-        float32 from 0 to 255.
+        float32 from 0 to 255, or of bands `(C, H, W)`.
 
         Args:
             data: `inputs` are BGR images `(3, H, W)`, in a dictionary of lists if a sample has
-                several.
+                several, or bands.
         """
         inputs = data['inputs']
         columns = list(inputs.values()) if isinstance(inputs, dict) else [inputs]
-        samples = [tuple(map(_rgb, images)) for images in zip(*columns)]
+        convert = _array if self.bands else _rgb
+        samples = [tuple(map(convert, images)) for images in zip(*columns)]
         return dict(inputs=samples, data_samples=data.get('data_samples'))
 
 
 def _rgb(image_3HW: Tensor) -> np.ndarray:
     return np.ascontiguousarray(image_3HW.cpu().numpy()[::-1], dtype=np.float32)
+
+
+def _array(image_CHW: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(image_CHW.cpu().numpy(), dtype=np.float32)
 
 
 @MODELS.register_module()
@@ -65,8 +78,9 @@ class FileModel(BaseModel):
                 f'data_preprocessor: expected none, because the graph of {file} prepares the'
                 f' images, got {data_preprocessor}. Omit it.'
             )
-        super().__init__(RawImages())
-        self.file = ModelFile(file, runtime)
+        read = ModelFile(file, runtime)
+        super().__init__(RawImages(bands=read.facts.bands is not None))
+        self.file = read
         self.part = task_of_file(self.file.facts, file).part('runtime')
         # mmseg's test-time augmentation reads it.
         self.out_channels = len(self.file.facts.classes)
@@ -107,7 +121,7 @@ class FileModel(BaseModel):
         colour = np.array(facts.mean, np.float32)[:, None, None]
         padded = []
         for image in images:
-            canvas = np.broadcast_to(colour, (3, height, width)).copy()
+            canvas = np.broadcast_to(colour, (len(colour), height, width)).copy()
             canvas[:, : image.shape[1], : image.shape[2]] = image
             padded.append(canvas)
         return tuple(padded)

@@ -56,7 +56,7 @@ def file_subject(spec: str, settings: RunSettings) -> Subject:
 def noise(file: ModelFile, batch: int, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
     """Return noise for each input of a file, always the same."""
     generator = np.random.default_rng(0)
-    shape = (batch, 3, *size)
+    shape = (batch, len(file.facts.mean), *size)
     return tuple(generator.uniform(0, 255, shape).astype(np.float32) for _ in file.facts.inputs)
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
-from mmflatten.untrusted.published import ClassName, Colour, Input, Level, Side, Spread
+from mmflatten.untrusted.published import (
+    MAX_BANDS,
+    Bands,
+    ClassName,
+    Colour,
+    Input,
+    Reading,
+    ReadingSpread,
+    Side,
+)
 
 Name = Annotated[str, Strict(), Field(max_length=100)]
 Batch = Annotated[int, Strict(), Field(ge=1, le=2**16)]
@@ -17,6 +26,8 @@ class ExportedFacts(BaseModel):
 
     Attributes:
         batch, sides: smallest and largest values, None if the batch is 1 and the size is `size`.
+        mean, std: norms of each channel, in the graph.
+        bands: how the bands of an image are read; None for RGB.
         transforms: preparation of an image; None if it cannot be written as numbers.
     """
 
@@ -31,6 +42,17 @@ class ExportedFacts(BaseModel):
     batch: tuple[Batch, Batch] | None
     size: tuple[Side, Side]
     sides: tuple[Side, Side] | None
-    mean: tuple[Level, Level, Level]
-    std: tuple[Spread, Spread, Spread]
+    mean: Annotated[list[Reading], Field(min_length=1, max_length=MAX_BANDS)]
+    std: Annotated[list[ReadingSpread], Field(min_length=1, max_length=MAX_BANDS)]
+    bands: Bands | None = None
     transforms: Input | None
+
+    @model_validator(mode='after')
+    def _check_channels(self) -> ExportedFacts:
+        number = len(self.mean) if self.bands is not None else 3
+        if len(self.mean) != number or len(self.std) != number:
+            raise ValueError(
+                f'mean, std: expected {number} numbers each, got {len(self.mean)} and'
+                f' {len(self.std)}'
+            )
+        return self

@@ -25,6 +25,11 @@ Side = Annotated[int, Strict(), Field(ge=1, le=4096)]  # pixels; our configs res
 Divisor = Annotated[int, Strict(), Field(ge=1, le=256)]
 Level = Annotated[float, Strict(), Field(ge=-1000, le=1000)]  # of a channel, where 255 is white
 Spread = Annotated[float, Strict(), Field(gt=0, le=1000)]
+# of a band, which may be a height, a temperature or a count
+Reading = Annotated[float, Strict(), Field(ge=-1e9, le=1e9)]
+ReadingSpread = Annotated[float, Strict(), Field(gt=0, le=1e9)]
+MAX_BANDS = 64
+BandIndex = Annotated[int, Strict(), Field(ge=0, lt=MAX_BANDS)]
 Colour = Annotated[int, Strict(), Field(ge=0, le=255)]
 ClassName = Annotated[str, Strict(), Field(max_length=1000)]
 FileName = Annotated[str, Strict(), Field(pattern=r'^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$')]
@@ -123,9 +128,35 @@ class Preprocessor(_Part):
     pad_value: Level | None = None
 
 
-class Input(_Part):
-    """Preparation of an image: transforms in this order, and the data preprocessor."""
+class Bands(_Part):
+    """Arguments of `LoadBands`: norms of the bands, and indices of those that are used."""
 
+    mean: Annotated[list[Reading], Field(min_length=1, max_length=MAX_BANDS)] | None = None
+    std: Annotated[list[ReadingSpread], Field(min_length=1, max_length=MAX_BANDS)] | None = None
+    bands: Annotated[list[BandIndex], Field(min_length=1, max_length=MAX_BANDS)] | None = None
+
+    @model_validator(mode='after')
+    def _check_numbers(self) -> Bands:
+        numbers = {len(values) for values in (self.mean, self.std, self.bands) if values}
+        if len(numbers) > 1 or (self.mean is None) != (self.std is None):
+            raise ValueError(f'bands: expected mean and std of each band, got {self!r:.80}')
+        return self
+
+    @property
+    def number(self) -> int | None:
+        """Number of bands, None if it is that of the file."""
+        values = self.mean or self.bands
+        return len(values) if values else None
+
+
+class Input(_Part):
+    """Preparation of an image: transforms in this order, and the data preprocessor.
+
+    Attributes:
+        bands: how the bands of a file are read; None for the colours of an image.
+    """
+
+    bands: Bands | None = None
     resize: Resize | None = None
     resize_edge: ResizeEdge | None = None
     crop: Crop | None = None

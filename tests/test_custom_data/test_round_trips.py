@@ -6,12 +6,18 @@ import pytest
 import torch
 from PIL import Image
 
+from mmflatten.apis import from_pretrained
 from mmflatten.cli.init import main
 from mmflatten.cli.predict import main as predict
 from mmflatten.config import build_model
 from mmflatten.custom_data.images import picture_problems, read_pictures, turned_images
 from mmflatten.datasets.used import ids_changed_by_evaluation
 from mmflatten.engine.setup import load_config
+from mmflatten.export.export import export_model
+from mmflatten.export.wrappers import ExportError
+from mmflatten.hub.publish import publish
+from mmflatten.predict.predictor import Predictor
+from mmflatten.runtime.files import ModelFile
 from tests.test_custom_data.small_data import SIZE, coco, found, read_detection, write_image
 from tests.test_custom_data.test_init_command import CONFIGS, train
 
@@ -129,6 +135,40 @@ def test_init_reads_bands_that_train_and_predict(tmp_path, monkeypatch, capsys):
     assert predict(arguments) == 0
     drawings = sorted(path.name for path in (tmp_path / 'predictions' / 'drawings').iterdir())
     assert drawings == [f'{index}.png' for index in range(6)]
+
+
+def scores_of(predictor, files):
+    return np.array([predictor(file).pred_score.numpy() for file in files])
+
+
+def test_exported_and_published_models_of_bands_predict_as_the_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bands_of_classes(tmp_path / 'images')
+    base = CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'
+    words = ['--task', 'cls', '--images', 'images', '--base', str(base), '--out', 'mine.py']
+    assert main([*words, '--bands']) == 0
+    torch.manual_seed(0)
+    model = build_model(load_config('mine.py'))
+    torch.save(dict(state_dict=model.state_dict(), meta={}), 'model.pth')
+    files = [f'images/{name}/{index}.npy' for name in ('dry', 'wet') for index in (0, 1)]
+    expected = scores_of(Predictor('mine.py', 'model.pth', 'cpu'), files)
+    assert np.ptp(expected[:, 0]) > 1e-3  # the files differ
+
+    (line, pixels, *_) = export_model(
+        'mine.py', 'model.pth', 'model.onnx', size=(64, 64), images=['images/dry']
+    )
+    assert 'image, 6 bands' in pixels
+    for predictor in (Predictor('model.onnx'), Predictor('mine.py', 'model.onnx')):
+        np.testing.assert_allclose(scores_of(predictor, files), expected, atol=1e-5)
+    with pytest.raises(ExportError, match='expected shape .B, 6, H, W.'):
+        ModelFile('model.onnx')(np.zeros((1, 3, 32, 32), np.float32))
+    with pytest.raises(ExportError, match='bands'):
+        Predictor(base, 'model.onnx')
+
+    publish('model.pth', 'published', 'mine.py', onnx='model.onnx')
+    published = from_pretrained('published', device='cpu')
+    np.testing.assert_allclose(scores_of(published, files), expected, atol=1e-6)
+    assert '(B, 6, H, W)' in (tmp_path / 'published/README.md').read_text()
 
 
 def test_config_of_bands_is_removed_with_an_error(tmp_path, monkeypatch):

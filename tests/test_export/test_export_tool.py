@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from mmflatten.apis import Predictor
 from mmflatten.config import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.export import comparison
 from mmflatten.export import export as exporting
+from mmflatten.export.export import export_model
 from mmflatten.export.onnx_files import OnnxFile
 from mmflatten.export.wrappers import ExportedModel
 
@@ -120,6 +122,25 @@ def test_segmentor_logits_have_the_size_of_the_image(saved, tmp_path):
             inputs, [dict(img_shape=(70, 91), ori_shape=(70, 91))]
         ).numpy()
     np.testing.assert_allclose(logits, expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_segmentor_with_one_output_predicts_as_its_threshold(saved, tmp_path):
+    model, base, _ = saved('semantic-fpn_flatten-swin-nano_digits')
+    config, file = tmp_path / 'one.py', tmp_path / 'one.pth'
+    head = 'num_classes=2, out_channels=1, threshold={}'
+    config.write_text(f"_base_ = ['{base}']\nmodel = dict(decode_head=dict({head.format(0.5)}))\n")
+    torch.manual_seed(0)
+    model = build_model(load_config(str(config))).eval()
+    pixels = photo(64, 64)[0].transpose(1, 2, 0).astype(np.uint8)
+    torch.save(dict(state_dict=model.state_dict(), meta={}), file)
+    scores = Predictor(config, file)(pixels).seg_logits.data  # after the sigmoid
+    # Half of the pixels are above the threshold.
+    config.write_text(config.read_text().replace('threshold=0.5', f'threshold={scores.median()}'))
+    expected = Predictor(config, file)(pixels).pred_sem_seg.data
+    assert 0.4 < expected.float().mean() < 0.6
+    export_model(str(config), str(file), str(tmp_path / 'one.onnx'), size=(160, 160))
+    found = Predictor(config, tmp_path / 'one.onnx')(pixels).pred_sem_seg.data
+    assert (found == expected).float().mean() > 0.999
 
 
 def test_stereo_disparities_of_a_padded_image(saved, tmp_path):
