@@ -9,12 +9,15 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --
 # Containers often set this. Every process would then compile thousands of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all test-browser bench lint types docs docs-version doctor wheels clean distclean
+.PHONY: help setup demo test test-all test-full test-browser test-lowest test-newest bench lint types docs docs-version doctor
+.PHONY: wheels dists try-wheels clean distclean
 
 help:
 	@echo 'make demo      install, then train and test a small FLatten-Swin Mask R-CNN on digit scenes and write a report on it'
 	@echo 'make test      install, then linter, type checker and test suite'
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
+	@echo 'make test-full  only the tests of the full sweep'
+	@echo 'make test-lowest   tests of models with the lower bounds of all requirements; make test-newest with the newest versions'
 	@echo 'make test-browser  report, app and site in Chromium; as root it installs Debian'"'"'s Chromium if there is none'
 	@echo 'make bench     compare the speed of the models with the committed ratios of this processor family, about 5 minutes'
 	@echo 'make setup     install into $(VENV): a minute on 2 cores, 3.4 GB of download'
@@ -23,6 +26,7 @@ help:
 	@echo 'make docs      build the documentation as a site: site/index.html, English and Vietnamese'
 	@echo 'make docs-version  add the site of this version to the branch gh-pages, beside those of earlier versions'
 	@echo 'make wheels    build the wheels of mmflatten, mmflatten-lab and mmcv-torch-ops in dist/, always the same bytes'
+	@echo 'make dists     wheels and source distributions, checked; make try-wheels installs the wheels in empty environments'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
 	@echo 'PYTHON=python3.12 chooses the Python (3.11 to 3.13), VENV=DIR another environment.'
 
@@ -43,6 +47,19 @@ test: lint types
 
 test-all: lint types
 	$(PYTEST) -m 'not browser'
+
+test-full: setup
+	$(PYTEST) -m 'full and not browser'
+
+# In environments of their own, build/test-lowest and build/test-newest.
+BOUNDED ?= tests/test_ops tests/test_models tests/test_timm tests/test_checkpoints tests/test_tasks tests/test_predict tests/test_export
+LISTS := $(foreach name,runtime mmcv cls det seg analyze export hub timm tests,-r requirements/$(name).txt)
+test-lowest: RESOLUTION = lowest-direct
+test-newest: RESOLUTION = highest
+test-lowest test-newest: setup
+	$(RUN) -m uv venv -q --clear --python $(RUN) build/$@
+	$(RUN) -m uv pip install -q --python build/$@ --resolution $(RESOLUTION) --override requirements/overrides.txt $(LISTS) ./mmcv-torch-ops
+	OMP_NUM_THREADS=1 build/$@/bin/python -m pytest -q -m 'not full and not browser' $(BOUNDED)
 
 test-browser: setup
 	@($(CHROMIUM)) > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } || { \
@@ -78,6 +95,16 @@ wheels:
 	build/env/bin/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt setuptools hatchling
 	rm -rf build/lib lab/build
 	umask 022; SOURCE_DATE_EPOCH=315532800 build/env/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist . ./lab ./mmcv-torch-ops
+
+dists: wheels
+	build/env/bin/python -m pip install -q --disable-pip-version-check -r requirements/release.txt
+	umask 022; export SOURCE_DATE_EPOCH=315532800; for folder in . lab mmcv-torch-ops; do \
+	  build/env/bin/python -m build -q --no-isolation --sdist -o dist $$folder || exit 1; done
+	build/env/bin/python -m twine check --strict dist/*
+	build/env/bin/check-wheel-contents dist/mmflatten*.whl
+
+try-wheels: setup dists
+	$(RUN) tools/maintain/try_wheels.py
 
 clean:
 	rm -rf build dist site *.egg-info lab/build lab/*.egg-info mmcv-torch-ops/build mmcv-torch-ops/src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

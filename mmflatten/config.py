@@ -23,6 +23,7 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
+from mmflatten.deprecation import current_name
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import problem_of
 from mmflatten.untrusted.local_backend import register_regular_files
@@ -207,6 +208,10 @@ def config_file(path: str) -> str:
             return str(file)
     if os.path.lexists(place):
         raise ConfigError(f'config {path} {problem_of(place)}. Name a file.')
+    name = place.name.removesuffix('.py')
+    current = current_name('config', name)
+    if current != name:
+        return config_file(current)
     similar = _similar(place.parent, place.name, in_package=is_name)
     raise FileNotFoundError(f'config {path} does not exist. {similar}')
 

@@ -103,11 +103,9 @@ def _signals_interrupt() -> Iterator[None]:
     Processes of a distributed training end at once: one that waits for another would not get to its
     Python code.
     """
-    endings = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) == signal.SIG_DFL
-    ]
+    names = ('SIGTERM', 'SIGHUP')
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # of the system
+    endings = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread() or _is_distributed():
         endings = []
     owner = os.getpid()

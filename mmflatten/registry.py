@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from mmengine import registry as _mmengine
 from mmengine.registry import Registry
 
+from mmflatten.deprecation import current_name
 from mmflatten.requirements import MIXERS
 
 SCOPE = 'mmflatten'
@@ -45,10 +46,12 @@ class LazyRegistry(Registry):
         self.group = group
 
     def get(self, key: str) -> type | None:
-        module = self.on_demand.get(key.removeprefix(f'{SCOPE}.'))
+        name = key.removeprefix(f'{SCOPE}.')
+        current = current_name('class', name)
+        module = self.on_demand.get(current)
         if module is not None:
             import_module(module)
-        return super().get(key)
+        return super().get(key if current == name else current)
 
     def import_from_location(self) -> None:
         first = not self._imported

@@ -30,7 +30,7 @@ PIP_SETTINGS = {'index-url': 'UV_DEFAULT_INDEX', 'cert': 'SSL_CERT_FILE'}
 
 def install(folder: Path) -> None:
     """Bring an environment to the pinned versions; one that does not work is made anew."""
-    python = folder / 'bin' / 'python'
+    python = folder / ('Scripts' if os.name == 'nt' else 'bin') / 'python'
     variables = {key: value for key, value in os.environ.items() if key not in FOREIGN}
 
     def run(*command: str, **options: object) -> subprocess.CompletedProcess:

@@ -3,7 +3,6 @@ one of a run.
 """
 
 import contextlib
-import fcntl
 import glob
 import logging
 import os
@@ -18,6 +17,7 @@ from mmengine.logging import print_log
 
 from mmflatten.checkpoints.converted_files import SAFETENSORS, read_safetensors
 from mmflatten.console import OUT_OF_SPACE, space_hint
+from mmflatten.locks import folder_lock, process_lock
 from mmflatten.untrusted.files import open_regular, problem_of, read_bytes
 from mmflatten.untrusted.torch_file import MAX_BYTES, ZIP, require_whole_archive
 
@@ -78,7 +78,8 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 def _flush(path: Path) -> None:
     """Wait until the content of a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows flushes files that are open for writing.
+    descriptor = os.open(path, os.O_RDWR if os.name == 'nt' else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -87,13 +88,14 @@ def _flush(path: Path) -> None:
 
 def remove_leftovers(folder: str | Path, name: str | None = None) -> None:
     """Delete what killed processes left in `folder`, while they wrote the file `name` or any
-    other.
+    other. Nothing is deleted where folders cannot be locked.
     """
     written = '*' if name is None else glob.escape(name)
     for partial in Path(folder).glob(f'.{written}.*{_PARTIAL}'):
         # Another process that is writing holds the lock.
-        with contextlib.suppress(OSError), _locked(partial):
-            shutil.rmtree(partial)
+        with contextlib.suppress(OSError), folder_lock(partial) as is_locked:
+            if is_locked:
+                shutil.rmtree(partial)
 
 
 @contextlib.contextmanager
@@ -103,22 +105,11 @@ def _own_folder(path: Path) -> Iterator[Path]:
             folder = tempfile.mkdtemp(_PARTIAL, f'.{path.name}.', path.parent)
             # Another process that calls `remove_leftovers` may lock or delete the new folder.
             with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                stack.enter_context(_locked(folder))
+                stack.enter_context(folder_lock(folder))
                 os.stat(folder)
                 break
         stack.callback(shutil.rmtree, folder)
         yield Path(folder)
-
-
-@contextlib.contextmanager
-def _locked(folder: str | Path) -> Iterator[None]:
-    # O_DIRECTORY, because opening a pipe would block.
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def partial_file(path: Path) -> Path:
@@ -173,10 +164,10 @@ def only_process(folder: str | Path, activity: str, option: str) -> Iterator[Non
     if path.exists() and (problem := problem_of(path)) is not None:
         raise FolderInUseError(f'{option} {folder}: {path} {problem}. Remove it.')
     while True:
-        with open(path, 'a+', encoding='utf-8') as file:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open(path, 'a+', encoding='utf-8'))
             try:
-                # ends with the process; loaders do not inherit it
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(process_lock(file, path))
             except BlockingIOError as error:
                 file.seek(0)
                 holder = file.read(200)
@@ -192,7 +183,8 @@ def only_process(folder: str | Path, activity: str, option: str) -> Iterator[Non
                 file.flush()
                 yield
             finally:
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(PermissionError):  # Windows keeps open files
+                    path.unlink(missing_ok=True)
             return
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.console import OUT_OF_SPACE, TRACEBACK_VARIABLE, command_line, print_progress
+from mmflatten.deprecation import current_options
 from mmflatten.untrusted.files import problem_of
 
 FILE_SUFFIXES = ('.png', '.jpg', '.csv', '.json', '.html', '.md', '.pkl', '.pth', '.py')
@@ -67,7 +68,8 @@ def command(
         @command_line
         @wraps(run)
         def main(argv: Sequence[str]) -> int | None:
-            args = parse(parser(), argv, Namespace(argv=argv))
+            words = current_options(name, argv)
+            args = parse(parser(), words, Namespace(argv=words))
             if sys.stderr.isatty() and 'torch' not in sys.modules:
                 print_progress(f'mmflatten {name}: loading libraries ...')
             try:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from mmflatten.console import command_line
+from mmflatten.deprecation import current_name
 from mmflatten.requirements import INSTALL_LAB
 from mmflatten.version import __version__
 
@@ -94,6 +95,7 @@ def _load(name: str) -> Callable[[Sequence[str]], int] | None:
     Raises:
         ImportError: the command belongs to the lab, which is not installed.
     """
+    name = current_name('command', name)
     name = ALIASES.get(name, name)
     if name in COMMANDS:
         return importlib.import_module(f'mmflatten.cli.{name.replace("-", "_")}').main

@@ -5,9 +5,7 @@ from pathlib import Path
 
 from torch import nn
 
-from mmflatten.checkpoints.loading import load_weights, read_checkpoint
 from mmflatten.config import build_model, library
-from mmflatten.engine.setup import load_config
 from mmflatten.tasks import tasks
 
 
@@ -41,6 +39,10 @@ def get_model(name: str, pretrained: str | Path | None = None, **options: object
         FileNotFoundError: the model is unknown.
         CheckpointError: the checkpoint is missing, damaged or belongs to another model.
     """
+    # They import MMEngine's runner, which needs OpenCV; the list above does not.
+    from mmflatten.checkpoints.loading import load_weights, read_checkpoint
+    from mmflatten.engine.setup import load_config
+
     cfg = load_config(name, {f'model.{key}': value for key, value in options.items()})
     model = build_model(cfg)
     model.cfg = cfg

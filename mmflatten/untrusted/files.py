@@ -10,6 +10,8 @@ from io import BufferedReader
 from pathlib import Path
 
 MAX_BYTES = 2**31
+# O_NONBLOCK does not block on a pipe. Windows lacks it, and has a text mode.
+_READ = os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_BINARY', 0)
 _KINDS = {
     stat.S_IFDIR: 'a folder',
     stat.S_IFIFO: 'a pipe',
@@ -94,7 +96,7 @@ def open_regular(path: str | os.PathLike, max_bytes: int = sys.maxsize) -> Buffe
 def _open(path: str | os.PathLike, max_bytes: int) -> tuple[int, int]:
     """Return the descriptor and the size of a regular file."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not block on a pipe
+        file = os.open(path, _READ)
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError) and not os.path.islink(path):
             raise

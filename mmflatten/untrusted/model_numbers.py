@@ -75,6 +75,8 @@ NUMBERS: dict[str, tuple[float, float]] = {
     'num_agents': (1, 4096),
     'num_blocks': (1, 256),
     'num_prefix': (0, 16),
+    'num_representatives': (1, 4096),
+    'num_states': (1, 4096),
     'progressive_norm': (1, 2**40),  # steps of a training
     'registers': (0, 64),
     'rotary': (0, 2**20),

@@ -100,14 +100,20 @@ def test_requirements_of_the_lab_have_one_pin_in_their_range():
     assert lab['version'] == __version__
 
 
-def test_workflow_begins_with_the_lower_bounds():
+def test_environments_of_bounds_have_all_requirements():
+    (line,) = re.findall(r'^LISTS := .*name,([\w ]+),-r', makefile(), re.MULTILINE)
+    assert set(line.split()) == set(FILES)
     workflow = yaml.safe_load((ROOT / '.github' / 'workflows' / 'test.yml').read_text())
-    versions = workflow['jobs']['torch']['strategy']['matrix']['versions']
-    assert (
-        versions[0]
-        == f'torch=={lower_bound("torch")}.* torchvision=={lower_bound("torchvision")}.*'
-    )
-    assert versions[-1] == 'torch torchvision'
+    targets = workflow['jobs']['bounds']['strategy']['matrix']['target']
+    assert targets == ['test-lowest', 'test-newest']
+    assert re.findall(r'^test-\w+: RESOLUTION = (.*)', makefile(), re.MULTILINE) == [
+        'lowest-direct',
+        'highest',
+    ]
+
+
+def makefile() -> str:
+    return (ROOT / 'Makefile').read_text()
 
 
 def test_page_of_the_installation_has_the_versions_of_the_table():

@@ -194,6 +194,7 @@ def test_only_the_extras_of_tasks_bring_mmcv(wheel):
         'torchvision',
         'numpy',
         'einops',
+        'filelock',
         'onedl-mmengine',
         'safetensors',
         'pydantic',

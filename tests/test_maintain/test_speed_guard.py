@@ -6,7 +6,16 @@ from types import ModuleType
 
 import pytest
 import torch
-from speed_guard import cpu_clock, processor_family, read_table, slower, write_table
+from speed_guard import (
+    cpu_clock,
+    median_ratios,
+    processor_family,
+    read_table,
+    slower,
+    write_table,
+)
+
+from mmflatten.measure.speed.models import RunSettings
 
 TABLE = {'inference A': 1.0, 'inference B': 2.0, 'training A': 0.5}
 
@@ -20,12 +29,10 @@ TABLE = {'inference A': 1.0, 'inference B': 2.0, 'training A': 0.5}
         (TABLE | {'inference B': 1.79}, ['inference B']),
         (TABLE | {'inference A': 0.8, 'training A': 0.4}, ['inference A', 'training A']),
         ({'inference A': 1.0, 'training A': 0.5}, ['inference B']),
-        (TABLE | {'training B': 1.0}, ['training B']),
+        (TABLE | {'training B': 1.0}, []),
     ],
 )
-def test_slower_lists_lower_and_unmatched_ratios(
-    measured: dict[str, float], bad: list[str]
-) -> None:
+def test_slower_lists_lower_and_missing_ratios(measured: dict[str, float], bad: list[str]) -> None:
     assert slower(measured, TABLE) == bad
 
 
@@ -59,6 +66,13 @@ def test_speed_guard_needs_a_table_writes_one_and_fails_for_lower_ratios(
         line.split()[:4] for line in capsys.readouterr().out.splitlines() if 'FAILED' in line
     ] == [['inference', 'B', '1.000', '2.000']]
     torch.set_num_threads(threads)
+
+
+def test_ratios_are_those_to_the_reference_by_mode() -> None:
+    spec = 'FLattenDeiT:arch=tiny,img_size=32'
+    settings = RunSettings(batch=1, size=(32, 32), train=True)
+    ratios = median_ratios({'same': spec}, reference=spec, settings=settings, rounds=3)
+    assert list(ratios) == ['training same'] and 0.2 < ratios['training same'] < 5
 
 
 def test_cpu_clock_does_not_count_sleep() -> None:

@@ -7,6 +7,8 @@ checks it.
 LAYERS = (
     (
         'version',
+        'deprecation',
+        'locks',
         'requirements',
         'text',
         'data_folders',

@@ -1,10 +1,12 @@
-"""Compare the speed of models with a committed table of ratios to timm's Swin-T, in one thread.
+"""Compare the speed of models with a committed table of ratios, in one thread.
 
     python tools/maintain/speed_guard.py            # fails if a ratio is 10 % below the table
     python tools/maintain/speed_guard.py --write    # writes the ratios of this processor family
 
-Ratios depend on the processor, so each processor family has its own rows. Times are CPU times,
-which other processes hardly affect.
+Models of the zoo are compared with timm's Swin-T. Linear models are compared with the same model
+with softmax attention, too: PVT at 224 x 224, and a plain ViT at 640 x 640, where linear attention
+pays. Ratios depend on the processor, so each processor family has its own rows. Times are CPU
+times, which other processes hardly affect.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from timeit import timeit
@@ -36,8 +39,23 @@ TRAINED = {
     'PVTv2-B2': 'FLattenPVTv2:arch=b2,attn_types=SSSS',
     'Focal-T': ZOO['Focal-T'],
 }
+PVT = {'FLatten-PVT-T over PVT-T': ZOO['FLatten-PVT-T']}
+SOFTMAX_PVT = 'FLattenPVT:arch=tiny,attn_types=SSSS'
+_VIT = 'ViT:arch=small,img_size=640,out_type=featmap,with_cls_token=False'
+SOFTMAX_VIT = f'{_VIT},attn_types=S'
+VIT = {
+    'ViT-S ReLU over softmax': f'{_VIT},attn_types=L,linear_attention=dict(type=LinearAttention)',
+    'ViT-S focused over softmax': (
+        f'{_VIT},attn_types=L,linear_attention=dict(type=FocusedLinearAttention)'
+    ),
+    'ViT-S MALA over softmax': (
+        f'{_VIT},attn_types=L,linear_attention=dict(type=MagnitudeAwareLinearAttention)'
+    ),
+}
+AT_224 = RunSettings(BATCH)
+AT_640 = RunSettings(batch=1, size=(640, 640))
 
-Ratios = dict[str, float]  # 'inference FLatten-Swin-T' -> throughput relative to timm's Swin-T
+Ratios = dict[str, float]  # 'inference FLatten-Swin-T' -> throughput relative to a reference
 
 
 def cpu_clock(call: Call, number: int) -> float:
@@ -58,24 +76,25 @@ def processor_family() -> str:
 
 def measure_ratios() -> Ratios:
     """Measure the ratio of each model in inference and in training."""
-    ratios = {}
-    for name, ratio in _median_ratios(ZOO, train=False).items():
-        ratios[f'inference {name}'] = ratio
-    for name, ratio in _median_ratios(TRAINED, train=True).items():
-        ratios[f'training {name}'] = ratio
+    trained = replace(AT_224, train=True)
+    ratios = median_ratios(ZOO, reference=REFERENCE, settings=AT_224)
+    ratios |= median_ratios(TRAINED, reference=REFERENCE, settings=trained)
+    ratios |= median_ratios(PVT, reference=SOFTMAX_PVT, settings=trained)
+    ratios |= median_ratios(VIT, reference=SOFTMAX_VIT, settings=AT_640, rounds=5)
     return ratios
 
 
-def _median_ratios(models: Mapping[str, str], train: bool) -> Ratios:
-    """Return the median over the rounds of the ratio of each model."""
-    mode = 'training' if train else 'inference'
-    print_progress(f'{mode}: {len(models)} models in {ROUNDS} rounds')
-    settings = RunSettings(BATCH, train=train)
-    subjects = [model_subject(spec, settings) for spec in (REFERENCE, *models.values())]
-    reference, *times = measure(subjects, rounds=ROUNDS, clock=cpu_clock)
+def median_ratios(
+    models: Mapping[str, str], *, reference: str, settings: RunSettings, rounds: int = ROUNDS
+) -> Ratios:
+    """Return the median over the rounds of each model's speed relative to the reference."""
+    mode = 'training' if settings.train else 'inference'
+    print_progress(f'{mode}, {settings.size[0]} pixels: {len(models)} models in {rounds} rounds')
+    subjects = [model_subject(spec, settings) for spec in (reference, *models.values())]
+    base, *times = measure(subjects, rounds=rounds, clock=cpu_clock)
     ratios = {}
     for name, seconds in zip(models, times):
-        ratios[name] = median(swin / model for swin, model in zip(reference, seconds))
+        ratios[f'{mode} {name}'] = median(whole / own for whole, own in zip(base, seconds))
     return ratios
 
 
@@ -100,14 +119,13 @@ def _rows(path: Path) -> pd.DataFrame:
 def slower(
     measured: Mapping[str, float], table: Mapping[str, float], tolerance: float = TOLERANCE
 ) -> list[str]:
-    """List the models whose ratio is more than `tolerance` below the table.
+    """List the models of the table whose ratio is more than `tolerance` below it, or missing.
 
-    A model that is missing on either side is listed, too.
+    Ratios that the table does not have yet are not compared.
     """
     failed = []
-    for name in {**table, **measured}:
-        missing = name not in table or name not in measured
-        if missing or measured[name] < (1 - tolerance) * table[name]:
+    for name, ratio in table.items():
+        if name not in measured or measured[name] < (1 - tolerance) * ratio:
             failed.append(name)
     return failed
 
@@ -134,8 +152,11 @@ def main(argv: Sequence[str]) -> int:
     for name in table | ratios:
         now = f'{ratios[name]:.3f}' if name in ratios else '-'
         before = f'{table[name]:.3f}' if name in table else '-'
-        cells.append((name, now, before, 'FAILED' if name in failed else ''))
-    header = ("ratio to timm's Swin-T", 'now', 'table', '')
+        verdict = 'FAILED' if name in failed else ''
+        if name not in table:
+            verdict = 'not in the table yet'
+        cells.append((name, now, before, verdict))
+    header = ('speed relative to the reference', 'now', 'table', '')
     print(f'{family}\n\n{align(cells, header, {0, 3})}')
     if arguments.write:
         write_table(family, ratios)

@@ -3,7 +3,6 @@ status of all runs.
 """
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -11,12 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO, TypedDict
+from typing import Any, TypedDict
 
 from mmengine.config import Config
 from mmengine.logging import print_log
 
 from mmflatten.checkpoints.run_files import atomic_write
+from mmflatten.locks import lock_file
 from mmflatten.text import align
 from mmflatten.untrusted.files import DamagedFile
 from mmflatten.untrusted.json_files import read_json
@@ -54,7 +54,7 @@ class StudyFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / LOCK, 'a+', encoding='utf-8') as lock:
             end = time.monotonic() + LOCK_TIMEOUT
-            while not _acquire(lock, fcntl.LOCK_EX):
+            while not lock_file(lock):
                 if time.monotonic() > end:
                     lock.seek(0)
                     raise StudyError(
@@ -73,7 +73,7 @@ class StudyFolder:
             contextlib.suppress(FileNotFoundError),
             open(self.path / LOCK, encoding='utf-8') as lock,
         ):
-            return not _acquire(lock, fcntl.LOCK_SH)
+            return not lock_file(lock, shared=True)
         return False
 
     def read(self, run: StudyRun) -> StudyRun:
@@ -102,14 +102,6 @@ class StudyFolder:
                 aside.write_text(config.pretty_text, encoding='utf-8')
             write_json(folder / RUN, content)
         return folder
-
-
-def _acquire(lock: TextIO, kind: int) -> bool:
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class Progress(TypedDict, total=False):

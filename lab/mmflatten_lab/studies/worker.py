@@ -7,7 +7,6 @@ The folder holds `config.py` and `run.json`. `result.json` is written last.
 
 import argparse
 import contextlib
-import fcntl
 import os
 import subprocess
 import sys
@@ -16,8 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.console import OUT_OF_SPACE, command_line, explain
+from mmflatten.locks import lock_file
 
 VISIBLE_GPUS = 'CUDA_VISIBLE_DEVICES'
+THREADS = 'OMP_NUM_THREADS'
 LOG = 'log.txt'  # output of a run
 NO_SPACE = 75  # exit status of a run that needs more disk space (EX_TEMPFAIL of BSD)
 
@@ -36,7 +37,7 @@ def start_process(
     command = [sys.executable, '-m', 'mmflatten_lab.studies.worker', str(folder), '--with-parent']
     env = dict(os.environ)
     if cores:
-        env.setdefault('OMP_NUM_THREADS', str(len(cores)))
+        env.setdefault(THREADS, str(len(cores)))
     if gpu is not None:
         env[VISIBLE_GPUS] = gpu
     # in a new session, so that Ctrl-C reaches the driver only
@@ -50,7 +51,7 @@ def start_process(
             cwd=cwd,
             start_new_session=True,
         )
-    if cores:
+    if cores and hasattr(os, 'sched_setaffinity'):  # Linux
         os.sched_setaffinity(process.pid, cores)  # before it starts its threads
     return process
 
@@ -82,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
             f'folder: expected the folder of a run, got {args.folder} without {RUN}. Name another.'
         )
     with open(args.folder / LOCK, 'w', encoding='utf-8') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a process of a killed driver ends in a moment
+        lock_file(lock, wait=True)  # a process of a killed driver ends in a moment
         if (args.folder / RESULT).exists():
             return 0
         from mmflatten_lab.studies import execution  # slow, because it imports what trains

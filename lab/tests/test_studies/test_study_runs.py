@@ -56,7 +56,7 @@ def test_study_resumes_after_kill_9_of_its_driver(study_file, tmp_path, monkeypa
         StudyFolder(out),
         [str(path), '--work-dir', str(out)],
     )
-    driver = multiprocessing.get_context('fork').Process(
+    driver = multiprocessing.get_context('spawn').Process(
         target=command.main, args=([*arguments, '--workers', '1'],)
     )
     driver.start()
@@ -67,7 +67,7 @@ def test_study_resumes_after_kill_9_of_its_driver(study_file, tmp_path, monkeypa
     wait_for(lambda: list(out.glob('runs/*/train/epoch_1.pth')))
     driver.kill()
     driver.join()
-    wait_for(lambda: not workers(out), 20)  # they end with their driver
+    wait_for(lambda: not workers(out), 60)  # they end with their driver
     assert '  interrupted' in status_table(study, folder)
 
     assert command.main([*arguments, '--workers', '1']) == 0

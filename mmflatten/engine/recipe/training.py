@@ -141,6 +141,9 @@ class Training:
         # The first step creates the optimizer's state, and costs nothing on the meta device.
         for parameter in self.model.parameters():
             parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
+        for group in self.optimizer.param_groups:
+            if group.get('fused'):  # not on the meta device; the state is the same
+                group['fused'] = False
         self.optimizer.step()
         self.optimizer.zero_grad()
         return size + sum(_bytes(state.values()) for state in self.optimizer.state.values())
