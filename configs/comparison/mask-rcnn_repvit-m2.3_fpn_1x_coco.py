@@ -1,7 +1,7 @@
 """Mask R-CNN with RepViT-M2.3 on COCO, 12 epochs.
 
-Not run by this project. Backbone: timm's, through mmpretrain's TIMMBackbone. Trained like Swin
-here. Initial weights are random: name a checkpoint of repvit-m2.3_8xb128_in1k.py in `load_from`.
+Not run by this project. Backbone: timm's (`pip install timm`). Trained like Swin here. Initial
+weights are random; `model.backbone.pretrained=True` downloads timm's.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']

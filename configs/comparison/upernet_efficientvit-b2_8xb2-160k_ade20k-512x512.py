@@ -1,8 +1,7 @@
 """UperNet with EfficientViT-B2 on ADE20K, 160 000 iterations.
 
-Not run by this project. Backbone: timm's, through mmpretrain's TIMMBackbone. Trained like Swin
-here. Initial weights are random: name a checkpoint of efficientvit-b2_8xb128_in1k.py in
-`load_from`.
+Not run by this project. Backbone: timm's (`pip install timm`). Trained like Swin here. Initial
+weights are random; `model.backbone.pretrained=True` downloads timm's.
 """
 
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']

@@ -105,15 +105,15 @@ def changes_for(base: Config, data: CustomData) -> BaseChanges:
 
 
 def _require_classes(edits: Edit, base: Config) -> None:
-    """Raise UnsuitedBase unless a part of the model predicts classes.
+    """Raise UnsuitedBase unless the model or a part of it predicts classes.
 
-    It is one outside of the backbone, or the backbone of a classifier such as VGG, whose head only
-    has the loss.
+    It is a part outside of the backbone, or the backbone of a classifier such as VGG, whose head
+    only has the loss.
     """
-    parts = dict(edits.get('model', {}))
+    parts = Edit(edits.get('model', {}))
     if type_name(base.model.get('type')) != 'ImageClassifier':
         parts.pop('backbone', None)
-    if not any(map(_sets_count, parts.values())):
+    if not _sets_count(parts):
         raise UnsuitedBase(
             'model: has no head with num_classes. Choose a complete detector, segmentor or'
             ' classifier'

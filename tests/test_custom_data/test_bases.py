@@ -84,6 +84,11 @@ def test_number_of_classes_changes_in_heads_and_losses_alone(tmp_path):
     assert cfg.model.test_cfg == model['test_cfg']
 
 
+def test_whole_models_of_timm_have_their_classes_themselves(tmp_path):
+    model = dict(type='TimmClassifier', model_name='repvit_m2_3', num_classes=1000)
+    assert changed(dict(model=model), tmp_path).model.num_classes == 3
+
+
 def test_things_are_counted_and_stuff_is_refused(tmp_path):
     def base(stuff: int) -> dict:
         head = dict(type='Mask2FormerHead', num_things_classes=80, num_stuff_classes=stuff)
