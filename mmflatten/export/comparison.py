@@ -78,7 +78,7 @@ def image_cases(
             ' Omit --images.'
         )
     transform = _transform(metadata, scope)
-    suffixes = IMAGE_SUFFIXES if metadata['bands'] is None else (*IMAGE_SUFFIXES, ARRAY_SUFFIX)
+    suffixes = IMAGE_SUFFIXES if metadata.get('bands') is None else (*IMAGE_SUFFIXES, ARRAY_SUFFIX)
     cases = []
     for file in _image_files(paths, suffixes)[:num_images]:
         pixels = _pixels(file, metadata, transform)
@@ -98,7 +98,7 @@ def _transform(metadata: Mapping[str, Any], scope: str) -> Compose:
 def _pixels(file: str, metadata: Mapping[str, Any], transform: Compose) -> np.ndarray:
     """Read a file as `(H, W, C)`, RGB or bands, in a size that the exported file takes."""
     sample = dict(img_path=file)
-    if metadata['bands'] is None:
+    if metadata.get('bands') is None:
         bgr = np.ascontiguousarray(read_rgb(file)[..., ::-1])
         sample.update(img=bgr, img_shape=bgr.shape[:2], ori_shape=bgr.shape[:2])
         return fit(transform(sample)['img'], metadata)[..., ::-1]

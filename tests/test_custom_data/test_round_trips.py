@@ -1,5 +1,7 @@
 """What a training reads is compared with what a file says: bits, orientation and ids."""
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -162,8 +164,12 @@ def test_exported_and_published_models_of_bands_predict_as_the_checkpoint(tmp_pa
         np.testing.assert_allclose(scores_of(predictor, files), expected, atol=1e-5)
     with pytest.raises(ExportError, match='expected shape .B, 6, H, W.'):
         ModelFile('model.onnx')(np.zeros((1, 3, 32, 32), np.float32))
-    with pytest.raises(ExportError, match='bands'):
-        Predictor(base, 'model.onnx')
+    steps = "[dict(type='LoadImageFromFile'), dict(type='PackInputs')]"
+    Path('colours.py').write_text(
+        f"_base_ = ['mine.py']\ntest_dataloader = dict(dataset=dict(pipeline={steps}))\n"
+    )
+    with pytest.raises(ExportError, match='expected a config that reads bands'):
+        Predictor('colours.py', 'model.onnx')
 
     publish('model.pth', 'published', 'mine.py', onnx='model.onnx')
     published = from_pretrained('published', device='cpu')

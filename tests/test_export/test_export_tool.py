@@ -229,6 +229,8 @@ def test_nan_in_any_output_does_not_agree(place):
     class Two(torch.nn.Module):
         inputs, outputs, scales = ('image',), ('0', '1'), [1.0, 1.0]
         errors, outliers = ExportedModel.errors, ExportedModel.outliers
+        bands, mean = None, torch.zeros(3, 1, 1)
+        value_range = ExportedModel.value_range
 
         def forward(self, image):
             return tuple(scale * image.mean()[None] for scale in self.scales)
