@@ -190,8 +190,11 @@ def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
         config = load_run_config(str(path), options, work_dir=str(tmp_path / 'run'))
         _redirect(config, data_root)
         init_default_scope(config.default_scope)
-        _make_shallow(config.model.backbone)
-        config.model.backbone.init_cfg = config.load_from = None
+        config.load_from = None
+        backbone = config.model.get('backbone') or config.model  # a whole model of timm
+        if 'model_name' not in backbone:  # timm has no shallow ones
+            _make_shallow(backbone)
+            backbone.init_cfg = None
         if config.default_scope != 'mmpretrain' and path.parent.name != 'digits':
             _shrink([config[f'{split}_dataloader'] for split in ('train', 'val', 'test')])
             _shrink([config.model.get('data_preprocessor', {}), config.model.get('test_cfg') or {}])

@@ -52,7 +52,7 @@ def options_of(config, data_root: Path) -> dict[str, object]:
         'train_cfg.val_interval': 2,
         'default_hooks.checkpoint.interval': 1,
     }
-    if config.model.backbone.get('init_cfg'):
+    if config.model.get('backbone', {}).get('init_cfg'):
         options['model.backbone.init_cfg'] = None
     if config.default_scope == 'mmdet':  # two steps teach no detector to be sure
         options[

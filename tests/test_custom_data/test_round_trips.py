@@ -1,11 +1,14 @@
 """What a training reads is compared with what a file says: bits, orientation and ids."""
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from mmflatten.apis import from_pretrained
 from mmflatten.cli.init import main
 from mmflatten.cli.predict import main as predict
 from mmflatten.config import build_model
@@ -14,6 +17,7 @@ from mmflatten.datasets.used import ids_changed_by_evaluation
 from mmflatten.engine.setup import load_config
 from mmflatten.export.export import export_model
 from mmflatten.export.wrappers import ExportError
+from mmflatten.hub.publish import publish
 from mmflatten.predict.predictor import Predictor
 from mmflatten.runtime.files import ModelFile
 from tests.test_custom_data.small_data import SIZE, coco, found, read_detection, write_image
@@ -139,7 +143,7 @@ def scores_of(predictor, files):
     return np.array([predictor(file).pred_score.numpy() for file in files])
 
 
-def test_exported_models_of_bands_predict_as_the_checkpoint(tmp_path, monkeypatch):
+def test_exported_and_published_models_of_bands_predict_as_the_checkpoint(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bands_of_classes(tmp_path / 'images')
     base = CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'
@@ -160,6 +164,17 @@ def test_exported_models_of_bands_predict_as_the_checkpoint(tmp_path, monkeypatc
         np.testing.assert_allclose(scores_of(predictor, files), expected, atol=1e-5)
     with pytest.raises(ExportError, match='expected shape .B, 6, H, W.'):
         ModelFile('model.onnx')(np.zeros((1, 3, 32, 32), np.float32))
+    steps = "[dict(type='LoadImageFromFile'), dict(type='PackInputs')]"
+    Path('colours.py').write_text(
+        f"_base_ = ['mine.py']\ntest_dataloader = dict(dataset=dict(pipeline={steps}))\n"
+    )
+    with pytest.raises(ExportError, match='expected a config that reads bands'):
+        Predictor('colours.py', 'model.onnx')
+
+    publish('model.pth', 'published', 'mine.py', onnx='model.onnx')
+    published = from_pretrained('published', device='cpu')
+    np.testing.assert_allclose(scores_of(published, files), expected, atol=1e-6)
+    assert '(B, 6, H, W)' in (tmp_path / 'published/README.md').read_text()
 
 
 def test_config_of_bands_is_removed_with_an_error(tmp_path, monkeypatch):

@@ -1,0 +1,9 @@
+"""CoAtNet-2 on ImageNet-1k.
+
+L2ViT, Table 2: 84.1 % top-1, 75 M parameters, 15.7 G FLOPs. Not run by this project.
+Model: timm's (`pip install timm`). Recipe: Swin's, where the authors' own differs.
+"""
+
+_base_ = ['../_base_/recipes/timm_300e_in1k.py']
+
+model = dict(model_name='coatnet_2_224', drop_path_rate=0.5)
