@@ -96,7 +96,7 @@ def changes_for(base: Config, data: CustomData) -> BaseChanges:
         for name in (*ROOTS, 'val_evaluator', 'test_evaluator'):
             if not isinstance(changes.edits.get(name), New | Call):
                 walk.apply(base.get(name), (name,))
-        _require_classes(changes.edits)
+        _require_classes(changes.edits, base)
     for split in SPLITS:
         loader = base.get(f'{split}_dataloader')
         if loader is not None:
@@ -104,10 +104,16 @@ def changes_for(base: Config, data: CustomData) -> BaseChanges:
     return changes
 
 
-def _require_classes(edits: Edit) -> None:
-    """Raise UnsuitedBase unless a part of the model outside of its backbone predicts classes."""
-    model = edits.get('model', {})
-    if not any(_sets_count(edit) for name, edit in model.items() if name != 'backbone'):
+def _require_classes(edits: Edit, base: Config) -> None:
+    """Raise UnsuitedBase unless a part of the model predicts classes.
+
+    It is one outside of the backbone, or the backbone of a classifier such as VGG, whose head only
+    has the loss.
+    """
+    parts = dict(edits.get('model', {}))
+    if type_name(base.model.get('type')) != 'ImageClassifier':
+        parts.pop('backbone', None)
+    if not any(map(_sets_count, parts.values())):
         raise UnsuitedBase(
             'model: has no head with num_classes. Choose a complete detector, segmentor or'
             ' classifier'
@@ -215,7 +221,8 @@ def _evaluator(base: Config, name: str, data: CustomData, changes: BaseChanges) 
     is_list = isinstance(node, (list, tuple))
     metrics = list(node) if is_list else [node]
     kinds = [type_name(item.get('type')) for item in metrics]
-    fitting = [index for index, kind in enumerate(kinds) if kind in data.metrics]
+    known = {type_name(metric) for metric in data.metrics}
+    fitting = [index for index, kind in enumerate(kinds) if kind in known]
     files = _files_of_metric(data)
     if not fitting:
         if name == 'val_evaluator':

@@ -227,7 +227,7 @@ def known_class(argument: Argument, facts: Facts) -> Any:
         raise UnsuitedBase(
             f'{argument.name}: {name} needs {NEEDS[name]}, which mmflatten init does not read'
         )
-    return KEEP
+    return REPLACED.get(str(argument.value).removeprefix('mmdet.'), KEEP)
 
 
 def type_name(kind: Any) -> str:
@@ -272,6 +272,9 @@ RULES: dict[str, Rule] = {
 }
 # Arguments with a default that depends on the classes too: they are set if they are missing.
 DEFAULTS = ('num_classes', 'num_things_classes', 'vocabulary')
+
+# Classes of mmdet that need a package without a release, and our own of the same arguments.
+REPLACED = {'LoadPanopticAnnotations': 'mmflatten.LoadPanopticAnnotations'}
 
 DEPTH = 'depth maps'
 PANOPTIC = 'panoptic maps'

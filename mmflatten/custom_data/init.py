@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 from mmengine.config import Config
 
@@ -16,6 +17,7 @@ from mmflatten.custom_data.base_changes import BaseChanges, changes_for
 from mmflatten.custom_data.base_rules import UnsuitedBase
 from mmflatten.custom_data.config_text import custom_config_text, default_batch, require_base
 from mmflatten.custom_data.first_batch import BatchError, require_batches, with_files
+from mmflatten.custom_data.named_classes import has_classes, named_config_text, with_names
 from mmflatten.custom_data.reading import CustomData, DataError, Request
 from mmflatten.engine.setup import load_config
 from mmflatten.text import shorten
@@ -28,6 +30,9 @@ def initialise(request: Request) -> Iterator[str]:
     """
     _check_options(request)
     base = load_config(request.base)
+    is_named = not has_classes(base)
+    if not is_named:
+        base = with_names(base)
     _require_free(request, base, [request.out])
     require_base(base, request.spec)
     if request.checkpoint is not None:
@@ -38,27 +43,57 @@ def initialise(request: Request) -> Iterator[str]:
         yield f'{"error" if problem.stops else "warning"}: {problem}'
     data.require_usable()
     _require_free(request, base, data.lists)
-    bands_file = None
-    if request.bands:
-        bands_file = request.out.absolute().with_name(f'{request.out.stem}_bands.py')
-        _require_free(request, base, [bands_file])
-        norms = norms_of(picture.moments for picture in request.pictures.values())
-        yield f'bands: {norms} (mean +- standard deviation), in {bands_file}'
-        with atomic_write(bands_file) as partial:
-            partial.write_bytes(bands_config_text(base, norms).encode())
-        base = load_config(str(bands_file))
-    try:
+    with _Between(request) as between:
+        if not is_named:
+            base = between.write('base', named_config_text(base), base)
+            yield f'the base has classes in place of names; with names: {base.filename}'
+        if request.bands:
+            norms = norms_of(picture.moments for picture in request.pictures.values())
+            base = between.write('bands', bands_config_text(base, norms), base)
+            yield f'bands: {norms} (mean +- standard deviation), in {base.filename}'
         yield from _write(request, base, data)
-    except BaseException:
-        if bands_file is not None:
-            bands_file.unlink()
-        raise
+
+
+class _Between:
+    """Configs between the base and the written one. An error brings back what they replace."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._replaced: dict[Path, bytes | None] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            return
+        for file, content in self._replaced.items():
+            if content is None:
+                file.unlink()
+            else:
+                _write_bytes(file, content)
+
+    def write(self, name: str, text: str, base: Config) -> Config:
+        """Write a config beside the one to be written, and read it. Errors are those of
+        `_require_free`.
+        """
+        out = self._request.out.absolute()
+        file = out.with_name(f'{out.stem}_{name}.py')
+        _require_free(self._request, base, [file])
+        self._replaced[file] = file.read_bytes() if file.exists() else None
+        _write_bytes(file, text.encode())
+        return load_config(str(file))
+
+
+def _write_bytes(file: Path, content: bytes) -> None:
+    with atomic_write(file) as partial:
+        partial.write_bytes(content)
 
 
 def _write(request: Request, base: Config, data: CustomData) -> Iterator[str]:
     """Write the config and its lists, and yield lines for the user."""
     with quiet_libraries(logging.ERROR):
-        changes = _changes(base, data)
+        changes = _changes(base, data, request.base)
     yield from changes.notes
     images = data.counts[0]
     batch = min(request.batch, images) if request.batch else default_batch(base, images)
@@ -72,11 +107,11 @@ def _write(request: Request, base: Config, data: CustomData) -> Iterator[str]:
     yield f'written: {", ".join(map(str, files))}; next: mmflatten check {request.out}'
 
 
-def _changes(base: Config, data: CustomData) -> BaseChanges:
+def _changes(base: Config, data: CustomData, name: str) -> BaseChanges:
     try:
         return changes_for(base, data)
     except UnsuitedBase as error:
-        raise DataError(f'--base {base.filename}: {error}.') from None
+        raise DataError(f'--base {name}: {error}.') from None
 
 
 def _check_options(request: Request) -> None:

@@ -148,7 +148,7 @@ def read(request: Request, base: Config) -> CustomData:
         facts=facts,
         problems=problems,
         lists=lists,
-        metrics=('PanopticMetric',),
+        metrics=('mmflatten.PanopticMetric',),
         evaluator=dict(ann_file=val.path, seg_prefix=val.segments),
     )
 

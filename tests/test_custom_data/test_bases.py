@@ -16,6 +16,7 @@ from mmflatten.custom_data.config_source import Edit, PythonSource, assignment
 from mmflatten.custom_data.reading import CustomData
 from mmflatten.engine.setup import load_config
 from tests.test_custom_data.small_data import coco, write_image
+from tests.test_custom_data.test_init_command import train
 
 DETECTOR = Path(__file__).parents[2] / 'configs/digits/retinanet_flatten-swin-nano_fpn_digits.py'
 SEGMENTOR = DETECTOR.with_name('semantic-fpn_flatten-swin-nano_digits.py')
@@ -218,11 +219,12 @@ SAMPLE = {
     'mmdet/yolox/yolox_tiny_8xb8-300e_coco.py': 'written',
     'mmdet/seesaw_loss/cascade-mask-rcnn_r101_fpn_seesaw-loss_random-ms-2x_lvis-v1.py': 'written',
     'mmdet/mask2former/mask2former_r50_8xb2-lsj-50e_coco.py': 'written',
-    'mmdet/mask2former/mask2former_r50_8xb2-lsj-50e_coco-panoptic.py': 'refused',
+    'mmdet/mask2former/mask2former_r50_8xb2-lsj-50e_coco-panoptic.py': 'written',
     'mmdet/pascal_voc/retinanet_r50_fpn_1x_voc0712.py': 'written',
     'mmseg/segformer/segformer_mit-b0_8xb2-160k_ade20k-512x512.py': 'written',
     'mmseg/pidnet/pidnet-s_2xb6-120k_1024x1024-cityscapes.py': 'written',
     'mmpretrain/swin_transformer/swin-tiny_16xb64_in1k.py': 'written',
+    'mmpretrain/vgg/vgg11_8xb32_in1k.py': 'written',
     'mmpretrain/mae/mae_vit-base-p16_8xb512-amp-coslr-300e_in1k.py': 'refused',
 }
 
@@ -316,3 +318,79 @@ def test_base_with_weights_of_its_classes_is_written_and_named(own, capsys):
     cfg = load_config('mine.py')
     assert cfg.model.decode_head.num_classes == 3
     assert cfg.model.decode_head.loss_decode.class_weight is None
+
+
+WITH_CLASSES = """
+from mmcv.transforms import CenterCrop, LoadImageFromFile
+from mmengine.dataset import DefaultSampler
+from mmpretrain.datasets import ImageNet, PackInputs, ResizeEdge
+from mmpretrain.evaluation import Accuracy
+from mmpretrain.models import ClsDataPreprocessor, CrossEntropyLoss, GlobalAveragePooling
+from mmpretrain.models import ImageClassifier, LinearClsHead, ResNet_CIFAR
+from torch.optim import SGD
+
+model = dict(
+    type=ImageClassifier,
+    backbone=dict(type=ResNet_CIFAR, depth=18, stem_channels=8, base_channels=8),
+    neck=dict(type=GlobalAveragePooling),
+    head=dict(
+        type=LinearClsHead, num_classes=1000, in_channels=64, topk=(1, 5),
+        loss=dict(type=CrossEntropyLoss)),
+    data_preprocessor=dict(type=ClsDataPreprocessor, mean=[0, 0, 0], std=[255, 255, 255]),
+)
+pipeline = [
+    dict(type=LoadImageFromFile),
+    dict(type=ResizeEdge, scale=32),
+    dict(type=CenterCrop, crop_size=32),
+    dict(type=PackInputs),
+]
+train_dataloader = dict(
+    batch_size=4, num_workers=0, sampler=dict(type=DefaultSampler, shuffle=True),
+    dataset=dict(type=ImageNet, data_root='imagenet', split='train', pipeline=pipeline))
+val_dataloader = dict(
+    batch_size=4, num_workers=0, sampler=dict(type=DefaultSampler, shuffle=False),
+    dataset=dict(type=ImageNet, data_root='imagenet', split='val', pipeline=pipeline))
+val_evaluator = dict(type=Accuracy, topk=(1, 5))
+optim_wrapper = dict(optimizer=dict(type=SGD, lr=0.1))
+train_cfg = dict(by_epoch=True, max_epochs=1)
+val_cfg = dict()
+"""
+READS_BASE = """
+from mmengine.config import read_base
+
+with read_base():
+    from .part import *
+
+train_dataloader.update(batch_size=2)
+"""
+
+
+@pytest.fixture
+def with_classes(tmp_path, monkeypatch) -> Path:
+    """Base that reads another one with `read_base`, and class folders in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'part.py').write_text(WITH_CLASSES)
+    (tmp_path / 'base.py').write_text(READS_BASE)
+    for number in range(8):
+        write_image(tmp_path / 'images' / f'class {number % 2}' / f'{number}.png', number)
+    return tmp_path / 'base.py'
+
+
+def test_base_of_classes_in_place_of_names_trains(with_classes, capsys):
+    assert init(with_classes, '--task', 'cls') == 0
+    assert 'mine_base.py' in capsys.readouterr().out
+    cfg = load_config('mine.py')
+    assert cfg.default_scope == 'mmpretrain'
+    assert cfg.model.head.num_classes == 2 and cfg.train_dataloader.batch_size == 2
+    train(with_classes.with_name('mine.py'))
+
+
+def test_error_brings_back_the_configs_that_force_replaces(with_classes, capsys):
+    before = "custom = 'mine'\n"
+    with_classes.with_name('mine_base.py').write_text(before)
+    fails = f'{READS_BASE}\nval_dataloader.dataset.pipeline = []\n'
+    with_classes.write_text(fails)
+    assert init(with_classes, '--task', 'cls', '--force') == 1
+    assert 'KeyError: inputs' in capsys.readouterr().err
+    assert with_classes.with_name('mine_base.py').read_text() == before
+    assert not with_classes.with_name('mine.py').exists()

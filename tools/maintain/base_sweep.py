@@ -131,7 +131,7 @@ def try_base(name: str, data: 'TinyData') -> Outcome:
     return Outcome(name, 'written')
 
 
-def wrong_counts(cfg: object) -> list[str]:
+def wrong_counts(cfg: Any) -> list[str]:
     """Build the model on the meta device, and return a message for each head with another number
     of classes.
 
@@ -142,7 +142,9 @@ def wrong_counts(cfg: object) -> list[str]:
 
     from mmflatten.config import build_model
     from mmflatten.engine.class_checks import wrong_heads
+    from mmflatten.engine.recipe.batches import without_checkpoints
 
+    without_checkpoints(cfg.model)
     try:
         with torch.device('meta'):
             model = build_model(cfg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,8 +17,10 @@ from mmflatten_lab.studies.comparisons import (
     WORSE,
     Comparison,
     Family,
+    Interval,
 )
 from mmflatten_lab.studies.controls import NONE
+from mmflatten_lab.studies.families import shared_families
 from mmflatten_lab.studies.runs import (
     BASELINE,
     ENDED,
@@ -54,7 +57,8 @@ def judge(study: Study, runs: Sequence[StudyRun]) -> list[Judgement]:
 
     Each table, the runs that a claim's `where` selects, has one linear model. All pairs of all
     claims are one family, whose error rate the interim analyses share. The first analysis that
-    settles a claim decides it. A claim is not judged if all its levels are below all baselines, and
+    settles a claim decides it. Runs of several families of processors are judged on those that have
+    all levels of the claim. A claim is not judged if all its levels are below all baselines, and
     neither is a step between two levels of the first factor that cannot be told from the control
     without attention.
 
@@ -91,6 +95,10 @@ def _judge_claim(study: Study, runs: Sequence[StudyRun], claim: Claim) -> Judgem
         alpha=alpha_per_analysis(study),
         number=sum(len(other.order) - 1 for other in study.claims),
     )
+    shared = shared_families(chosen, factor, claim.order)
+    if chosen and not shared:
+        return UNTESTED, [_untested(first, second) for first, second in pairwise(claim.order)]
+    chosen = shared
     values = _claim_values(study, chosen, factor, claim)
     pairs = statistics.compare_pairs(values, list(pairwise(claim.order)), family)
     # Only the first factor has a control without attention.
@@ -103,6 +111,11 @@ def _judge_claim(study: Study, runs: Sequence[StudyRun], claim: Claim) -> Judgem
     if _is_below_baselines(study, runs, best, metrics):
         return BELOW_BASELINES, pairs
     return _verdict(pairs), pairs
+
+
+def _untested(first: str, second: str) -> Comparison:
+    """A step of a claim whose levels share no family of processors."""
+    return Comparison(first, second, Interval(math.nan), math.nan, UNTESTED)
 
 
 def _metrics_of_claim(runs: Sequence[StudyRun], factor: str, claim: Claim) -> list[str]:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from mmflatten.text import align, figure_text
 from mmflatten_lab.studies.comparisons import ALPHA, LIKE_NONE, Comparison, Family, Interval
 from mmflatten_lab.studies.controls import NONE
+from mmflatten_lab.studies.families import comparable_runs
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.statistics import (
     compare_all,
@@ -42,6 +43,7 @@ class ComparisonTable:
             judged.
         macs: level -> millions of multiply-accumulates of an image.
         on_front: level -> True on the Pareto front of metric and multiply-accumulates.
+        family_notes: what is compared of runs of several families of processors.
     """
 
     def __init__(
@@ -73,7 +75,11 @@ class ComparisonTable:
         factor = next(iter(study.factors), '')
         measured = [level for level in study.factors.get(factor, ()) if level in self.members]
         self.reference = measured[0] if measured else self.order[0]
-        self.values = seed_means(study, runs, factor) if factor else None
+        self.values = None
+        self.family_notes: list[str] = []
+        if factor:
+            compared, self.family_notes = comparable_runs(runs, factor, self.reference)
+            self.values = seed_means(study, compared, factor)
         self.beaten_by = []
         for baseline, value in self.baselines.items():
             if self.sign * value > means[self.reference]:
@@ -151,6 +157,7 @@ class ComparisonTable:
             notes.append(f'The reference, {self.reference}, is below {beaten_by}{end}')
         if isinstance(self.study.controls, str):
             notes.append(f'No controls: {self.study.controls}')
+        notes += self.family_notes
         notes += self._notes_on_control()
         p = equal_variance_p(self.values) if self.values is not None else math.nan
         if p < ALPHA:

@@ -88,4 +88,4 @@ def _item_type(field: str, name: str) -> type:
     """Type of an item of a mapping."""
     if field in _NUMBERS:
         return float
-    return int if name == 'threads' else str
+    return int if name in ('threads', 'cpus') else str

@@ -15,6 +15,7 @@ from mmflatten_lab.studies.configs import config_of
 from mmflatten_lab.studies.costs import check_runs
 from mmflatten_lab.studies.executors import Executor
 from mmflatten_lab.studies.folder import PROGRESS, RESULT, RUN, StudyFolder, read_file, write_json
+from mmflatten_lab.studies.gate import check_reference, reference_runs
 from mmflatten_lab.studies.runs import ENDED, FAILED, FINISHED, StudyRun, expand
 from mmflatten_lab.studies.study import Study
 from mmflatten_lab.studies.study_fields import StudyError, pluralize
@@ -62,11 +63,17 @@ class Driver:
             changed: `keep` leaves runs that were started with other settings, `rerun` repeats them.
 
         Raises:
-            StudyError: a run cannot be built or was started with other settings, or the disk is
-                full.
+            StudyError: a run cannot be built or was started with other settings, the reference does
+                not repeat, or the disk is full.
         """
         try:
-            self._run_all(expand(self.study), changed, retry_failed)
+            planned = expand(self.study)
+            first = reference_runs(self.study, planned)
+            if first:
+                self.log('The reference runs first: the grid follows if it repeats.')
+                self._run_all(first, changed, retry_failed)
+                check_reference(self.study, self.runs)
+            self._run_all(planned, changed, retry_failed)
             while more := self._further_runs():
                 self.log(
                     f'{pluralize(len(more), "run")} with further seeds for claims that are still'

@@ -20,6 +20,7 @@ from mmflatten.untrusted.json_files import read_json
 
 # These register the classes that configs and controls name.
 from mmflatten_lab import datasets, models  # noqa: F401
+from mmflatten_lab.studies.families import processor_family
 from mmflatten_lab.studies.folder import (
     CONFIG,
     PROGRESS,
@@ -128,6 +129,8 @@ def _machine() -> dict[str, Any]:
         if version:
             machine[name] = version
     machine.update(describe_machine('cuda' if torch.cuda.is_available() else 'cpu'))
+    machine['family'] = processor_family(machine)
+    machine['instructions'] = torch.backends.cpu.get_cpu_capability()
     return machine
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mmflatten.untrusted.files import read_text
 from mmflatten_lab.studies.study_fields import StudyError
-from mmflatten_lab.studies.worker import VISIBLE_GPUS, execute, start_process
+from mmflatten_lab.studies.worker import THREADS, VISIBLE_GPUS, execute, start_process
 
 KILLED = -9  # status of a run whose process, machine or job was lost
 SLURM_JOBS = 200  # submitted at the same time
@@ -44,7 +44,10 @@ class LocalExecutor(Executor):
 
     Args:
         workers: processes at the same time; None for one on each GPU, or one on each core if there
-            are none.
+            are none. With `OMP_NUM_THREADS`, one for as many cores.
+
+    Raises:
+        StudyError: `OMP_NUM_THREADS` is no positive number.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -56,7 +59,7 @@ class LocalExecutor(Executor):
         names: list[str | None] = os.environ.get(VISIBLE_GPUS, all_gpus).split(',')[:gpus]
         if not names:
             names = [None]
-        self.slots = workers or gpus or len(cores)
+        self.slots = workers or gpus or max(1, len(cores) // threads_of_a_run())
         self.free = []
         for worker in range(self.slots):
             # With more workers than cores, several share a core.
@@ -77,6 +80,18 @@ class LocalExecutor(Executor):
     def cancel(self, handle: tuple[subprocess.Popen, tuple]) -> None:
         handle[0].kill()
         handle[0].wait()
+
+
+def threads_of_a_run() -> int:
+    """`OMP_NUM_THREADS`, the threads that each run gets; 1 without.
+
+    Raises:
+        StudyError: it is no positive number.
+    """
+    text = os.environ.get(THREADS) or '1'
+    if not text.isdecimal() or int(text) < 1:
+        raise StudyError(f'{THREADS}: expected a positive number, got {text!r}. Set it to 1.')
+    return int(text)
 
 
 def _cores() -> list[int]:

@@ -29,6 +29,7 @@ from mmflatten_lab.studies.comparisons import (
     Interval,
 )
 from mmflatten_lab.studies.controls import NONE
+from mmflatten_lab.studies.families import processor_family
 from mmflatten_lab.studies.runs import StudyRun
 from mmflatten_lab.studies.study import Study
 
@@ -48,24 +49,31 @@ def mean_interval(values: Sequence[float]) -> Interval:
 def seed_means(study: Study, runs: Iterable[StudyRun], factor: str) -> pd.DataFrame:
     """Average each level and seed over the combinations of the other factors that have all levels.
 
-    The runs of one seed are not independent, so each seed counts once. A seed that misses one of
-    these combinations is left out for that level.
+    The runs of one seed on one processor are not independent, so each counts once. A seed that
+    misses one of these combinations is left out for that level.
 
     Returns:
         Metrics, negated if lower is better: a column for each level of the factor, a row for each
-        seed.
+        seed on each family of processors.
     """
+    runs = list(runs)
+    several = len({processor_family(run.machine) for run in runs}) > 1
     rows = []
     for run in runs:
         others = [level for name, level in run.levels.items() if name != factor]
         block = str([run.metric, *others])
         value = study.sign(run.metric) * run.value
-        rows.append((block, run.levels[factor], run.seed, value))
+        rows.append((block, run.levels[factor], _seed_block(run, several), value))
     frame = pd.DataFrame(rows, columns=['block', 'level', 'seed', 'value'])
     values = frame.pivot(index='block', columns=['level', 'seed'], values='value')
     complete = values.notna().T.groupby('level').any().all()
     means = values[complete].mean(skipna=False).unstack('level')
     return means.reindex(columns=list(study.factors[factor]))
+
+
+def _seed_block(run: StudyRun, several: bool) -> int | str:
+    """A block of the linear model: a seed, on one of several families of processors."""
+    return f'{processor_family(run.machine)}, seed {run.seed}' if several else run.seed
 
 
 def fit_levels(values: pd.DataFrame) -> tuple[RegressionResults, pd.DataFrame]:

@@ -75,6 +75,20 @@ class Override(StudyPart):
     options: Options
 
 
+class Reference(StudyPart):
+    """Cells whose first two seeds end before all other runs start.
+
+    Attributes:
+        where: levels of the cells, such as `{attention: softmax}`.
+        metric: of the test, by which two seeds are compared.
+        margin: largest difference of the two seeds of a cell, in units of the metric.
+    """
+
+    where: Annotated[Pattern, Field(min_length=1)]
+    metric: Annotated[str, Field(min_length=1)]
+    margin: Positive
+
+
 class Claim(StudyPart):
     """Order of levels of one factor that a paper states, from best to worst."""
 
@@ -102,6 +116,7 @@ class Study(StudyPart):
         margin: metric -> difference that does not matter, for tests of equivalence.
         interim: numbers of seeds after which claims are judged. Further seeds run only for
             undecided claims.
+        reference: cells whose first two seeds must repeat before the others run.
         std: standard deviation of the metric over seeds, from a pilot. It determines the detectable
             difference.
     """
@@ -127,6 +142,7 @@ class Study(StudyPart):
     baselines: Annotated[Levels, Field(max_length=MANY)] = {}
     margin: dict[str, Positive] = {}
     interim: list[Count] = []
+    reference: Reference | None = None
     std: Positive | None = None
     claims: Annotated[list[Claim], Field(max_length=MANY), AfterValidator(distinct)] = []
     description: Annotated[str, AfterValidator(str.strip)] = ''
@@ -173,6 +189,8 @@ class Study(StudyPart):
     def _check_patterns(self) -> Study:
         for where in self.exclude:
             check_pattern('exclude', where, self.levels)
+        if self.reference is not None:
+            check_pattern('reference.where', self.reference.where, self.factors)
         for override in self.overrides:
             check_pattern('overrides', override.where, self.factors)
         for claim in self.claims:

@@ -18,6 +18,7 @@ from mmflatten.console import OUT_OF_SPACE, command_line, explain
 from mmflatten.locks import lock_file
 
 VISIBLE_GPUS = 'CUDA_VISIBLE_DEVICES'
+THREADS = 'OMP_NUM_THREADS'
 LOG = 'log.txt'  # output of a run
 NO_SPACE = 75  # exit status of a run that needs more disk space (EX_TEMPFAIL of BSD)
 
@@ -36,7 +37,7 @@ def start_process(
     command = [sys.executable, '-m', 'mmflatten_lab.studies.worker', str(folder), '--with-parent']
     env = dict(os.environ)
     if cores:
-        env.setdefault('OMP_NUM_THREADS', str(len(cores)))
+        env.setdefault(THREADS, str(len(cores)))
     if gpu is not None:
         env[VISIBLE_GPUS] = gpu
     # in a new session, so that Ctrl-C reaches the driver only

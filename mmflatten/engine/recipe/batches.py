@@ -78,22 +78,25 @@ def _loader(cfg: Config, split: str) -> DataLoader:
 def _model(cfg: Config) -> nn.Module:
     """Build the model with random weights, without files of pre-trained ones."""
     without = copy.deepcopy(cfg)
-    without.model = _without_checkpoints(without.model)
+    without.model = without_checkpoints(without.model)
     model = revert_sync_batchnorm(build_model(without))
     model.init_weights()
     return model
 
 
-def _without_checkpoints(value: Any) -> Any:
+def without_checkpoints(value: Any) -> Any:
+    """Return a model's config, changed in place, without files of weights."""
     if isinstance(value, dict):
         for key in list(value):
-            if key == 'pretrained' or _names_checkpoint(value[key]):
+            if key == 'pretrained' and isinstance(value[key], bool):
+                value[key] = False  # of a model of timm or Hugging Face
+            elif key == 'pretrained' or _names_checkpoint(value[key]):
                 value[key] = None
             else:
-                value[key] = _without_checkpoints(value[key])
+                value[key] = without_checkpoints(value[key])
     elif isinstance(value, (list, tuple)):
         kept = [item for item in value if not _names_checkpoint(item)]
-        return type(value)(map(_without_checkpoints, kept))
+        return type(value)(map(without_checkpoints, kept))
     return value
 
 

@@ -1,0 +1,131 @@
+"""Tests of changes from the trained size, on results that are drawn with known changes."""
+
+import math
+from itertools import product
+
+import larger_changes
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+KINDS = ('196', '784', '784_kept', '3136', '3136_kept')
+CHANGES = dict(softmax=(0, -2, 0, -4, 0), mala=(0, -50, -12, -58, -20), relu=(0, -2, 0, -4, 0))
+EPYC = 'AMD EPYC 7B13'
+XEON = 'Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz'
+
+
+def table(tmp_path, *, seeds: int = 6, processor=lambda level, seed: EPYC, shift: float = 0.0):
+    """Results with the changes of `CHANGES`, of which MALA's vary much more than the others."""
+    random = np.random.default_rng(0)
+    rows = []
+    for level, seed in product(CHANGES, range(seeds)):
+        row = {'name': f'{level}_s{seed}', 'state': 'finished', 'levels.attention': level}
+        row['machine.processor'] = processor(level, seed)
+        spread = 6.0 if level == 'mala' else 0.5
+        for kind, change in zip(KINDS, CHANGES[level]):
+            value = 75 + change + (random.normal(0, spread) if change else random.normal(0, 0.2))
+            if kind != '196' and row['machine.processor'] == XEON:
+                value += shift
+            row[f'metrics.cells/accuracy_{kind}'] = value
+            row[f'metrics.cells/error_{kind}'] = 0.3
+        rows.append(row)
+    path = tmp_path / 'runs.csv'
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+def rows_by(path) -> dict[tuple[str, str, str], list[str]]:
+    rows = larger_changes.change_rows(larger_changes.read_runs(path))
+    return {(name, tokens, growth): rest for name, tokens, growth, *rest in rows}
+
+
+def test_changes_are_told_from_those_of_softmax(tmp_path, capsys):
+    path = table(tmp_path)
+    rows = rows_by(path)
+    assert len(rows) == 3 * 4
+    seeds, change, to_softmax, p, settled = rows['mala', '784', 'more garments']
+    assert (seeds, settled) == ('6', 'yes') and float(p) < 0.05
+    assert float(change.split()[0]) == pytest.approx(-50, abs=6)
+    assert float(to_softmax) == pytest.approx(-48, abs=6)
+    assert rows['relu', '3136', 'more garments'][-1] == 'no'
+    assert rows['softmax', '784', 'more, share kept'][-3:] == ['', '', '']
+    larger_changes.main([str(path), str(tmp_path / 'runs.png')])
+    assert '| mala' in capsys.readouterr().out
+    assert (tmp_path / 'runs.png').stat().st_size > 1000
+
+
+def test_a_change_has_the_errors_of_seeds_and_of_shared_canvases():
+    runs = pd.DataFrame(
+        {
+            'metrics.cells/accuracy_196': [70.0, 71.0, 72.0],
+            'metrics.cells/accuracy_784': [60.0, 63.0, 63.0],
+            'metrics.cells/error_196': [0.3] * 3,
+            'metrics.cells/error_784': [0.4] * 3,
+        }
+    )
+    change = larger_changes.change_of(runs, '784')
+    variance = np.var([-10, -8, -9], ddof=1) / 3
+    assert (change.mean, change.number) == (pytest.approx(-9), 3)
+    assert change.seeds == pytest.approx(variance)
+    assert change.canvases == pytest.approx(0.25)  # of both sizes, whatever the number of seeds
+    freedom = 2 * (variance + 0.25) ** 2 / variance**2
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(variance + 0.25)
+    assert change.half_interval == pytest.approx(half)
+
+
+def test_without_an_error_of_the_canvases_it_is_welchs_test(tmp_path):
+    path = table(tmp_path)
+    runs = larger_changes.read_runs(path)
+    runs = runs.assign(**{name: 0.0 for name in runs if 'error' in name})
+    estimate, p = larger_changes.difference(runs, 'mala', '784')
+    values = runs['metrics.cells/accuracy_784'] - runs['metrics.cells/accuracy_196']
+    parts = [values[runs.attention == level] for level in ('mala', 'softmax')]
+    test = stats.ttest_ind(*parts, equal_var=False)
+    assert p == pytest.approx(test.pvalue)
+    assert estimate == pytest.approx(parts[0].mean() - parts[1].mean())
+
+
+def test_equal_levels_are_settled_in_five_percent_of_the_tables():
+    random = np.random.default_rng(1)
+    found = 0
+    for _ in range(400):
+        rows = []
+        for level, spread in (('softmax', 0.5), ('mala', 8.0), ('relu', 2.0)):
+            for _ in range(6):
+                row = {'attention': level, 'family': 'one'}
+                for kind in KINDS:
+                    row[f'metrics.cells/accuracy_{kind}'] = random.normal(0, spread)
+                    row[f'metrics.cells/error_{kind}'] = 0.0
+                rows.append(row)
+        rows = larger_changes.change_rows(pd.DataFrame(rows))
+        found += any(row[-1] == 'yes' for row in rows)
+    assert found <= 28  # of 400; more have a probability of 3 % if the rate is 5 %
+
+
+def test_runs_are_compared_on_their_own_processor(tmp_path):
+    both = table(tmp_path, processor=lambda level, seed: XEON if seed > 2 else EPYC, shift=-30)
+    *_, to_softmax, p, settled = rows_by(both)['relu', '784', 'more garments']
+    assert abs(float(to_softmax)) < 1.5 and settled == 'no'
+    alone = table(tmp_path, processor=lambda level, seed: XEON if level == 'mala' else EPYC)
+    assert not [name for name, _, _ in rows_by(alone) if name == 'mala']
+    assert larger_changes.left_out(larger_changes.read_runs(alone)) == [
+        'Not compared: mala on Intel Xeon, where softmax has no run.'
+    ]
+
+
+def test_one_seed_is_not_judged(tmp_path):
+    rows = rows_by(table(tmp_path, seeds=1))
+    assert rows['mala', '784', 'more garments'][-1] == 'no: too few seeds'
+
+
+def test_tables_without_the_trained_size_or_softmax_are_named(tmp_path):
+    path = tmp_path / 'runs.csv'
+    path.write_text('state,levels.attention,value\nfinished,none,1\n')
+    with pytest.raises(ValueError, match='expected the column metrics.cells/accuracy_196'):
+        larger_changes.main([str(path)])
+    path.write_text(
+        'state,levels.attention,metrics.cells/accuracy_196,machine.processor\nfinished,none,1,x\n'
+    )
+    with pytest.raises(ValueError, match='finished runs of softmax'):
+        larger_changes.main([str(path)])
