@@ -28,7 +28,7 @@ def site(tmp_path_factory) -> str:
 @pytest.mark.parametrize(
     ('page', 'query', 'found'),
     [
-        ('index.html', 'hydra', 'api/attention.html'),
+        ('index.html', 'hydra', 'api/models.html'),
         ('vi/index.html', 'cửa sổ dịch chuyển', 'vi/overview.html'),
     ],
 )
@@ -71,11 +71,20 @@ def test_filters_and_sorting_of_the_zoo_work_with_the_keyboard(visit, site, widt
         assert shown == sorted(shown, reverse=reverse) and len(set(shown)) > 50
 
 
-def test_the_language_changes_on_the_same_page_and_the_theme_stays(visit, site):
-    page = visit(f'{site}/own_data.html', theme='dark')
+def test_the_page_in_the_other_language_is_linked_and_the_theme_stays(visit, site):
+    page = visit(f'{site}/overview.html', theme='dark')
     assert page.locator('body').get_attribute('data-md-color-scheme') == 'slate'
-    page.hover('.md-select')
-    page.locator('.md-select a[hreflang=vi]').click()
-    page.wait_for_url(f'{site}/vi/own_data.html')
+    page.locator('article').get_by_role('link', name='Tiếng Việt').click()
+    page.wait_for_url(f'{site}/vi/overview.html')
     assert page.locator('html').get_attribute('lang') == 'vi'
     assert page.locator('body').get_attribute('data-md-color-scheme') == 'slate'
+
+
+@pytest.mark.parametrize('width', [400, 1280])
+@pytest.mark.parametrize(
+    'page', ['index', 'overview', 'attentions', 'model_zoo', 'kernels', 'compatibility']
+)
+def test_no_page_is_wider_than_the_window(visit, site, page, width):
+    """Tables and code scroll inside the page."""
+    opened = visit(f'{site}/{page}.html', width)
+    assert opened.evaluate('document.documentElement.scrollWidth') <= width

@@ -49,8 +49,7 @@ def test_nav_has_every_page_once():
         for path in DOCS.rglob('*.md')
         if not path.name.endswith('.vi.md')
     }
-    others = {page for page in (*GENERATED, *SOURCES) if not page.endswith('.vi.md')}
-    assert sorted(pages) == sorted((english - {'tutorial.md'}) | others)
+    assert sorted(pages) == sorted((english - {'tutorial.md'}) | {*GENERATED, *SOURCES})
 
 
 def test_vietnamese_pages_have_the_code_blocks_of_the_english_pages():
@@ -96,6 +95,17 @@ def test_site_starts_with_tutorial_and_readme_in_both_languages(site):
         )
         found = re.findall(r'<h2 id="[^"]*">([^<]*)', (site / page).read_text(encoding='utf-8'))
         assert [unescape(heading) for heading in found] == headings
+
+
+def test_pages_state_their_language_and_link_the_other_one(site):
+    for page, language, other in (
+        ('index.html', 'en', 'vi/index.html'),
+        ('overview.html', 'en', 'vi/overview.html'),
+        ('vi/index.html', 'vi', '../index.html'),
+        ('vi/overview.html', 'vi', '../overview.html'),
+    ):
+        text = (site / page).read_text(encoding='utf-8')
+        assert f'<html lang="{language}"' in text and f'href="{other}"' in text
 
 
 def test_zoo_page_of_a_task_links_configs(site):

@@ -10,6 +10,7 @@ import yaml
 from zoo.metafiles import render_metafiles
 from zoo.page import render_coverage, render_pages, render_task_page
 from zoo.records import ZooEntry, attentions_of, count_rows, from_csv, to_csv, zoo_rows
+from zoo.speed import CONFIGS, measured_speeds, render_speed
 
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.flops.model_cost import read_model_config
@@ -358,3 +359,17 @@ def test_check_names_outdated_files_and_writes_nothing(tool, tmp_path, capsys, m
     with pytest.raises(ValueError, match='b.md, c.md'):
         tool.write_or_compare({'a.md': 'one', 'b.md': 'three', 'c.md': ''}, check=True)
     assert (tmp_path / 'b.md').read_text() == 'two' and not (tmp_path / 'c.md').exists()
+
+
+def test_speed_page_has_measured_configs_beside_accuracies(committed):
+    speeds = list(measured_speeds(ROOT))
+    assert {speed.config for speed in speeds} == {*CONFIGS.values()}
+    config = CONFIGS['FLatten-Swin-T']
+    found = [
+        (item.device, item.call, item.images_per_s) for item in speeds if item.config == config
+    ]
+    assert ('AMD EPYC, 2 cores', 'inference', '15.2') in found  # 8 images in 528 ms
+    assert ('NVIDIA H200', 'training', '1883') in found
+    (line,) = (line for line in render_speed(speeds, committed).splitlines() if config in line)
+    cells = [cell.strip() for cell in line.strip('|').split('|')]
+    assert cells[1:4] == ['82.1', '15.2', '21.4']

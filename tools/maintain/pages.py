@@ -19,11 +19,12 @@ from zoo.records import ZooEntry, from_csv
 from zoo_table import render_table
 
 ROOT = Path(__file__).resolve().parents[2]
+VIETNAMESE = 'vi'  # folder of two pages; all others are in English
 PAGES = {
     'docs/tutorial.md': 'index.md',
-    'docs/tutorial.vi.md': 'index.vi.md',
+    'docs/tutorial.vi.md': f'{VIETNAMESE}/index.md',
     'README.md': 'overview.md',
-    'README_vi.md': 'overview.vi.md',
+    'README_vi.md': f'{VIETNAMESE}/overview.md',
     'CONTRIBUTING.md': 'contributing.md',
     'CHANGELOG.md': 'changelog.md',
     'lab/README.md': 'lab/index.md',
@@ -33,11 +34,8 @@ PAGES = {
     },
 }
 SOURCES = {page: source for source, page in PAGES.items()}
-# the site has this link in its header
-OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]+\)')
 GENERATED = {f'model_zoo/{task}.md': task for task in TASKS}
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
-ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # browsers would request a sitemap for it
 
 
 @cache
@@ -67,8 +65,6 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     source = SOURCES.get(page.file.src_uri, f'docs/{page.file.src_uri}')
-    # an English page among the Vietnamese ones
-    fallback = page.file.locale != page.file.locale_alternate_of
 
     def link(match: re.Match) -> str:
         path, mark, anchor = match[0].partition('#')
@@ -77,17 +73,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             # an address, an anchor, a generated page, or an error that MkDocs reports
             return match[0]
         uri = _uri_of(target, config, files)
-        if fallback and anchor and files.get_file_from_path(uri).locale != page.file.locale:
-            mark = anchor = ''  # the translated page has other headings
         return posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or '.') + mark + anchor
 
-    if fallback:
-        page.meta['search'] = {'exclude': True}  # the English page is indexed
     if TABLE in markdown:
         page.meta['hide'] = ['toc']  # to make room for the table
         links = ', '.join(f'[{TASKS[task]}]({page})' for page, task in GENERATED.items())
         markdown = markdown.replace(TABLE, f"The papers' tables by task: {links}.\n\n{TABLE}")
-    return TARGET.sub(link, OTHER_LANGUAGE.sub('', markdown))
+    return TARGET.sub(link, markdown)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -101,7 +93,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    return ALTERNATE.sub('', output)
+    """State the language of the Vietnamese pages, for browsers and screen readers."""
+    if page.file.src_uri.startswith(f'{VIETNAMESE}/'):
+        return output.replace('<html lang="en"', f'<html lang="{VIETNAMESE}"', 1)
+    return output
 
 
 def _uri_of(target: str, config: MkDocsConfig, files: Files) -> str:

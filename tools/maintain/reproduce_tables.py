@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from zoo import speed
 from zoo.metafiles import render_metafiles
 from zoo.page import render_pages
 from zoo.readmes import render_readmes
@@ -68,6 +69,9 @@ def files_of(entries: list[ZooEntry]) -> dict[str, str]:
     files = {'docs/model_zoo.csv': to_csv(entries)}
     for name, text in render_pages(entries).items():
         files[f'docs/{name}'] = text
+    speeds = list(speed.measured_speeds(ROOT))
+    files[speed.FILE] = speed.to_csv(speeds)
+    files['docs/model_zoo/speed.md'] = speed.render_speed(speeds, entries)
     return files | render_metafiles(entries) | render_readmes(entries)
 
 

@@ -71,7 +71,7 @@ COMMANDS: dict[str, list[list[str]]] = {
             'predict',
             DETECTOR,
             f'{RUN}/epoch_1.pth',
-            'data/digits/images',
+            'data/digits/images/validation',
             '--out',
             'out',
         ],
