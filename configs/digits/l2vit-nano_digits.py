@@ -1,7 +1,7 @@
 """Classifier with a tiny L2ViT on single digits cut from the digit scenes.
 
 Run by this project: 80.8 % top-1 and 97.6 % top-5 with a schedule of 8 epochs.
-lab/docs/attention_study.md looks at what it attends.
+lab/scripts/attention_figures.py draws what it attends.
 """
 
 _base_ = ['../_base_/recipes/classifier_digits.py']

@@ -2,7 +2,7 @@
 digits.
 
 Run by this project: 34.0 % top-1 and 78.2 % top-5 with a schedule of 5 epochs.
-lab/docs/attention_study.md looks at its basis masks.
+lab/scripts/attention_figures.py draws its basis masks.
 """
 
 _base_ = ['../_base_/recipes/classifier_digits.py']

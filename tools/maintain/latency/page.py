@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latency.rows import HEADS, MODELS, RUNTIMES, SIZES
+from latency.rows import HEADS, MODELS, RUNTIMES, SIZES, TWINS
 from mmflatten.text import align
 
 Row = dict[str, str]
@@ -91,7 +91,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _ratios(rows: Sequence[Row]) -> str:
-    """Return tables of PVTv2-B2's softmax over its linear time, and of float32 over int8."""
+    """Return tables of softmax over linear time of twins, and of float32 over int8."""
     times = {}
     for row in rows:
         key = (row['model'], row['head'], row['size'], row['runtime'], row['precision'])
@@ -102,16 +102,19 @@ def _ratios(rows: Sequence[Row]) -> str:
         for runtime, precisions in RUNTIMES.items():
             for precision in precisions:
                 place = (head, runtime, precision)
-                _append(linear, place, _linear_ratios(times, place))
+                for twins in TWINS:
+                    model = twins[0].removesuffix(' softmax')
+                    _append(linear, (model, *place), _twin_ratios(times, twins, place))
         for model in MODELS:
             for runtime in ('onnxruntime', 'openvino'):
                 ratios = _int8_ratios(times, model, head, runtime)
                 _append(int8, (model, head, runtime), ratios)
     sizes = [str(size) for size in SIZES]
-    first = align(linear, ('head', 'runtime', 'precision', *sizes), {0, 1, 2}, markdown=True)
+    header = ('model', 'head', 'runtime', 'precision', *sizes)
+    first = align(linear, header, {0, 1, 2, 3}, markdown=True)
     second = align(int8, ('model', 'head', 'runtime', *sizes), {0, 1, 2}, markdown=True)
     return (
-        f'Time of PVTv2-B2 with softmax over that with linear attention:\n\n{first}\n\n'
+        f'Time with softmax over that with linear attention:\n\n{first}\n\n'
         f'Time in float32 over that in int8:\n\n{second}'
     )
 
@@ -122,12 +125,13 @@ def _append(lines: list[tuple[str, ...]], place: tuple[str, ...], ratios: list[s
         lines.append((*place, *ratios))
 
 
-def _linear_ratios(times: dict, place: tuple[str, str, str]) -> list[str]:
+def _twin_ratios(times: dict, twins: tuple[str, str], place: tuple[str, str, str]) -> list[str]:
+    softmax, linear = twins
     head, runtime, precision = place
     cells = []
     for size in SIZES:
         key = (head, str(size), runtime, precision)
-        cells.append(_ratio(times, ('PVTv2-B2 softmax', *key), ('PVTv2-B2 linear', *key)))
+        cells.append(_ratio(times, (softmax, *key), (linear, *key)))
     return cells
 
 

@@ -22,6 +22,10 @@ RUNTIMES = {
 DONE = 'done'  # file that is written after the others of a folder
 HEADS = ('classifier', 'mask-rcnn', 'upernet')
 _VIT = {'model.backbone.arch': 'deit3-small'}
+_VIT_LINEAR = {
+    'model.backbone.attn_types': 'L',
+    'model.backbone.linear_attention': {'type': 'LinearAttention'},
+}
 # Patches of 16 pixels, so that the maps have other strides than those of DINOv2.
 _VIT_STRIDES = [4, 8, 16, 32, 64]
 _VIT_DETECTOR = {
@@ -51,7 +55,11 @@ def _pvt(prefix: str) -> dict[str, str]:
 # Name -> configs by head, and changes by head (`''`: of all heads).
 MODELS: dict[str, tuple[dict[str, str], dict[str, dict[str, Any]]]] = {
     'DINOv2-S': (_DINOV2_CONFIGS, {}),
-    'ViT-S': (_DINOV2_CONFIGS, {'': _VIT, 'mask-rcnn': _VIT_DETECTOR}),
+    'ViT-S softmax': (_DINOV2_CONFIGS, {'': _VIT, 'mask-rcnn': _VIT_DETECTOR}),
+    'ViT-S linear': (
+        _DINOV2_CONFIGS,
+        {'': {**_VIT, **_VIT_LINEAR}, 'mask-rcnn': {**_VIT_DETECTOR, **_VIT_LINEAR}},
+    ),
     'Swin-T': (
         {
             'classifier': 'flatten_swin/swin-t_8xb128_in1k',
@@ -63,6 +71,9 @@ MODELS: dict[str, tuple[dict[str, str], dict[str, dict[str, Any]]]] = {
     'PVTv2-B2 softmax': (_pvt(''), {'': _SOFTMAX}),
     'PVTv2-B2 linear': (_pvt('flatten-'), {'': _LINEAR}),
 }
+
+# Models that differ in the attention alone: with softmax, with linear attention.
+TWINS = (('ViT-S softmax', 'ViT-S linear'), ('PVTv2-B2 softmax', 'PVTv2-B2 linear'))
 
 
 @dataclass(frozen=True)
