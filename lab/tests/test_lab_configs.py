@@ -55,6 +55,8 @@ def test_config_trains_and_validates(path, data, fashion_files, tmp_path):
         loader.update(batch_size=2, num_workers=0, persistent_workers=False)
         if 'data_root' not in loader.dataset and 'datasets' not in loader.dataset:
             loader.dataset.update(folder=str(fashion_files), indices=4)
+        if 'stages' in loader.get('sampler', {}):
+            loader.sampler.stages = [4, 4]
         redirect(loader, data)
     for split in ('val', 'test'):
         redirect(config[f'{split}_evaluator'], data)

@@ -266,8 +266,8 @@ def test_report_fits_one_screen_and_warnings_set_the_status(tool, capsys):
     config = str(CONFIGS / DETECTOR)
     assert tool.main([config, '--dataset-size', '4000']) == 0
     out = capsys.readouterr().out
-    assert '6 epochs of 1,000' in out
-    assert '24,000 seen' in out
+    assert '5 epochs of 1,000' in out
+    assert '20,000 seen' in out
     assert '2e-05' in out
     assert 'no warnings' in out
     assert len(out.splitlines()) < 30
