@@ -47,6 +47,7 @@ FEWER = dict(
 NO_HEADS = {
     'classifier': 'of classifiers',
     'classifier_cls_token': 'of classifiers',
+    'timm_classifier': 'of classifiers, with a backbone of timm',
     'htc_fpn': 'its semantic branch needs stuff maps, which the scenes lack',
     'psmnet': 'of stereo',
     'psmnet_tiny': 'of stereo',
