@@ -30,8 +30,8 @@ def initialise(request: Request) -> Iterator[str]:
     """
     _check_options(request)
     base = load_config(request.base)
-    is_named = not has_classes(base)
-    if not is_named:
+    uses_classes = has_classes(base)
+    if uses_classes:
         base = with_names(base)
     _require_free(request, base, [request.out])
     require_base(base, request.spec)
@@ -44,7 +44,7 @@ def initialise(request: Request) -> Iterator[str]:
     data.require_usable()
     _require_free(request, base, data.lists)
     with _Between(request) as between:
-        if not is_named:
+        if uses_classes:
             base = between.write('base', named_config_text(base), base)
             yield f'the base has classes in place of names; with names: {base.filename}'
         if request.bands:

@@ -8,8 +8,6 @@ from mmflatten.export.wrappers import ExportedModel, ExportError
 
 EPSILON = 1e-6  # thresholds of 0 and 1 have no finite logit
 
-EPSILON = 1e-6  # thresholds of 0 and 1 have no finite logit
-
 
 class _Upsample(nn.Module):
     """mmseg's `Upsample` by an integer factor.
