@@ -14,7 +14,6 @@ import math
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from mmflatten.measure.speed.models import (
     REFERENCE,
     ZOO,
     RunSettings,
+    compiler_options,
     default_size,
     is_config,
     model_subject,
@@ -349,15 +349,7 @@ def main(args: Namespace) -> None:
     allocator = machine.keep_freed_memory()
     start = time.monotonic()
     before = machine.seconds_of_others()
-    with ExitStack() as exits:
-        if settings.compile:
-            import torch._inductor.config as inductor
-
-            # Models share the code of their classes, which Dynamo compiles at most 8 times by
-            # default.
-            exits.enter_context(torch._dynamo.config.patch(cache_size_limit=1024))
-            # Inductor packs frozen weights for the processor's matrix products.
-            exits.enter_context(inductor.patch(freezing=not settings.train))
+    with compiler_options(settings):
         rows = run(args, settings)
     others = (machine.seconds_of_others() - before) / (time.monotonic() - start)
     facts = {

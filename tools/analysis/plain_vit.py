@@ -24,6 +24,7 @@ from mmflatten.cli.common import positive, tool_parser
 from mmflatten.console import command_line, print_progress
 
 WIDTHS = {'tiny': 192, 'small': 384, 'base': 768, 'large': 1024}  # channels of a ViT
+DEPTHS = {'tiny': 12, 'small': 12, 'base': 12, 'large': 24}  # its blocks
 PATCH, WINDOW = 16, 14
 SOFTMAX, WINDOWS = 'softmax', 'windows'
 # Mixer -> letters of the blocks, and what the letter L stands for.
@@ -94,8 +95,7 @@ def ceilings(mixers: Sequence[str], arch: str, size: int) -> dict[str, float]:
 
 def model_spec(mixer: str, arch: str, size: int) -> str:
     """Return the model of a mixer in the notation of `mmflatten benchmark`."""
-    letters = {SOFTMAX: 'S', WINDOWS: 'WWS' * (24 if arch == 'large' else 12)}
-    letters[WINDOWS] = letters[WINDOWS][: 24 if arch == 'large' else 12]
+    letters = {SOFTMAX: 'S', WINDOWS: 'WWS' * (DEPTHS[arch] // 3)}
     kind = (LINEAR | BARE).get(mixer)
     linear = f',linear_attention=dict(type={kind})' if kind else ''
     return (
@@ -108,14 +108,11 @@ def measure_cell(
     cell: Cell, mixers: Sequence[str], args: argparse.Namespace
 ) -> list[dict[str, object]]:
     """Measure memory and time of all mixers in a cell; a row for each."""
-    from contextlib import ExitStack
-
     import torch
-    import torch._inductor.config as inductor
 
     from mmflatten.measure.speed import machine
     from mmflatten.measure.speed.memory import peak_memory
-    from mmflatten.measure.speed.models import RunSettings, model_subject
+    from mmflatten.measure.speed.models import RunSettings, compiler_options, model_subject
     from mmflatten.measure.speed.results import result_rows
     from mmflatten.measure.speed.timing import measure
 
@@ -128,10 +125,7 @@ def measure_cell(
         compile='inductor' if cell.compiled else None,
     )
     torch.compiler.reset()
-    with ExitStack() as exits:
-        if cell.compiled:
-            exits.enter_context(torch._dynamo.config.patch(cache_size_limit=1024))
-            exits.enter_context(inductor.patch(freezing=not settings.train))
+    with compiler_options(settings):
         subjects = []
         for mixer in mixers:
             spec = model_spec(mixer, arch=cell.arch, size=cell.size)
@@ -169,8 +163,7 @@ def work(arch: str, size: int, mode: str) -> float:
     """
     channels = WIDTHS[arch]
     tokens = (size // PATCH) ** 2
-    depth = 24 if arch == 'large' else 12
-    products = depth * (12 * tokens * channels**2 + 2 * tokens**2 * channels)
+    products = DEPTHS[arch] * (12 * tokens * channels**2 + 2 * tokens**2 * channels)
     return products * (3 if mode == 'training' else 1)
 
 

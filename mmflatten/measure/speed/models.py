@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,22 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
     if name is None:
         name = Path(spec).stem if spec.endswith('.py') else spec
     return Subject(name=name, call=call, batch=settings.batch, params=count_parameters(model))
+
+
+@contextlib.contextmanager
+def compiler_options(settings: RunSettings) -> Iterator[None]:
+    """Set the options of the compiler for compiled models; nothing for eager ones."""
+    if settings.compile is None:
+        yield
+        return
+    import torch._inductor.config as inductor
+
+    # Models share the code of their classes, which Dynamo compiles at most 8 times by default.
+    limit = torch._dynamo.config.patch(cache_size_limit=1024)
+    # Inductor packs frozen weights for the processor's matrix products.
+    frozen = inductor.patch(freezing=not settings.train)
+    with limit, frozen:
+        yield
 
 
 def make_call(
