@@ -51,9 +51,12 @@ class LocalExecutor(Executor):
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        import torch  # slow, and a job of a cluster needs only `execute`
+        # slow, and a job of a cluster needs only `execute`
+        import torch
 
-        cores = _cores()
+        from mmflatten.measure.speed.machine import allowed_cpus
+
+        cores = allowed_cpus()
         gpus = torch.cuda.device_count()
         all_gpus = ','.join(map(str, range(gpus)))
         names: list[str | None] = os.environ.get(VISIBLE_GPUS, all_gpus).split(',')[:gpus]
@@ -92,13 +95,6 @@ def threads_of_a_run() -> int:
     if not text.isdecimal() or int(text) < 1:
         raise StudyError(f'{THREADS}: expected a positive number, got {text!r}. Set it to 1.')
     return int(text)
-
-
-def _cores() -> list[int]:
-    """Return the cores that this process may use."""
-    if hasattr(os, 'sched_getaffinity'):  # Linux
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 class SlurmExecutor(Executor):

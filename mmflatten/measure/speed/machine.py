@@ -67,9 +67,14 @@ def cpuinfo() -> dict[str, str]:
 
 def available_cpus() -> int:
     """Number of CPUs that this process may use."""
+    return len(allowed_cpus())
+
+
+def allowed_cpus() -> list[int]:
+    """Numbers of the CPUs that this process may use, in order."""
     if hasattr(os, 'sched_getaffinity'):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def seconds_of_others() -> float:
