@@ -23,7 +23,7 @@ from statsmodels.stats.multitest import multipletests
 from mmflatten.results.drawing import save_png
 from mmflatten.results.figures import Lines
 from mmflatten.text import align
-from mmflatten_lab.studies.families import processor_family
+from mmflatten_lab.studies.families import left_out_sentence, processor_family
 
 TRAINED = '196'  # tokens
 SIZES = ('784', '3136')
@@ -198,8 +198,7 @@ def left_out(runs: pd.DataFrame, reference: str) -> list[str]:
     families = reference_families(runs, reference)
     sentences = []
     for family, rows in runs[~runs.family.isin(families)].groupby('family'):
-        names = ', '.join(rows.attention.unique())
-        sentences.append(f'Not compared: {names} on {family}, where {reference} has no run.')
+        sentences.append(left_out_sentence(rows.attention.unique(), family, reference))
     return sentences
 
 

@@ -54,10 +54,13 @@ def comparable_runs(
     for family in families:
         if family not in known:
             levels = sorted({run.levels[factor] for run in runs if _is_of(run, family)})
-            notes.append(
-                f'Not compared: {", ".join(levels)} on {family}, where {reference} has no run.'
-            )
+            notes.append(left_out_sentence(levels, family, reference))
     return kept, notes
+
+
+def left_out_sentence(levels: Iterable[str], family: str, reference: str) -> str:
+    """State that levels are not compared, because the reference did not run on their family."""
+    return f'Not compared: {", ".join(levels)} on {family}, where {reference} has no run.'
 
 
 def shared_families(
