@@ -25,6 +25,9 @@ from tests.test_custom_data.test_init_command import CONFIGS, train
 
 PIXELS = np.random.default_rng(0).integers(0, 4096, SIZE, np.uint16)
 CHANGED_ID = "id that COCO's evaluation changes"
+BASE = str(CONFIGS / 'digits' / 'flatten-swin-nano_digits.py')
+# of `mmflatten init`, for the images of `bands_of_classes`
+OF_BANDS = ['--task', 'cls', '--images', 'images', '--base', BASE, '--out', 'mine.py']
 
 
 @pytest.mark.parametrize('name', ['a.png', 'a.tif', 'a.ppm'])
@@ -120,11 +123,9 @@ def bands_of_classes(root):
 def test_init_reads_bands_that_train_and_predict(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     bands_of_classes(tmp_path / 'images')
-    base = CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'
-    words = ['--task', 'cls', '--images', 'images', '--base', base, '--out', 'mine.py']
-    assert main([str(word) for word in (*words, '--batch', 4)]) == 1  # arrays need --bands
+    assert main([*OF_BANDS, '--batch', '4']) == 1  # arrays need --bands
     assert not (tmp_path / 'mine.py').exists()
-    assert main([str(word) for word in (*words, '--batch', 4, '--bands')]) == 0
+    assert main([*OF_BANDS, '--batch', '4', '--bands']) == 0
     cfg = load_config('mine.py')
     assert cfg.model.backbone.in_channels == 6
     step = cfg.train_dataloader.dataset.pipeline[0]
@@ -146,9 +147,7 @@ def scores_of(predictor, files):
 def test_exported_and_published_models_of_bands_predict_as_the_checkpoint(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bands_of_classes(tmp_path / 'images')
-    base = CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'
-    words = ['--task', 'cls', '--images', 'images', '--base', str(base), '--out', 'mine.py']
-    assert main([*words, '--bands']) == 0
+    assert main([*OF_BANDS, '--bands']) == 0
     torch.manual_seed(0)
     model = build_model(load_config('mine.py'))
     torch.save(dict(state_dict=model.state_dict(), meta={}), 'model.pth')
@@ -181,17 +180,13 @@ def test_config_of_bands_is_removed_with_an_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bands_of_classes(tmp_path / 'images')
     np.save(tmp_path / 'images' / 'dry' / '7.npy', np.ones((32, 32, 5)))
-    base = CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'
-    words = ['--task', 'cls', '--images', 'images', '--base', str(base), '--out', 'mine.py']
-    assert main([*words, '--bands']) == 1
+    assert main([*OF_BANDS, '--bands']) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ['images']
 
 
 def test_checkpoints_of_three_bands_start_a_training_of_six(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bands_of_classes(tmp_path / 'images')
-    base = CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'
-    words = ['--task', 'cls', '--images', 'images', '--base', str(base), '--out', 'mine.py']
-    assert main([*words, '--bands']) == 0
-    torch.save(dict(state_dict=build_model(load_config(str(base))).state_dict()), 'rgb.pth')
+    assert main([*OF_BANDS, '--bands']) == 0
+    torch.save(dict(state_dict=build_model(load_config(BASE)).state_dict()), 'rgb.pth')
     train(tmp_path / 'mine.py', load_from='rgb.pth')
