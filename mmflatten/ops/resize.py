@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import Tensor
 
 from mmflatten.ops.precision import no_autocast, upcast
-from mmflatten.ops.sizes import is_open, operand, same_size
+from mmflatten.ops.sizes import is_exporting, is_open, operand, same_size
 
 RESIZE_MODES = ('bilinear', 'bicubic', 'bicubic-antialias', 'bicubic-offset')
 _OFFSET = 0.1
@@ -41,6 +41,13 @@ def resize_grid(
         with no_autocast(table):
             grid_HWC = (rows_HH @ table.reshape(size[0], -1)).unflatten(1, (size[1], -1))
             return (cols_WW @ grid_HWC).flatten(0, 1)[None].to(table_1NC.dtype)
+    if mode == 'bicubic-antialias' and is_exporting():
+        # OpenVINO's cubic resizing ignores that of ONNX with antialiasing.
+        rows_HH, cols_WW = (
+            _antialias_weights(old, new, table_1NC) for old, new in zip(size, new_size)
+        )
+        grid_HWC = (rows_HH @ table_1NC.reshape(size[0], -1)).unflatten(1, (size[1], -1))
+        return (cols_WW @ grid_HWC).flatten(0, 1)[None]
     # channels last, which is interpolated without a copy
     grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)
     kind, _, rule = mode.partition('-')
@@ -67,6 +74,22 @@ def _interpolation(length: int, new_length: int, like: Tensor) -> Tensor:
 def _weights(length: int, new_length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     unit = torch.eye(length, device=device, dtype=dtype)
     return F.interpolate(unit[None], size=new_length, mode='linear')[0].t()
+
+
+def _antialias_weights(length: int, new_length: int, like: Tensor) -> Tensor:
+    """Return the weights of bicubic interpolation with antialiasing, `(new_length, length)`.
+
+    Keys' kernel with a = -0.5 is stretched by the step if that is above 1, as in PyTorch and
+    Pillow. Source: Keys, Cubic Convolution Interpolation for Digital Image Processing (1981).
+    """
+    step = length / torch.as_tensor(operand(new_length), dtype=like.dtype, device=like.device)
+    center = (torch.arange(new_length, dtype=like.dtype, device=like.device) + 0.5) * step
+    place = torch.arange(length, dtype=like.dtype, device=like.device) + 0.5
+    x = ((place - center[:, None]) / step.clamp(min=1)).abs()
+    near = (1.5 * x - 2.5) * x**2 + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    weights = torch.where(x < 1, near, torch.where(x < 2, far, 0))
+    return weights / weights.sum(dim=1, keepdim=True)
 
 
 def resize_relative_position_bias(
