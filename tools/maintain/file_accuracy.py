@@ -143,7 +143,7 @@ HEADS = {
     'RetinaNet': Head((_DIGITS.format('retinanet', 'fpn_'),), 5),
     'ATSS': Head((_DIGITS.format('atss', 'fpn_'),), 5),
     'DINO': Head((_DIGITS.format('dino-4scale', ''),), 2),
-    'RepPoints V2': Head(_REPPOINTS_BASES, 1, _REPPOINTS, quantised=False),
+    'RepPoints V2': Head(_REPPOINTS_BASES, 5, _REPPOINTS, quantised=False),
     'Cascade Mask R-CNN': Head((_DIGITS.format('mask-rcnn', 'fpn_'),), 2, _CASCADE),
 }
 
@@ -197,6 +197,11 @@ def rows_of(name: str, args: Namespace) -> list[dict[str, Any]]:
             continue
         scores = {where: result[key] for where, result in results.items()}
         rows.append({**row, **scores, 'metric': metric})
+    if not rows:
+        raise ValueError(
+            f'--epochs: expected a training after which {name} detects something, got {epochs}.'
+            ' Name more.'
+        )
     return rows
 
 
