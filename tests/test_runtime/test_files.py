@@ -1,5 +1,7 @@
 """Exported files in both runtimes, and errors that name field and value."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -55,6 +57,26 @@ def test_file_without_metadata_is_named(write_file, tmp_path):
         ModelFile(tmp_path / 'text.onnx')
     with pytest.raises(ExportError, match=r'nowhere\.onnx'):
         ModelFile(tmp_path / 'nowhere.onnx')
+
+
+def test_missing_file_of_the_weights_is_named(write_file, tmp_path):
+    file = write_file()
+    model = onnx.load(file)
+    weight = onnx.numpy_helper.from_array(np.zeros((32, 64), np.float32), 'weight')
+    model.graph.initializer.append(weight)
+    onnx.save(model, file, save_as_external_data=True, location='weights.data', size_threshold=1)
+    ModelFile(file)
+    (tmp_path / 'weights.data').unlink()
+    with pytest.raises(ExportError, match=r"model\.onnx: weights: .*'weights\.data'"):
+        ModelFile(file)
+
+
+def test_incomplete_file_is_named(write_file, tmp_path):
+    content = Path(write_file()).read_bytes()
+    file = tmp_path / 'half.onnx'
+    file.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ExportError, match=r'half\.onnx: .*not complete'):
+        ModelFile(file)
 
 
 @pytest.mark.parametrize('runtime', RUNTIMES)
