@@ -2,9 +2,8 @@
 
 Six epochs are too few for it. Run by this project: 0.015 mask mAP on the 200 held-out scenes after
 2 epochs (500 iterations), where Mask R-CNN has 0.474 box mAP. By then the queries find the digits
-(a dice loss of 0.24), but do not tell them apart (a classification loss of ln 10); a rate of 2e-3,
-and a backbone from a classifier of digits, do not change that in 250 iterations. The run was not
-continued.
+(a dice loss of 0.24), but do not tell them apart (a classification loss of ln 10). docs/heads.md
+has what was tried, and the probable cause. The run was not continued.
 """
 
 _base_ = ['../_base_/recipes/mask2former_digits.py']
