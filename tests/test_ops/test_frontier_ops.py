@@ -45,6 +45,20 @@ def test_rotary_2d_equals_reference(hw_shape, prefix, last_frequency, width):
     )
 
 
+@pytest.mark.parametrize(
+    'strides, offset', [((480, 8, 24), 8), ((500, 8, 25), 0), ((480, 8, 24), 5)]
+)
+def test_rotary_2d_reads_any_memory_layout(strides, offset):
+    """Pairs of channels that lie in memory as complex numbers, and pairs that do not."""
+    memory = torch.randn(2 * 500, dtype=torch.float64)
+    x = memory.as_strided((2, 3, 20, 4), (*strides, 1), offset)
+    assert_same(
+        lambda x: ops.rotary_2d(x, (4, 5)),
+        lambda x: reference.rotary_2d(x, (4, 5)),
+        [x.requires_grad_()],
+    )
+
+
 def test_rotary_2d_spreads_positions_over_a_span():
     inputs = leaves((2, 3, 1 + 6 * 4, 12))
     assert_same(
