@@ -72,6 +72,7 @@ def main(args: Namespace) -> None:
     if args.head_map:
         summary += f', head of the classes in {args.head_map}'
     print(summary)
+    print(f'{args.source}: sha256 {result["meta"]["source_sha256"]}')
 
 
 def _check_paths(args: Namespace) -> None:

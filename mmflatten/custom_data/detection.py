@@ -14,6 +14,7 @@ from mmflatten.custom_data.images import (
     picture_problems,
     read_pictures,
     size_range,
+    spelling_hint,
     split,
     too_thin,
     turned_images,
@@ -326,7 +327,10 @@ def _check_images(
     for path, image in part.images.items():
         size = image.get('width'), image.get('height')
         if path not in pictures:
-            places['listed image that does not exist'].append(str(path))
+            hint = spelling_hint([str(image['file_name'])])
+            places['listed image that does not exist'].append(
+                f'{path} ({hint})' if hint else str(path)
+            )
         elif None in size:
             places['image without width and height'].append(str(path))
         elif pictures[path].size not in (None, size):

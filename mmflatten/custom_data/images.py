@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import cv2
 import numpy as np
@@ -184,11 +185,14 @@ def _read(path: Path) -> Picture:
     digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
     size, parts, depth, turned = None, '', '', 0
     with contextlib.suppress(*UNREADABLE), opened(content) as image:
+        orientation = stored_orientation(image)
         image.load()  # fails for a truncated file, which OpenCV fills with grey
         if image.format == 'TIFF' and (image.mode not in _PLAIN or image.n_frames > 1):
             parts = f'mode {image.mode} of Pillow, {image.n_frames} pages'
         bits = _bits(image, content)
-        orientation = _orientation(image)
+        is_tiff = image.format == 'TIFF'
+        if not is_tiff:
+            orientation = stored_orientation(image)  # a PNG may have it behind its pixels
         image.close()
         # as mmcv reads it for a training
         pixels = _decoded(content, cv2.IMREAD_COLOR)
@@ -197,7 +201,8 @@ def _read(path: Path) -> Picture:
             depth = _kept_values(content, pixels)
         if orientation != 1 and pixels is not None:
             stored = _decoded(content, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
-            turned = 0 if np.array_equal(pixels, stored) else orientation
+            # OpenCV turns a TIFF with this flag, too.
+            turned = orientation if is_tiff or not np.array_equal(pixels, stored) else 0
     return Picture(size, digest, parts, depth=depth, turned=turned)
 
 
@@ -228,8 +233,12 @@ def _bits(image: Image.Image, content: bytes) -> int:
     return 16 if image.format == 'PPM' else 8
 
 
-def _orientation(image: Image.Image) -> int:
-    """Return the orientation in the EXIF data, 1 (upright) without readable data."""
+def stored_orientation(image: Image.Image) -> int:
+    """Return the orientation in the EXIF data or the tags of a TIFF, 1 (upright) without readable
+    data.
+
+    Pillow turns a TIFF when it loads the pixels, and forgets the orientation.
+    """
     with contextlib.suppress(*UNREADABLE, struct.error, LookupError, TypeError):
         return image.getexif().get(ORIENTATION, 1)
     return 1
@@ -355,6 +364,16 @@ def turned_images(
         ' ImageOps.exif_transpose of Pillow)'
     )
     return [Problem(name='image turned by EXIF', where=turned, fix=fix, stops=False)]
+
+
+def spelling_hint(names: Iterable[str]) -> str:
+    """Return a fix for names of missing files with percent escapes or backslashes, else ''."""
+    names = list(names)
+    if any('%' in name and unquote(name) != name for name in names):
+        return 'file names are escaped as in an address: write a space for %20, as unquote does'
+    if any('\\' in name for name in names):
+        return 'file names have backslashes: write / and names relative to --images'
+    return ''
 
 
 def too_thin(pictures: Mapping[Path, Picture], base: Mapping[str, Any] | None) -> list[Problem]:

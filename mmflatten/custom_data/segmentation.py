@@ -28,6 +28,7 @@ MAP_SUFFIXES = ('.png', '.tif', '.tiff', '.bmp')  # formats that keep the values
 # Endings of the names of label maps, in order of preference, where an image has maps of several
 # kinds: the same name, Cityscapes' values for training, and usual names.
 PREFERRED = ('', 'gtFine_labelTrainIds', 'labelTrainIds', 'mask', 'label', 'labels', 'gt')
+TURNED_MAP = 'label map with an orientation tag'
 SAMPLES = 50  # images whose names decide which endings the names of the label maps have
 # name: (is an error, fix)
 LABEL_MAP_PROBLEMS = {
@@ -40,6 +41,11 @@ LABEL_MAP_PROBLEMS = {
     'label map with colours': (
         True,
         'convert the colours to one grey value per pixel, the class number',
+    ),
+    TURNED_MAP: (
+        False,
+        'training turns the values of a TIFF by the tag, and not those of a PNG: turn the pixels'
+        ' (ImageOps.exif_transpose of Pillow) and write the file without the tag',
     ),
     'label map size differs from its image': (True, 'both must have the same width and height'),
     UNKNOWN: (True, f'number the classes 0, 1, ... without gaps; {IGNORED_LABEL} is ignored'),
@@ -272,7 +278,9 @@ def _check_maps(
     total: Counter = Counter()
     with ThreadPoolExecutor() as pool:
         counted = pool.map(_count, label_maps.values())
-        for (image, path), (shape, counts) in zip(label_maps.items(), counted):
+        for (image, path), (shape, counts, orientation) in zip(label_maps.items(), counted):
+            if orientation != 1:
+                places[TURNED_MAP].append(f'{path} (orientation {orientation})')
             if shape is None:
                 places['unreadable label map'].append(str(path))
                 continue
@@ -307,14 +315,15 @@ def _check_values(
             places[reason] += [f'{value} in {path}' for value in values]
 
 
-def _count(path: Path) -> tuple[tuple[int, ...] | None, dict[int, int]]:
-    """Read a label map like mmseg; return its shape, None if it is unreadable, and the pixels per
-    value.
+def _count(path: Path) -> tuple[tuple[int, ...] | None, dict[int, int], int]:
+    """Read a label map like mmseg; return its shape, None if it is unreadable, the pixels per
+    value, and its orientation.
     """
     try:
         with image_files.opened(read_bytes(path)) as image:
+            orientation = image_files.stored_orientation(image)
             labels = np.array(image)
             values, counts = np.unique(labels, return_counts=True)
     except image_files.UNREADABLE:  # UnusableFile is a ValueError
-        return None, {}
-    return labels.shape, dict(zip(values.astype(int).tolist(), counts.tolist()))
+        return None, {}, 1
+    return labels.shape, dict(zip(values.astype(int).tolist(), counts.tolist())), orientation

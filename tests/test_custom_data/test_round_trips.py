@@ -12,7 +12,13 @@ from mmflatten.apis import from_pretrained
 from mmflatten.cli.init import main
 from mmflatten.cli.predict import main as predict
 from mmflatten.config import build_model
-from mmflatten.custom_data.images import picture_problems, read_pictures, turned_images
+from mmflatten.custom_data.images import (
+    picture_problems,
+    read_pictures,
+    spelling_hint,
+    turned_images,
+)
+from mmflatten.custom_data.segmentation import _count
 from mmflatten.datasets.used import ids_changed_by_evaluation
 from mmflatten.engine.setup import load_config
 from mmflatten.export.export import export_model
@@ -190,3 +196,21 @@ def test_checkpoints_of_three_bands_start_a_training_of_six(tmp_path, monkeypatc
     assert main([*OF_BANDS, '--bands']) == 0
     torch.save(dict(state_dict=build_model(load_config(BASE)).state_dict()), 'rgb.pth')
     train(tmp_path / 'mine.py', load_from='rgb.pth')
+
+
+@pytest.mark.parametrize('compression', [None, 'tiff_lzw'])
+def test_orientation_of_a_tiff_is_reported(compression, tmp_path):
+    file = tmp_path / 'a.tif'
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    pixels = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), np.uint8)
+    Image.fromarray(pixels).save(file, exif=exif, compression=compression)
+    assert read_pictures([file])[file].turned == 3
+    shape, _, orientation = _count(file)
+    assert shape == (*SIZE, 3) and orientation == 3
+
+
+def test_spelling_of_missing_files_is_named():
+    assert '%20' in spelling_hint(['a%20b.png'])
+    assert '/' in spelling_hint(['C:\\photos\\a.png'])
+    assert spelling_hint(['100%.png', 'a b.png']) == ''

@@ -338,3 +338,17 @@ def test_stereo_preprocessor_reverses_channels_with_bgr_to_rgb():
         )
         left = preprocessor(data)['inputs']['left']
         assert left.mean((0, 2, 3)).tolist() == [means[0], means[1], means[2] / 2]
+
+
+@pytest.mark.parametrize('bands', [1, 4])
+def test_psmnet_takes_other_bands(bands):
+    norms = dict(type='mmflatten.StereoDataPreProcessor', mean=[1.0] * bands, std=[2.0] * bands)
+    model = build(in_channels=bands, data_preprocessor=norms)
+    image = torch.ones(bands, 32, 48)
+    data = model.data_preprocessor(dict(inputs=dict(left=[image], right=[image])))
+    assert not data['inputs']['left'].any()
+    assert model.eval()(**data, mode='tensor').shape == (1, 32, 48)
+    with pytest.raises(ValueError, match='got'):
+        model.data_preprocessor(dict(inputs=dict(left=[image[:0]], right=[image[:0]])))
+    with pytest.raises(ValueError, match=f'in_channels.*{bands}'):
+        build(in_channels=bands)

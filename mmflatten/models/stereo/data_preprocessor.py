@@ -39,10 +39,11 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
     predictions or pads the ground truth according to `img_shape`.
 
     Args:
-        mean: mean of the channels R, G, B, in the range 0 to 255.
-        std: standard deviation of the channels R, G, B.
+        mean: mean of the channels R, G, B, in the range 0 to 255, or of each band of the images.
+        std: standard deviation of the same channels.
         pad_divisor: PSMNet's hourglasses halve multiples of 16 evenly.
-        bgr_to_rgb: reverse the channels first, because mmcv reads images as BGR.
+        bgr_to_rgb: reverse the channels first, because mmcv reads images as BGR. Images of other
+            than three bands are not reversed.
         non_blocking: as in MMEngine.
     """
 
@@ -55,26 +56,26 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
         non_blocking: bool = False,
     ) -> None:
         super().__init__(non_blocking)
-        if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
+        if len(mean) != len(std) or min(std, default=0) <= 0:
             raise ValueError(
-                f'mean, std: expected three numbers each and positive std, got {mean}, {std}.'
+                f'mean, std: expected a number for each band and positive std, got {mean}, {std}.'
             )
         if pad_divisor < 1:
             raise ValueError(f'pad_divisor: expected a positive integer, got {pad_divisor}.')
         self.pad_divisor, self.bgr_to_rgb = pad_divisor, bgr_to_rgb
-        self.register_buffer('mean', torch.tensor(mean).view(3, 1, 1), persistent=False)
-        self.register_buffer('std', torch.tensor(std).view(3, 1, 1), persistent=False)
+        self.register_buffer('mean', torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer('std', torch.tensor(std).view(-1, 1, 1), persistent=False)
 
     def forward(self, data: dict, training: bool = False) -> dict:
         """Prepare a batch.
 
         Args:
-            data: `inputs` = dict(left=..., right=...), each a list or stacked tensor of images (3,
+            data: `inputs` = dict(left=..., right=...), each a list or stacked tensor of images (C,
                 H, W) with values from 0 to 255; `data_samples` = list of `StereoDataSample` or
                 None.
 
         Returns:
-            `inputs` = dict(left=(B, 3, H, W), right=(B, 3, H, W)), and `data_samples` with
+            `inputs` = dict(left=(B, C, H, W), right=(B, C, H, W)), and `data_samples` with
             `img_shape` and `batch_input_shape`.
 
         Raises:
@@ -100,8 +101,14 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
         return -(-length // self.pad_divisor) * self.pad_divisor
 
     def _normalise(self, image: Tensor) -> Tensor:
-        if self.bgr_to_rgb:
+        if self.bgr_to_rgb and len(self.mean) == 3:
             image = image.flip(0)
+        if len(image) != len(self.mean):
+            raise ValueError(
+                f'images: expected {len(self.mean)} bands, as in data_preprocessor.mean, got'
+                f' {len(image)}. Read the images with their bands, or give mean and std of'
+                f' {len(image)}.'
+            )
         return (image.float() - self.mean) / self.std
 
 
@@ -131,9 +138,9 @@ def _sizes(
     sizes = []
     for index, pair in enumerate(zip(images['left'], images['right'])):
         shapes = [tuple(image.shape) for image in pair]
-        if shapes[0] != shapes[1] or len(shapes[0]) != 3 or shapes[0][0] != 3:
+        if shapes[0] != shapes[1] or len(shapes[0]) != 3:
             raise ValueError(
-                f'images {_names(index, samples)}: expected the same shape (3, H, W), got'
+                f'images {_names(index, samples)}: expected the same shape (C, H, W), got'
                 f' {shapes[0]} and {shapes[1]}.'
             )
         sizes.append(shapes[0][1:])

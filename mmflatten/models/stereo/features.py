@@ -64,7 +64,7 @@ class PyramidPooling(nn.Module):
 
 
 class StereoFeatures(BaseModule):
-    """`(B, 3, H, W) -> (B, base_channels, ceil(H / 4), ceil(W / 4))`.
+    """`(B, in_channels, H, W) -> (B, base_channels, ceil(H / 4), ceil(W / 4))`.
 
     Args:
         base_channels: channels of the stem and the features. The stages have 1, 2, 4 and 4 times as
@@ -74,6 +74,7 @@ class StereoFeatures(BaseModule):
         attention: config of an attention after the last stage, whose `in_channels` is set
             automatically; None for none.
         align_corners: `align_corners` of all resizing.
+        in_channels: bands of an image.
     """
 
     def __init__(
@@ -83,12 +84,13 @@ class StereoFeatures(BaseModule):
         pool_sizes: Sequence[int] = (64, 32, 16, 8),
         attention: dict | None = None,
         align_corners: bool = False,
+        in_channels: int = 3,
         init_cfg: dict | list | None = None,
     ) -> None:
         super().__init__(init_cfg)
         base, wide = base_channels, 4 * base_channels
         self.stem = nn.Sequential(
-            conv2d(3, base, 3, stride=2), conv2d(base, base, 3), conv2d(base, base, 3)
+            conv2d(in_channels, base, 3, stride=2), conv2d(base, base, 3), conv2d(base, base, 3)
         )
         self.stages = nn.ModuleList(
             (
@@ -105,7 +107,7 @@ class StereoFeatures(BaseModule):
         self.fusion = conv2d(6 * base + len(self.pyramid.pool_sizes) * base, wide, 3)
         self.projection = conv2d(wide, base, 1, norm=False, relu=False)
 
-    def forward(self, image_B3HW: Tensor) -> Tensor:
+    def forward(self, image_BCHW: Tensor) -> Tensor:
         """Compute the features of the left or right images.
 
         As in the official code, the two sides are separate batches for batch norm.
@@ -113,7 +115,7 @@ class StereoFeatures(BaseModule):
         Raises:
             ValueError: the image is smaller than the largest pool.
         """
-        height, width = image_B3HW.shape[-2:]
+        height, width = image_BCHW.shape[-2:]
         largest = max(self.pyramid.pool_sizes)
         if min(-(-height // STRIDE), -(-width // STRIDE)) < largest:
             least = STRIDE * largest
@@ -122,7 +124,7 @@ class StereoFeatures(BaseModule):
                 f' {self.pyramid.pool_sizes}, got {height}x{width} including padding. Use larger'
                 ' images or crops, or smaller pool_sizes.'
             )
-        fine = self.stages[1](self.stages[0](self.stem(image_B3HW)))
+        fine = self.stages[1](self.stages[0](self.stem(image_BCHW)))
         coarse = self.stages[3](self.stages[2](fine))
         if self.attention is not None:
             coarse = self.attention(coarse)

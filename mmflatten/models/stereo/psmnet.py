@@ -50,6 +50,9 @@ class PSMNet(BaseModel):
             have at least 4 times the largest size.
         loss_weights: weights of the estimates in training; the last estimate is the best. The
             default for 'stackhourglass' is (0.5, 0.7, 1).
+        in_channels: bands of an image. With another number than 3, `data_preprocessor` requires
+            `mean` and `std` of these bands, and the data a loader that reads them. `load_from`
+            adapts weights of three bands.
         data_preprocessor: by default `dict(type='mmflatten.StereoDataPreProcessor')`.
 
     Raises:
@@ -66,6 +69,7 @@ class PSMNet(BaseModel):
         depths: Sequence[int] = (3, 16, 3, 3),
         pool_sizes: Sequence[int] = (64, 32, 16, 8),
         loss_weights: Sequence[float] | None = None,
+        in_channels: int = 3,
         data_preprocessor: dict | None = None,
         init_cfg: dict | list | None = None,
     ) -> None:
@@ -79,6 +83,8 @@ class PSMNet(BaseModel):
             depths=depths,
             pool_sizes=pool_sizes,
         )
+        self._check_bands(in_channels)
+        self.in_channels = in_channels
         self.max_disp, self.align_corners = max_disp, align_corners
         self.features = StereoFeatures(
             base_channels=base_channels,
@@ -86,6 +92,7 @@ class PSMNet(BaseModel):
             pool_sizes=pool_sizes,
             attention=attention,
             align_corners=align_corners,
+            in_channels=in_channels,
         )
         self.aggregation = AGGREGATIONS[aggregation](base_channels)
         default = self.aggregation.loss_weights
@@ -105,7 +112,7 @@ class PSMNet(BaseModel):
         """Run the model in one of MMEngine's modes.
 
         Args:
-            inputs: normalised images, dict(left=(B, 3, H, W), right=(B, 3, H, W)), of any H and W.
+            inputs: normalised images, dict(left=(B, C, H, W), right=(B, C, H, W)), of any H and W.
             data_samples: samples with the ground truth ('loss') or meta information ('predict').
             mode: 'tensor', 'loss' or 'predict'.
 
@@ -149,6 +156,16 @@ class PSMNet(BaseModel):
             size = sample.get('img_shape', disparity.shape)
             sample.pred_disparity = PixelData(data=crop_top_right(disparity[None], size))
         return samples
+
+    def _check_bands(self, in_channels: int) -> None:
+        if not _are_positive_integers([in_channels]):
+            raise ValueError(f'in_channels: expected a number of bands, got {in_channels!r}.')
+        mean = getattr(self.data_preprocessor, 'mean', None)
+        if mean is not None and len(mean) != in_channels:
+            raise ValueError(
+                f'in_channels: expected {len(mean)}, the numbers in data_preprocessor.mean, got'
+                f' {in_channels}. Give data_preprocessor mean and std of {in_channels} bands.'
+            )
 
     def _estimate(self, inputs: dict[str, Tensor], every: bool) -> list[Tensor]:
         """Return the last estimate `(B, H, W)`, or with `every` all estimates."""
