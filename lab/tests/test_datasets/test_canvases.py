@@ -146,6 +146,17 @@ def test_the_standard_error_is_that_over_images():
     assert math.isnan(metric.compute_metrics(metric.results)['error_1'])
 
 
+def test_a_constant_answer_is_the_commonest_of_all_cells():
+    metric = CellAccuracy(with_commonest=True)
+    for answers in ([7, 7, 1], [7, 2, 1]):
+        labels = torch.tensor([7, 3, -1])
+        sample = dict(cell_labels=labels, cell_classes=torch.tensor(answers), kind='9')
+        metric.process(None, [sample])
+    found = metric.compute_metrics(metric.results)
+    # The last cell has no label, so its answer does not count.
+    assert found == dict(accuracy=50.0, accuracy_9=50.0, commonest_9=75.0)
+
+
 def test_stages_come_once_and_the_last_again_and_again():
     sampler = StageSampler(range(10), [4, 6], seed=3)
     order = list(itertools.islice(sampler, 22))
