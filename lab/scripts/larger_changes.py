@@ -2,12 +2,12 @@
 
     python lab/scripts/larger_changes.py larger_learned.csv larger_learned.png --own-canvases
     python lab/scripts/larger_changes.py larger_learned.csv --own-canvases --again avx2.csv
-    python lab/scripts/larger_changes.py larger.csv --task local --reference none
+    python lab/scripts/larger_changes.py larger.csv --where task=local --reference none
 
 Prints a row for each attention and way of growing: the number of seeds, the change of the right
 tokens from 196 tokens, its 95 % interval, how it differs from that of the reference, and whether
-that is settled. With `--again`, whether the changes repeat in a second table, such as that of
-another processor, has a second table.
+that is settled. `--again` adds a table of whether the changes repeat in a second file, such as
+that of another processor.
 
 A change has two errors, that of the seeds and that of the canvases, which all seeds share, and
 differences have Welch's degrees of freedom. With `--own-canvases`, each seed has canvases of its
@@ -102,15 +102,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar='POINTS',
         help='within which the change of another processor repeats (default: 4)',
     )
-    parser.add_argument('--task', metavar='LEVEL', help='of the factor task (default: all)')
+    parser.add_argument(
+        '--where', metavar='FACTOR=LEVEL', help='runs to take, such as task=local (default: all)'
+    )
     args = parser.parse_args(arguments)
     design = Design(args.reference, own_canvases=args.own_canvases, seeds=args.seeds)
-    runs = read_runs(args.table, args.reference, args.task)
+    runs = read_runs(args.table, args.reference, args.where)
     print(align(change_rows(runs, design), HEADER, {0, 2, 7}, markdown=True))
     for sentence in left_out(runs, args.reference):
         print(sentence)
     if args.again:
-        again = read_runs(args.again, args.reference, args.task)
+        again = read_runs(args.again, args.reference, args.where)
         rows = repeated_rows(runs, again, design, margin=args.margin)
         print()
         print(align(rows, AGAIN, {0, 2, 5}, markdown=True))
@@ -118,12 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         save_png(args.picture, panels(runs))
 
 
-def read_runs(path: Path, reference: str, task: str | None = None) -> pd.DataFrame:
-    """Read the finished runs of a table, of one task, with the column `family`. Tables without the
-    error of the canvases have 0 there.
+def read_runs(path: Path, reference: str, where: str | None = None) -> pd.DataFrame:
+    """Read the finished runs of a table, of one level such as `task=local`, with the column
+    `family`. Tables without the error of the canvases have 0 there.
 
     Raises:
-        ValueError: it has no accuracy at the trained size, or no run of the reference.
+        ValueError: it has no accuracy at the trained size, no such factor, or no run of the
+            reference.
     """
     runs = pd.read_csv(path).rename(columns={'levels.attention': 'attention'})
     if column(TRAINED) not in runs:
@@ -131,8 +134,13 @@ def read_runs(path: Path, reference: str, task: str | None = None) -> pd.DataFra
             f'TABLE.csv: expected the column {column(TRAINED)}, got {", ".join(runs)}.'
         )
     runs = runs[runs.state == 'finished']
-    if task is not None:
-        runs = runs[runs['levels.task'] == task]
+    if where is not None:
+        factor, _, level = where.partition('=')
+        if f'levels.{factor}' not in runs:
+            raise ValueError(
+                f'--where: expected FACTOR=LEVEL with a factor of {path}, got {where}. Correct it.'
+            )
+        runs = runs[runs[f'levels.{factor}'] == level]
     machines = runs.filter(like='machine.').rename(columns=lambda name: name.partition('.')[2])
     runs = runs.assign(family=[processor_family(row) for row in machines.to_dict('records')])
     if reference not in set(runs.attention):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from mmengine.evaluator import BaseMetric
@@ -57,7 +58,8 @@ class CellAccuracy(BaseMetric):
         return metrics
 
 
-class _Image(NamedTuple):
+@dataclass(frozen=True)  # MMEngine makes a plain tuple of a named one
+class _Image:
     kind: str | None
     right: int  # labelled cells
     asked: int
