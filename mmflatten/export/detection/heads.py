@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from mmflatten.export.wrappers import ExportError
+from mmflatten.export.wrappers import ExportError, padding_divisor
 
 if TYPE_CHECKING:
     from mmflatten.export.detection.query_masks import QueryMasks
@@ -96,5 +96,4 @@ def query_masks(model: nn.Module) -> QueryMasks | None:
     kinds = type(model), type(getattr(model, 'panoptic_head', None))
     if kinds not in ((Mask2Former, Mask2FormerHead), (EncoderMaskDetector, EncoderMaskHead)):
         return None
-    divisor = max(getattr(model.data_preprocessor, 'pad_size_divisor', 1) or 1, 1)
-    return QueryMasks(model.panoptic_head, divisor)
+    return QueryMasks(model.panoptic_head, padding_divisor(model))
