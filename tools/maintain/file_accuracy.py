@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from latency.rows import read_rows, write_rows
 
-from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.cli.common import command, positive
 from mmflatten.console import print_progress
 from mmflatten.text import align
-from mmflatten.untrusted.csv_files import read_csv, write_csv
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / 'docs' / 'measurements' / 'file_accuracy.csv'
@@ -163,7 +162,7 @@ def run_heads(args: Namespace) -> None:
     """Add the rows of the heads to the table, each after its tests."""
     for name in args.heads:
         rows = [row for row in read_rows(args.table) if row['head'] != name]
-        write_rows(args.table, rows + rows_of(name, args))
+        save(args.table, rows + rows_of(name, args))
     print(render(read_rows(args.table)))
 
 
@@ -294,7 +293,7 @@ def measure_heads(args: Namespace) -> None:
         for column, milliseconds in zip(('float32_ms', 'int8_ms'), times_of(folder, args)):
             for row in found:
                 row[column] = f'{milliseconds:.1f}'
-        write_rows(args.table, rows)
+        save(args.table, rows)
     print(render(rows))
 
 
@@ -333,20 +332,11 @@ def _percent(score: str) -> str:
     return score if score == REFUSED else f'{100 * float(score):.1f}'
 
 
-def read_rows(file: Path) -> list[dict[str, str]]:
-    """Return the rows of the table; none if there is no file yet."""
-    if not file.is_file():
-        return []
-    return [dict(row) for row in read_csv(file)]
-
-
-def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
-    """Replace the file by these rows, ordered as `HEADS`."""
+def save(file: Path, rows: list[dict[str, Any]]) -> None:
+    """Replace the table by these rows, ordered as `HEADS`."""
     names = list(HEADS)
     ordered = sorted(rows, key=lambda row: names.index(row['head']))
-    lines = [[row.get(name, '') for name in COLUMNS] for row in ordered]
-    with atomic_write(file) as partial:
-        write_csv(partial, COLUMNS, lines)
+    write_rows(file, ordered, columns=COLUMNS)
 
 
 ACTIONS = dict(run=run_heads, measure=measure_heads)
