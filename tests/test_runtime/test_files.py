@@ -1,5 +1,7 @@
 """Exported files in both runtimes, and errors that name field and value."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,26 @@ def test_outputs_by_name(write_file, runtime):
     first = outputs['probabilities'].copy()
     file(images(1, 3, 64, 64))
     np.testing.assert_array_equal(outputs['probabilities'], first)
+
+
+SIGNAL_AFTER_TWO_FILES = """
+import gc, signal, sys
+from mmflatten.runtime.files import ModelFile
+
+signal.signal(signal.SIGTERM, lambda *_: print('handled'))
+first, second = ModelFile(sys.argv[1], 'openvino'), ModelFile(sys.argv[1], 'openvino')
+del first
+gc.collect()
+del second
+gc.collect()
+signal.raise_signal(signal.SIGTERM)
+"""
+
+
+def test_signals_are_handled_after_two_files_in_openvino(write_file):
+    command = [sys.executable, '-c', SIGNAL_AFTER_TWO_FILES, str(write_file())]
+    result = subprocess.run(command, text=True, capture_output=True, timeout=120)
+    assert (result.returncode, result.stdout) == (0, 'handled\n'), result.stderr
 
 
 METADATA = {

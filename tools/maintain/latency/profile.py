@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from latency.cell import image_of
+from mmflatten.export.openvino_core import openvino_core
 
 NUM_CALLS = 3
 NUM_WARM = 2
@@ -46,10 +47,8 @@ def _onnxruntime(file: str, image: np.ndarray, threads: int) -> Counter[str]:
 
 
 def _openvino(file: str, image: np.ndarray, threads: int) -> Counter[str]:
-    import openvino
-
     settings = dict(INFERENCE_PRECISION_HINT='f32', INFERENCE_NUM_THREADS=threads, PERF_COUNT='YES')
-    request = openvino.Core().compile_model(file, 'CPU', settings).create_infer_request()
+    request = openvino_core().compile_model(file, 'CPU', settings).create_infer_request()
     total: Counter[str] = Counter()
     for number in range(NUM_WARM + NUM_CALLS):
         request.infer([image])
