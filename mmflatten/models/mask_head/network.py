@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from mmengine.model import BaseModule, ModuleList
 from torch import Tensor, nn
 
-from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.letters import (
-    FOCUSED,
-    SOFTMAX,
-    block_letters,
-    check_letters,
-    letter_mixers,
-)
 from mmflatten.models.backbones.plain import PartlyEncoded
 from mmflatten.models.detection.simple_feature_pyramid import ChannelNorm
 from mmflatten.models.layers import (
-    Block,
-    FeedForward,
     GridTable,
-    Residual,
     map_shape,
     map_to_tokens,
-    pre_norm_block,
     split_prefix,
     tokens_to_map,
 )
-from mmflatten.ops.sizes import same_size
+from mmflatten.models.mask_head.masked_attention import can_mask, mask_probabilities, visible_keys
+from mmflatten.models.mask_head.pixel_decoder import PixelDecoder, resize_map
+from mmflatten.models.mask_head.query_blocks import query_blocks
 
-_XAVIER = dict(type='Xavier', layer='Linear', distribution='uniform')
 _EPS = 1e-6
-_DECAY = 0.9  # exponent of the annealing
 
 
 class EncoderMaskNetwork(BaseModule):
@@ -127,7 +113,7 @@ class EncoderMaskNetwork(BaseModule):
             self.pixel_decoder = PixelDecoder(in_channels, embed_dims, token_level)
             number_of_finer = self.pixel_decoder.token_level
             self.position = GridTable(embed_dims, grid_size, std=0.02)
-            self.blocks = _query_blocks(
+            self.blocks = query_blocks(
                 num_blocks=num_blocks,
                 attn_types=attn_types,
                 mixers=mixers,
@@ -182,7 +168,12 @@ class EncoderMaskNetwork(BaseModule):
                 class_logits.append(classes_BQK)
                 mask_logits.append(masks_BQHW)
                 if self.anneal_steps and can_mask(block):
-                    visible = self._visible(index, masks_BQHW, x_BNC.shape[1], encoded.hw_shape)
+                    visible = visible_keys(
+                        masks_BQHW,
+                        encoded.hw_shape,
+                        number=x_BNC.shape[1],
+                        probability=self.mask_probabilities()[index],
+                    )
             x_BNC = block(x_BNC, encoded.hw_shape, visible)
         classes_BQK, masks_BQHW = self._predict(x_BNC, encoded, finer)
         if self.training:
@@ -190,18 +181,8 @@ class EncoderMaskNetwork(BaseModule):
         return [*class_logits, classes_BQK], [*mask_logits, masks_BQHW]
 
     def mask_probabilities(self) -> Tensor:
-        """Probability of masked attention for each block at the current step, `(num_blocks,)`.
-
-        With `n` blocks, that of block `i` is 1 until the fraction `(i + 1) / (n + 2)` of
-        `anneal_steps`, and reaches 0 at `(i + 2) / (n + 2)`: `(1 - progress) ** 0.9`. These are the
-        steps of EoMT's configs. Without `anneal_steps` all are 0.
-        """
-        index = torch.arange(self.num_blocks, device=self.step.device)
-        if not self.anneal_steps:
-            return torch.zeros_like(index, dtype=torch.float32)
-        done = self.step / self.anneal_steps * (self.num_blocks + 2)
-        progress = (done - (index + 1)).clamp(0, 1)
-        return (1 - progress) ** _DECAY
+        """Probability of masked attention for each block at the current step, `(num_blocks,)`."""
+        return mask_probabilities(self.step, self.num_blocks, self.anneal_steps)
 
     def _tokens(
         self, features: Sequence[Tensor] | PartlyEncoded
@@ -229,101 +210,15 @@ class EncoderMaskNetwork(BaseModule):
         for index, upscale in enumerate(self.upscales):
             map_BCHW = upscale(map_BCHW)
             if index < len(finer):
-                map_BCHW = _resize(map_BCHW, map_shape(finer[index])) + finer[index]
+                map_BCHW = resize_map(map_BCHW, map_shape(finer[index])) + finer[index]
         masks_BQHW = torch.einsum('bqc,bchw->bqhw', self.mask_head(queries_BQC), map_BCHW)
         return self.class_head(queries_BQC).float(), masks_BQHW.float()
 
-    @torch.no_grad()
-    def _visible(
-        self, index: int, masks_BQHW: Tensor, number: int, hw_shape: tuple[int, int]
-    ) -> Tensor:
-        """Keys that each token of a block may attend to, boolean `(B, N, N)`.
 
-        Queries see all queries and prefix tokens, and each sees the tokens in its mask; the others
-        see all.
-        """
-        B, Q = masks_BQHW.shape[:2]
-        inside_BQN = _resize(masks_BQHW, hw_shape).flatten(2) > 0
-        probability = self.mask_probabilities()[index]
-        is_free_BQ1 = torch.rand(B, Q, 1, device=masks_BQHW.device) >= probability
-        visible_BNN = masks_BQHW.new_ones((B, number, number), dtype=torch.bool)
-        visible_BNN[:, :Q, number - inside_BQN.shape[2] :] = inside_BQN | is_free_BQ1
-        return visible_BNN
-
-
-class PixelDecoder(BaseModule):
-    """Map of tokens from the maps of a backbone, and projections of the finer maps.
-
-    Each map is projected by a 1 x 1 convolution and normalised. The map of tokens is the sum of
-    that at `token_level` and the coarser ones, resized bilinearly.
-
-    Args:
-        in_channels: channels of the maps, from fine to coarse.
-        embed_dims: channels `C` of the results.
-        token_level: index of the map of tokens; None for the last but one, or the only one.
-
-    Raises:
-        ValueError: there is no such level, or maps and `in_channels` differ in number or channels.
-    """
-
-    def __init__(
-        self, in_channels: Sequence[int], embed_dims: int, token_level: int | None = None
-    ) -> None:
-        super().__init__()
-        number = len(in_channels)
-        self.in_channels = tuple(in_channels)
-        self.token_level = max(number - 2, 0) if token_level is None else token_level
-        if not 0 <= self.token_level < number:
-            raise ValueError(
-                f'token_level: expected the index of one of {number} maps, got {token_level!r}.'
-            )
-        self.laterals = ModuleList()
-        for channels in in_channels:
-            projection = nn.Conv2d(channels, embed_dims, 1)
-            self.laterals.append(nn.Sequential(projection, ChannelNorm(embed_dims, _EPS)))
-
-    def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Map of tokens `(B, C, H, W)`, and maps from the next finer one to the finest."""
-        channels = tuple(x_BCHW.shape[1] for x_BCHW in maps)
-        if channels != self.in_channels:
-            raise ValueError(
-                f'in_channels: expected {list(channels)}, the channels of the maps, got'
-                f' {list(self.in_channels)}.'
-            )
-        projected = [lateral(x_BCHW) for lateral, x_BCHW in zip(self.laterals, maps)]
-        tokens_BCHW = projected[self.token_level]
-        for coarse_BCHW in projected[self.token_level + 1 :]:
-            tokens_BCHW = tokens_BCHW + _resize(coarse_BCHW, map_shape(tokens_BCHW))
-        return tokens_BCHW, projected[: self.token_level][::-1]
-
-
-def can_mask(block: nn.Module) -> bool:
-    """Return True if the attention of a block supports a mask for each query."""
-    attention = getattr(block, 'attn', None)
-    if type(attention) is not Residual:  # in windows
-        return False
-    mixer = attention.fn
-    return getattr(mixer, 'has_logits', False) and getattr(mixer, 'reduction', None) is None
-
-
-def _query_blocks(
-    *,
-    num_blocks: int,
-    attn_types: str,
-    mixers: Mapping[str, dict] | None,
-    embed_dims: int,
-    hidden_dims: int,
-    **options: Any,
-) -> ModuleList:
-    by_letter = letter_mixers(mixers, None, dict(L=FOCUSED, S=SOFTMAX))
-    letters = block_letters(attn_types, attn_types, num_blocks)
-    check_letters('attn_types', attn_types, [letters], by_letter)
-    blocks: list[Block] = []
-    for letter in letters:
-        mixer = build_mixer(by_letter[letter], embed_dims=embed_dims, **options)
-        ffn = FeedForward(embed_dims, hidden_dims)
-        blocks.append(pre_norm_block(mixer, ffn, embed_dims, eps=_EPS))
-    return ModuleList(blocks, init_cfg=_XAVIER)
+def _check_numbers(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f'{name}: expected a positive integer, got {number!r}.')
 
 
 def _upscale(embed_dims: int) -> nn.Sequential:
@@ -334,15 +229,3 @@ def _upscale(embed_dims: int) -> nn.Sequential:
         nn.Conv2d(embed_dims, embed_dims, 3, padding=1, groups=embed_dims, bias=False),
         ChannelNorm(embed_dims, _EPS),
     )
-
-
-def _resize(x_BCHW: Tensor, size: tuple[int, int]) -> Tensor:
-    if same_size(map_shape(x_BCHW), size):
-        return x_BCHW
-    return F.interpolate(x_BCHW, size=size, mode='bilinear', align_corners=False)
-
-
-def _check_numbers(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if not isinstance(number, int) or number < 1:
-            raise ValueError(f'{name}: expected a positive integer, got {number!r}.')
