@@ -83,6 +83,8 @@ def require_scope(scope: str) -> None:
         for part in ('datasets', 'evaluation'):
             if importlib.util.find_spec(f'{scope}.{part}') is not None:
                 importlib.import_module(f'{scope}.{part}')
+    # mmdet 3.5 calls it without `indexing`, in DINO; no config changes that
+    warnings.filterwarnings('ignore', 'torch.meshgrid', UserWarning)
 
 
 def build_runner(cfg: Config) -> mmengine_runner.Runner:

@@ -102,6 +102,8 @@ model = dict(backbone={SMALL_SWIN.format(more='')}, neck=dict({FPN}), {RPN},
     ),
     'retinanet': Kind('retinanet_flatten-swin-nano_fpn_digits'),
     'atss': Kind('atss_flatten-swin-nano_fpn_digits', more=('test',)),
+    'dino': Kind('dino-4scale_flatten-swin-nano_digits', more=('test',)),
+    'encoder-mask': Kind('encoder-mask_flatten-swin-nano_digits', more=('test', 'attention')),
     'reppoints-v2': Kind(
         tuple(part.format('reppoints-v2_bifpn') for part in BOXES),
         f"""
@@ -184,12 +186,20 @@ def write_config(kind: Kind, root: Path, folder: Path) -> Path:
     ]
     cropped = f', pipeline={CROPPED_PAIRS}' if kind.data == 'stereo' else ''
     lines.append(f'train_dataloader = dict({loader}, dataset=dict({dataset}{cropped}))')
-    if any('coco' in name or 'fpn_digits' in name for name in names) and 'semantic' not in names[0]:
+    if has_boxes(names):
         ann_file = f"dict(ann_file='{root}/annotations/instances_val.json')"
         lines += [f'{part}_evaluator = {ann_file}' for part in ('val', 'test')]
     config = folder / 'config.py'
     config.write_text('\n'.join(lines) + '\n' + kind.lines)
     return config
+
+
+def has_boxes(names: list[str]) -> bool:
+    """Return True if the metric of these parts reads a file of COCO's boxes."""
+    if 'semantic' in names[0]:
+        return False
+    marks = ('coco', 'fpn_digits', 'dino', 'encoder-mask')
+    return any(mark in name for name in names for mark in marks)
 
 
 def commands(kind: Kind, config: Path, root: Path) -> Iterator[list[str]]:
