@@ -43,6 +43,10 @@ def options(parser: ArgumentParser) -> None:
 
 @command('test', __doc__, options)
 def main(args: Namespace) -> None:
+    from mmflatten.config import config_file
+
+    config_file(args.config)  # a wrong name is an error before PyTorch is imported
+
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import add_tta, test
     from mmflatten.runtime.configs import use_model
