@@ -6,4 +6,4 @@ Model: timm's (`pip install timm`). Recipe: Swin's, where the authors' own diffe
 
 _base_ = ['../_base_/recipes/timm_300e_in1k.py']
 
-model = dict(model_name='coatnet_0_224', drop_path_rate=0.2)
+model = dict(model_name='coatnet_0_224', conv_stride_mode='1x1', drop_path_rate=0.2)
