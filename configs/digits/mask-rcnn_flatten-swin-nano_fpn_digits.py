@@ -1,8 +1,7 @@
 """Mask R-CNN with a tiny FLatten-Swin on the digit scenes, from random weights on two CPU cores.
 
-`make demo` trains it. Run by this project: 0.634 box mAP and 0.636 mask mAP on the 200 held-out
-scenes (0.444, 0.606 and 0.634 box mAP after 2, 4 and 5 epochs) after 359 s on two cores of an AMD
-EPYC.
+`make demo` trains it. Run by this project: 0.613 box mAP and 0.608 mask mAP on the 200 held-out
+scenes (0.463 and 0.613 box mAP after 2 and 4 epochs) after 208 s on two cores of an AMD EPYC.
 """
 
 _base_ = ['../_base_/recipes/mask-rcnn_digits.py']

@@ -1,13 +1,19 @@
 """Changes from the trained size to larger ones, for lab/docs/third_study.md.
 
-    python lab/scripts/larger_changes.py larger_learned.csv larger_learned.png
-    python lab/scripts/larger_changes.py larger.csv --task local --reference none
+    python lab/scripts/larger_changes.py larger_learned.csv larger_learned.png --own-canvases
+    python lab/scripts/larger_changes.py larger_learned.csv --own-canvases --again avx2.csv
+    python lab/scripts/larger_changes.py larger.csv --where task=local --reference none
 
-Prints a row for each attention and way of growing: the change of the right tokens from 196 tokens,
-its 95 % interval, how it differs from that of the reference, and whether that is settled. A change
-has two errors, that of the seeds and that of the canvases, which all seeds share. Differences have
-Welch's degrees of freedom, and one correction by Holm over all rows. Runs of several kinds of
-processor are compared within each of them.
+Prints a row for each attention and way of growing: the number of seeds, the change of the right
+tokens from 196 tokens, its 95 % interval, how it differs from that of the reference, and whether
+that is settled. `--again` adds a table of whether the changes repeat in a second file, such as
+that of another processor.
+
+A change has two errors, that of the seeds and that of the canvases, which all seeds share, and
+differences have Welch's degrees of freedom. With `--own-canvases`, each seed has canvases of its
+own: its spread has their error, and a level is compared with the reference seed by seed. All rows
+have one correction by Holm. Runs of several kinds of processor are compared within each of them. A
+level that gives nearly all tokens one class is named and not compared.
 """
 
 import argparse
@@ -30,7 +36,17 @@ SIZES = ('784', '3136')
 # suffix of a metric -> how the canvas grows
 GROWTHS = {'': 'more garments', '_kept': 'more, share kept', '_padded': 'black'}
 ALPHA = 0.05
+CONSTANT = 95.0  # % of the tokens that get the commonest answer
 HEADER = ['attention', 'tokens', 'growth', 'seeds', 'change', 'difference', 'p', 'settled?']
+AGAIN = ['attention', 'tokens', 'growth', 'seeds', 'second less first', 'repeats?']
+
+
+class Design(NamedTuple):
+    """How the levels are compared: with which one, and what the seeds share."""
+
+    reference: str
+    own_canvases: bool = False
+    seeds: int = 2  # planned for each level
 
 
 class Change(NamedTuple):
@@ -66,23 +82,51 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar='LEVEL',
         help='attention with which the others are compared (default: softmax)',
     )
-    parser.add_argument('--task', metavar='LEVEL', help='of the factor task (default: all)')
+    parser.add_argument(
+        '--own-canvases', action='store_true', help='each seed was tested on canvases of its own'
+    )
+    parser.add_argument(
+        '--seeds',
+        type=int,
+        default=2,
+        metavar='N',
+        help='planned seeds of each level, without which nothing is settled (default: 2)',
+    )
+    parser.add_argument(
+        '--again', type=Path, metavar='OTHER.csv', help='the same seeds on another processor'
+    )
+    parser.add_argument(
+        '--margin',
+        type=float,
+        default=4.0,
+        metavar='POINTS',
+        help='within which the change of another processor repeats (default: 4)',
+    )
+    parser.add_argument(
+        '--where', metavar='FACTOR=LEVEL', help='runs to take, such as task=local (default: all)'
+    )
     args = parser.parse_args(arguments)
-    runs = read_runs(args.table, args.reference, args.task)
-    rows = change_rows(runs, args.reference)
-    print(align(rows, HEADER, {0, 2, 7}, markdown=True))
+    design = Design(args.reference, own_canvases=args.own_canvases, seeds=args.seeds)
+    runs = read_runs(args.table, args.reference, args.where)
+    print(align(change_rows(runs, design), HEADER, {0, 2, 7}, markdown=True))
     for sentence in left_out(runs, args.reference):
         print(sentence)
+    if args.again:
+        again = read_runs(args.again, args.reference, args.where)
+        rows = repeated_rows(runs, again, design, margin=args.margin)
+        print()
+        print(align(rows, AGAIN, {0, 2, 5}, markdown=True))
     if args.picture:
         save_png(args.picture, panels(runs))
 
 
-def read_runs(path: Path, reference: str, task: str | None = None) -> pd.DataFrame:
-    """Read the finished runs of a table, of one task, with the column `family`. Tables without the
-    error of the canvases have 0 there.
+def read_runs(path: Path, reference: str, where: str | None = None) -> pd.DataFrame:
+    """Read the finished runs of a table, of one level such as `task=local`, with the column
+    `family`. Tables without the error of the canvases have 0 there.
 
     Raises:
-        ValueError: it has no accuracy at the trained size, or no run of the reference.
+        ValueError: it has no accuracy at the trained size, no such factor, or no run of the
+            reference.
     """
     runs = pd.read_csv(path).rename(columns={'levels.attention': 'attention'})
     if column(TRAINED) not in runs:
@@ -90,8 +134,13 @@ def read_runs(path: Path, reference: str, task: str | None = None) -> pd.DataFra
             f'TABLE.csv: expected the column {column(TRAINED)}, got {", ".join(runs)}.'
         )
     runs = runs[runs.state == 'finished']
-    if task is not None:
-        runs = runs[runs['levels.task'] == task]
+    if where is not None:
+        factor, _, level = where.partition('=')
+        if f'levels.{factor}' not in runs:
+            raise ValueError(
+                f'--where: expected FACTOR=LEVEL with a factor of {path}, got {where}. Correct it.'
+            )
+        runs = runs[runs[f'levels.{factor}'] == level]
     machines = runs.filter(like='machine.').rename(columns=lambda name: name.partition('.')[2])
     runs = runs.assign(family=[processor_family(row) for row in machines.to_dict('records')])
     if reference not in set(runs.attention):
@@ -102,49 +151,78 @@ def read_runs(path: Path, reference: str, task: str | None = None) -> pd.DataFra
     return runs
 
 
-def change_rows(runs: pd.DataFrame, reference: str) -> list[list[str]]:
+def change_rows(runs: pd.DataFrame, design: Design) -> list[list[str]]:
     """A row for each attention, size and way of growing that the runs have."""
-    compared = runs[runs.family.isin(reference_families(runs, reference))]
+    compared = runs[runs.family.isin(reference_families(runs, design.reference))]
+    names = compared.attention.unique()
+    constant = constant_levels(compared)
     tests = {}
     for kind in measured_kinds(runs):
-        for name in compared.attention.unique():
-            if name != reference:
-                tests[name, kind] = difference(compared, (name, reference), kind)
+        for name in names:
+            if name != design.reference and name not in constant:
+                tests[name, kind] = difference(compared, name, kind, design)
     p_values = corrected({key: test[1] for key, test in tests.items()})
     rows = []
-    for name in compared.attention.unique():
+    for name in names:
         for kind in measured_kinds(runs):
-            change = change_of(compared[compared.attention == name], kind)
-            shown = ['', '', '']
+            change = change_of(compared[compared.attention == name], kind, design.own_canvases)
+            shown = ['', '', 'constant'] if name in constant else ['', '', '']
             if (name, kind) in tests:
-                shown = shown_test(tests[name, kind][0], p_values[name, kind])
-            tokens, _, suffix = kind.partition('_')
-            growth = GROWTHS[f'_{suffix}' if suffix else '']
-            rows.append([name, tokens, growth, str(change.number), shown_change(change), *shown])
+                enough = change.number >= design.seeds
+                shown = shown_test(tests[name, kind][0], p_values[name, kind], enough)
+            rows.append([name, *words(kind), str(change.number), shown_change(change), *shown])
     return rows
 
 
-def change_of(runs: pd.DataFrame, kind: str) -> Change:
+def words(kind: str) -> tuple[str, str]:
+    """Tokens of a kind of canvas, and how it grows."""
+    tokens, _, suffix = kind.partition('_')
+    return tokens, GROWTHS[f'_{suffix}' if suffix else '']
+
+
+def constant_levels(runs: pd.DataFrame) -> set[str]:
+    """Levels that give nearly all tokens of the trained size the same class."""
+    name = column(TRAINED, 'commonest')
+    if name not in runs:
+        return set()
+    means = runs.groupby('attention')[name].mean()
+    return set(means.index[means >= CONSTANT])
+
+
+def change_of(runs: pd.DataFrame, kind: str, own_canvases: bool = False) -> Change:
     """Change of the accuracy of one level from the trained size to a kind of canvas."""
-    values = runs[column(kind)] - runs[column(TRAINED)]
+    change = mean_of(runs[column(kind)] - runs[column(TRAINED)])
+    if own_canvases:
+        return change
     errors = runs[[column(kind, 'error'), column(TRAINED, 'error')]]
     # The seeds share the canvases, so their error does not fall with the number of seeds.
-    canvases = float((errors**2).sum(axis='columns').mean())
+    return change._replace(canvases=float((errors**2).sum(axis='columns').mean()))
+
+
+def mean_of(values: pd.Series) -> Change:
     seeds = float(values.var() / len(values)) if len(values) > 1 else math.nan
-    return Change(float(values.mean()), seeds, canvases, len(values))
+    return Change(float(values.mean()), seeds, canvases=0.0, number=len(values))
 
 
-def difference(runs: pd.DataFrame, levels: tuple[str, str], kind: str) -> tuple[float, float]:
-    """Difference of the changes of two levels, and its p-value; NaN if one of them has one seed.
-    The mean over the families of processors that have both.
+def difference(runs: pd.DataFrame, level: str, kind: str, design: Design) -> tuple[float, float]:
+    """Difference of the change of a level from that of the reference, and its p-value; NaN if one
+    of them has one seed. The mean over the families of processors that have both.
 
-    Source: Welch 1947, with Satterthwaite's degrees of freedom.
+    With canvases that belong to the seeds, Student's test of the pairs of one seed; else Welch's
+    (1947), with Satterthwaite's degrees of freedom.
     """
     estimates = []
     parts = []
     for _, rows in runs.groupby('family'):
-        pair = [change_of(rows[rows.attention == level], kind) for level in levels]
-        if min(change.number for change in pair):
+        first = rows[rows.attention == level]
+        second = rows[rows.attention == design.reference]
+        if design.own_canvases:
+            differences = paired(first, second, kind)
+            if len(differences):
+                estimates.append(differences.mean())
+                parts.append(mean_of(differences))
+        elif len(first) and len(second):
+            pair = [change_of(first, kind), change_of(second, kind)]
             estimates.append(pair[0].mean - pair[1].mean)
             parts += pair
     if not estimates:
@@ -152,6 +230,42 @@ def difference(runs: pd.DataFrame, levels: tuple[str, str], kind: str) -> tuple[
     estimate = sum(estimates) / len(estimates)
     error = math.sqrt(sum(part.variance for part in parts)) / len(estimates)
     return estimate, float(2 * stats.t.sf(abs(estimate) / error, degrees_of_freedom(parts)))
+
+
+def paired(first: pd.DataFrame, second: pd.DataFrame, kind: str) -> pd.Series:
+    """Differences of the changes of two levels with the same seed, over the seeds of both."""
+    changes = []
+    for runs in (first, second):
+        by_seed = runs.set_index('seed')
+        changes.append(by_seed[column(kind)] - by_seed[column(TRAINED)])
+    return (changes[0] - changes[1]).dropna()
+
+
+def repeated_rows(
+    first: pd.DataFrame, second: pd.DataFrame, design: Design, *, margin: float
+) -> list[list[str]]:
+    """A row for each level and kind of canvas of two tables: the difference of their changes over
+    the seeds of both, its 95 % interval, and whether that lies within the margin.
+    """
+    rows = []
+    for name in first.attention.unique():
+        pair = [runs[runs.attention == name] for runs in (second, first)]
+        for kind in measured_kinds(first):
+            change = mean_of(paired(*pair, kind))
+            if change.number:
+                verdict = shown_repeat(change, design.seeds, margin)
+                seeds = str(change.number)
+                rows.append([name, *words(kind), seeds, shown_change(change), verdict])
+    return rows
+
+
+def shown_repeat(change: Change, seeds: int, margin: float) -> str:
+    half = change.half_interval
+    if change.number < max(2, seeds):
+        return 'not settled: too few seeds'
+    if abs(change.mean) + half <= margin:
+        return 'yes'
+    return 'no' if abs(change.mean) > half else 'not settled'
 
 
 def degrees_of_freedom(parts: Sequence[Change]) -> float:
@@ -183,9 +297,11 @@ def shown_change(change: Change) -> str:
     return f'{change.mean:+.1f} [{change.mean - half:+.1f}, {change.mean + half:+.1f}]'
 
 
-def shown_test(estimate: float, p: float) -> list[str]:
+def shown_test(estimate: float, p: float, enough: bool) -> list[str]:
     if math.isnan(p):
         return [f'{estimate:+.1f}', '', 'no: too few seeds']
+    if not enough:
+        return [f'{estimate:+.1f}', f'{p:.3f}', 'no: too few seeds']
     return [f'{estimate:+.1f}', f'{p:.3f}', 'yes' if p < ALPHA else 'no']
 
 

@@ -89,6 +89,21 @@ def test_positions_inside_a_mixer_can_be_removed(name):
     assert changed[False] < 1e-9 < 0.01 < changed[True]
 
 
+def test_agent_without_its_tables_is_agent_with_tables_of_zeros():
+    module = wrapped('agent', positions=False)
+    assert not [name for name in module.state_dict() if 'bias.' in name]
+    tables = wrapped('agent')
+    tables.load_state_dict(module.state_dict(), strict=False)
+    x = torch.randn(2, 20, 24, dtype=torch.float64)
+    assert (tables(x, (4, 5)) - module(x, (4, 5))).abs().max() > 0.01
+    for table in (tables.mixer.key_bias, tables.mixer.query_bias):
+        for parameter in table.parameters():
+            parameter.data.zero_()
+    torch.testing.assert_close(module(x, (4, 5)), tables(x, (4, 5)))
+    larger = torch.randn(2, 80, 24, dtype=torch.float64)
+    torch.testing.assert_close(module(larger, (8, 10)), tables(larger, (8, 10)))
+
+
 def test_wrapper_stands_in_backbones_and_windows():
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         model = FLattenDeiT(

@@ -327,7 +327,7 @@ def _check_images(
     for path, image in part.images.items():
         size = image.get('width'), image.get('height')
         if path not in pictures:
-            hint = spelling_hint([str(image['file_name'])])
+            hint = spelling_hint(str(image['file_name']))
             places['listed image that does not exist'].append(
                 f'{path} ({hint})' if hint else str(path)
             )

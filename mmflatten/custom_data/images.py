@@ -366,12 +366,11 @@ def turned_images(
     return [Problem(name='image turned by EXIF', where=turned, fix=fix, stops=False)]
 
 
-def spelling_hint(names: Iterable[str]) -> str:
-    """Return a fix for names of missing files with percent escapes or backslashes, else ''."""
-    names = list(names)
-    if any('%' in name and unquote(name) != name for name in names):
+def spelling_hint(name: str) -> str:
+    """Return a fix for the name of a missing file with percent escapes or backslashes, else ''."""
+    if unquote(name) != name:
         return 'file names are escaped as in an address: write a space for %20, as unquote does'
-    if any('\\' in name for name in names):
+    if '\\' in name:
         return 'file names have backslashes: write / and names relative to --images'
     return ''
 

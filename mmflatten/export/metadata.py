@@ -94,10 +94,17 @@ def read_metadata(file: str | Path) -> dict[str, Any]:
         raise ExportError(f'{file} {problem}. Name a file of `mmflatten export`.')
     try:
         model = onnx.load(str(file), load_external_data=False)
+    except DecodeError as error:
+        raise ExportError(
+            f'{file}: expected a file of `mmflatten export`, got one that is not ONNX or not'
+            ' complete. Export the model again.'
+        ) from error
+    _require_weights(Path(file), model)
+    try:
         entries = {entry.key: entry.value for entry in model.metadata_props}
         metadata = json.loads(entries[METADATA])
         found = metadata['format']
-    except (DecodeError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ExportError(
             f'{file}: expected a file of `mmflatten export`, got one without the entry'
             f' {METADATA} in its metadata. Export the model again.'
@@ -108,6 +115,17 @@ def read_metadata(file: str | Path) -> dict[str, Any]:
             ' with this version of mmflatten.'
         )
     return metadata
+
+
+def _require_weights(file: Path, model: Any) -> None:
+    """Raise ExportError if weights are in a file beside an ONNX model, which is missing."""
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == 'location' and not (file.parent / entry.value).is_file():
+                raise ExportError(
+                    f'{file}: weights: expected {entry.value!r:.80} beside it, got no such file.'
+                    ' Copy it there, or export the model again.'
+                )
 
 
 def _transforms(cfg: Config, bands: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -17,6 +17,8 @@ PACKAGES = ('onnx', 'onnxscript', 'onnxruntime')
 METADATA = 'mmflatten'  # key in the metadata of the file
 LARGEST_SIDE = 4096
 LARGEST_BATCH = 256
+# Bytes of weights. PyTorch stores more beside the file, which holds at most 2 GiB.
+MOST_BYTES = 1536 * 2**20
 
 
 class OnnxFile:
@@ -113,8 +115,10 @@ def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> Export
 def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> None:
     """Trace a model at `metadata['size']` and write it as ONNX.
 
-    Raises ExportError if the model fixes the size, or ONNX does not support an operator.
+    Raises ExportError if the model is too large for one file or fixes the size, or ONNX does not
+    support an operator.
     """
+    _require_one_file(module)
     dynamic = metadata['sides'] is not None
     program = trace(module, metadata['size'], dynamic)
     if dynamic and any('fft' in str(node.target) for node in program.graph.nodes):
@@ -141,3 +145,12 @@ def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> 
         ) from error
     result.model.metadata_props[METADATA] = json.dumps(metadata)
     result.save(str(file))
+
+
+def _require_one_file(module: ExportedModel) -> None:
+    number = sum(value.nbytes for value in module.state_dict().values())
+    if number > MOST_BYTES:
+        raise ExportError(
+            f'model: expected at most {MOST_BYTES / 2**30:.1f} GiB of weights, which fit into one'
+            f' ONNX file, got {number / 2**30:.1f} GiB. Use the checkpoint, or a smaller model.'
+        )

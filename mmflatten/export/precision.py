@@ -10,6 +10,7 @@ import numpy as np
 
 from mmflatten.export.comparison import Case, Engine, run
 from mmflatten.export.onnx_files import METADATA
+from mmflatten.export.openvino_core import openvino_core
 from mmflatten.export.wrappers import ExportedModel, ExportError
 
 MAX_DRIFT = 0.05  # default limit of the mean error
@@ -165,9 +166,7 @@ def bfloat16_engine(file: str | Path, outputs: Sequence[str]) -> Engine:
     """
     if importlib.util.find_spec('openvino') is None:
         raise ExportError('--bfloat16: requires openvino. Run pip install openvino.')
-    import openvino
-
-    core = openvino.Core()
+    core = openvino_core()
     abilities = core.get_property('CPU', 'OPTIMIZATION_CAPABILITIES')
     if 'BF16' not in abilities:
         raise ExportError(

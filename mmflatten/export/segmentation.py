@@ -1,5 +1,7 @@
 """Export of segmentors."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -29,7 +31,8 @@ class _Upsample(nn.Module):
 class Exported(ExportedModel):
     """Logits of the classes at the size of the image, `(B, classes, H, W)`.
 
-    They are computed without a sliding window. A segmentor with one output and a threshold has the
+    They are computed without a sliding window; those of queries are their masks weighted by the
+    probabilities of the classes. A segmentor with one output and a threshold has the
     logit of the threshold as that of its first class: the largest logit decides in the same way.
     """
 
@@ -37,16 +40,12 @@ class Exported(ExportedModel):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        from mmseg.models.decode_heads.decode_head import BaseDecodeHead
         from mmseg.models.utils import Upsample
 
-        if not isinstance(model.decode_head, BaseDecodeHead):
-            raise ExportError(
-                'model.decode_head: expected a head of one map of logits, got'
-                f' {type(model.decode_head).__name__}, whose queries cannot be exported. --features'
-                ' exports backbone and neck.'
-            )
-
+        # mmseg pads the images of a test to a multiple of it.
+        test_cfg = getattr(model.data_preprocessor, 'test_cfg', None) or {}
+        self.divisor = max(self.divisor, test_cfg.get('size_divisor') or 1)
+        self.queries = _queries(model.decode_head, self.divisor)
         for name, module in list(model.named_modules(remove_duplicate=False)):
             if not isinstance(module, Upsample) or module.size:
                 continue
@@ -55,10 +54,12 @@ class Exported(ExportedModel):
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         x = self.prepare(image)
+        features = self.model.extract_feat(x)
+        if self.queries is not None:
+            return (self._query_logits(features, image.shape[-2:]),)
         head = self.model.decode_head
-        logits = head(self.model.extract_feat(x))
         logits = F.interpolate(
-            logits, size=x.shape[-2:], mode='bilinear', align_corners=head.align_corners
+            head(features), size=x.shape[-2:], mode='bilinear', align_corners=head.align_corners
         )
         if self.divisor > 1:  # crop the padding
             height, width = image.shape[-2:]
@@ -67,3 +68,34 @@ class Exported(ExportedModel):
             limit = torch.logit(torch.tensor(float(head.threshold)), eps=EPSILON)
             logits = torch.cat((torch.full_like(logits, limit.item()), logits), dim=1)
         return (logits,)
+
+    def _query_logits(self, features: Any, size: tuple[int, int]) -> Tensor:
+        """Return the masks of the queries, weighted by their classes, as mmseg's `Mask2FormerHead`
+        predicts them.
+        """
+        logits_BQC, masks = self.queries(features)
+        classes_BQC = logits_BQC.softmax(-1)[..., :-1]
+        masks_BQHW = self.queries.in_image(masks, size).sigmoid()
+        return torch.einsum('bqc,bqhw->bchw', classes_BQC, masks_BQHW)
+
+
+def _queries(head: nn.Module, divisor: int) -> nn.Module | None:
+    """Return the queries of a head of Mask2Former or EncoderMask, None for heads of one map.
+
+    Raises:
+        ExportError: another kind of head.
+    """
+    from mmseg.models.decode_heads import Mask2FormerHead
+    from mmseg.models.decode_heads.decode_head import BaseDecodeHead
+
+    if isinstance(head, BaseDecodeHead):
+        return None
+    # Mask2FormerHead is derived from mmdet's, which is missing in an installation for mmseg alone.
+    if isinstance(head, Mask2FormerHead):
+        from mmflatten.export.detection.query_masks import QueryMasks
+
+        return QueryMasks(head, divisor)
+    raise ExportError(
+        'model.decode_head: expected a head of one map of logits, or Mask2Former or EncoderMask,'
+        f' got {type(head).__name__}. --features exports backbone and neck.'
+    )

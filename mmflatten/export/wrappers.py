@@ -49,7 +49,7 @@ class ExportedModel(nn.Module):
             std = preprocessor.std.detach().clone()
         self.register_buffer('mean', mean, persistent=False)
         self.register_buffer('std', std, persistent=False)
-        self.divisor = max(getattr(preprocessor, 'pad_size_divisor', 1) or 1, 1)
+        self.divisor = padding_divisor(model)
         self.stride = max(getattr(getattr(model, 'backbone', None), 'out_strides', (32,)))
 
     def use_bands(self, arguments: Mapping[str, Any]) -> None:
@@ -140,3 +140,8 @@ def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
             ' backbone and neck.'
         )
     return task.part('export').Exported(model)
+
+
+def padding_divisor(model: nn.Module) -> int:
+    """Return the number of which the data preprocessor makes height and width a multiple."""
+    return max(getattr(model.data_preprocessor, 'pad_size_divisor', 1) or 1, 1)

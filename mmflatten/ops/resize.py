@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import Tensor
 
 from mmflatten.ops.precision import no_autocast, upcast
-from mmflatten.ops.sizes import is_open, operand, same_size
+from mmflatten.ops.sizes import is_exporting, is_open, operand, same_size
 
 RESIZE_MODES = ('bilinear', 'bicubic', 'bicubic-antialias', 'bicubic-offset')
 _OFFSET = 0.1
@@ -41,6 +41,10 @@ def resize_grid(
         with no_autocast(table):
             grid_HWC = (rows_HH @ table.reshape(size[0], -1)).unflatten(1, (size[1], -1))
             return (cols_WW @ grid_HWC).flatten(0, 1)[None].to(table_1NC.dtype)
+    if mode in _EXPORTED and is_exporting():
+        rows_HH, cols_WW = _EXPORTED[mode](size, new_size, table_1NC)
+        grid_HWC = (rows_HH @ table_1NC.reshape(size[0], -1)).unflatten(1, (size[1], -1))
+        return (cols_WW @ grid_HWC).flatten(0, 1)[None]
     # channels last, which is interpolated without a copy
     grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)
     kind, _, rule = mode.partition('-')
@@ -67,6 +71,73 @@ def _interpolation(length: int, new_length: int, like: Tensor) -> Tensor:
 def _weights(length: int, new_length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     unit = torch.eye(length, device=device, dtype=dtype)
     return F.interpolate(unit[None], size=new_length, mode='linear')[0].t()
+
+
+def _antialias_weights(length: int, new_length: int, like: Tensor) -> Tensor:
+    """Return the weights of bicubic interpolation with antialiasing, `(new_length, length)`.
+
+    Keys' kernel with a = -0.5 is stretched by the step if that is above 1, as in PyTorch and
+    Pillow. Source: Keys, Cubic Convolution Interpolation for Digital Image Processing (1981).
+    """
+    step = length / torch.as_tensor(operand(new_length), dtype=like.dtype, device=like.device)
+    center = (torch.arange(new_length, dtype=like.dtype, device=like.device) + 0.5) * step
+    place = torch.arange(length, dtype=like.dtype, device=like.device) + 0.5
+    x = ((place - center[:, None]) / step.clamp(min=1)).abs()
+    near = (1.5 * x - 2.5) * x**2 + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    weights = torch.where(x < 1, near, torch.where(x < 2, far, 0))
+    return weights / weights.sum(dim=1, keepdim=True)
+
+
+def _antialias_rows_and_columns(
+    size: tuple[int, int], new_size: tuple[int, int], like: Tensor
+) -> tuple[Tensor, Tensor]:
+    return (
+        _antialias_weights(size[0], new_size[0], like),
+        _antialias_weights(size[1], new_size[1], like),
+    )
+
+
+def _offset_rows_and_columns(
+    size: tuple[int, int], new_size: tuple[int, int], like: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the weights of rows and columns, without the offset for the size of the table."""
+    height, width = (torch.as_tensor(operand(new), device=like.device) for new in new_size)
+    is_same = (height == size[0]) & (width == size[1])
+    offset = torch.where(is_same, 0.0, _OFFSET)
+    return (
+        _offset_weights(size[0], new_size[0], like, offset),
+        _offset_weights(size[1], new_size[1], like, offset),
+    )
+
+
+def _offset_weights(length: int, new_length: int, like: Tensor, offset: Tensor) -> Tensor:
+    """Return the weights of 'bicubic-offset', `(new_length, length)`.
+
+    Keys' kernel with a = -0.75; places outside of the table take its nearest row, as in PyTorch.
+    """
+    new = torch.as_tensor(operand(new_length), dtype=like.dtype, device=like.device)
+    place = torch.arange(new_length, dtype=like.dtype, device=like.device) + 0.5
+    place = place * (length / (new + offset)) - 0.5
+    first = place.floor()
+    index = torch.arange(length, dtype=like.dtype, device=like.device)
+    weights = like.new_zeros(1)
+    for step in range(-1, 3):
+        neighbour = first + step
+        x = (place - neighbour).abs()
+        near = (1.25 * x - 2.25) * x**2 + 1
+        far = ((-0.75 * x + 3.75) * x - 6) * x + 3
+        is_neighbour = neighbour.clamp(0, length - 1)[:, None] == index
+        weights = weights + torch.where(is_neighbour, torch.where(x < 1, near, far)[:, None], 0)
+    return weights
+
+
+# In exported graphs: OpenVINO's cubic resizing ignores antialiasing, and a scale factor would fix
+# the open sizes.
+_EXPORTED = {
+    'bicubic-antialias': _antialias_rows_and_columns,
+    'bicubic-offset': _offset_rows_and_columns,
+}
 
 
 def resize_relative_position_bias(

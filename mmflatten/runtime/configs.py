@@ -40,7 +40,7 @@ def file_config(file: str | Path, runtime: str | None = None) -> Config:
     return Config(
         dict(
             default_scope=task.scope,
-            model=_model(file, runtime),
+            model=_model(file, runtime, facts),
             visualizer=dict(type=task.visualizer_type),
             test_dataloader=dict(dataset=dataset),
         )
@@ -88,7 +88,7 @@ def use_model(cfg: Config, checkpoint: str | Path, runtime: str | None = None) -
         fix='Use the config of the training.',
     )
     _read_bands(cfg, facts, checkpoint)
-    cfg.model = ConfigDict(_model(checkpoint, runtime))
+    cfg.model = ConfigDict(_model(checkpoint, runtime, facts))
     cfg.pop('data_preprocessor', None)  # the graph prepares the images
     return True
 
@@ -108,5 +108,10 @@ def _read_bands(cfg: Config, facts: ExportedFacts, file: str | Path) -> None:
         step.update(mean=None, std=None)
 
 
-def _model(file: str | Path, runtime: str | None) -> dict[str, Any]:
-    return dict(type='mmflatten.FileModel', file=str(Path(file).absolute()), runtime=runtime)
+def _model(file: str | Path, runtime: str | None, facts: ExportedFacts) -> dict[str, Any]:
+    return dict(
+        type='mmflatten.FileModel',
+        file=str(Path(file).absolute()),
+        runtime=runtime,
+        task=facts.task,
+    )

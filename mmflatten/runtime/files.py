@@ -13,6 +13,7 @@ import torch
 from mmflatten.console import error_text
 from mmflatten.export.metadata import read_metadata
 from mmflatten.export.onnx_files import SUFFIX
+from mmflatten.export.openvino_core import openvino_core
 from mmflatten.export.wrappers import ExportError
 from mmflatten.runtime import ONNX_RUNTIME, OPENVINO, RUNTIMES
 from mmflatten.untrusted.exported import ExportedFacts
@@ -187,9 +188,7 @@ def _onnxruntime_engine(file: str, threads: int) -> Any:
 
 
 def _openvino_engine(file: str, precision: str, threads: int) -> Any:
-    import openvino
-
-    core = openvino.Core()
+    core = openvino_core()
     hint = 'f32'  # otherwise OpenVINO uses bfloat16 on processors that have it
     if precision == 'bfloat16':
         abilities = core.get_property('CPU', 'OPTIMIZATION_CAPABILITIES')

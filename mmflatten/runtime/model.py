@@ -64,6 +64,7 @@ class FileModel(BaseModel):
     Args:
         file: file of `mmflatten export`.
         runtime: as in `ModelFile`.
+        task: its task, by which a config is recognised as one of the tasks of its scope.
         data_preprocessor: None, which mmpretrain's inferencer passes for a config without one.
 
     Raises:
@@ -71,7 +72,11 @@ class FileModel(BaseModel):
     """
 
     def __init__(
-        self, file: str, runtime: str | None = None, data_preprocessor: None = None
+        self,
+        file: str,
+        runtime: str | None = None,
+        task: str | None = None,
+        data_preprocessor: None = None,
     ) -> None:
         if data_preprocessor is not None:
             raise ExportError(
@@ -79,6 +84,10 @@ class FileModel(BaseModel):
                 f' images, got {data_preprocessor}. Omit it.'
             )
         read = ModelFile(file, runtime)
+        if task not in (None, read.facts.task):
+            raise ExportError(
+                f'task: expected {read.facts.task}, that of {file}, got {task}. Correct it.'
+            )
         super().__init__(RawImages(bands=read.facts.bands is not None))
         self.file = read
         self.part = task_of_file(self.file.facts, file).part('runtime')

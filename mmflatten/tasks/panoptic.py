@@ -23,6 +23,8 @@ class Panoptic(Detection):
     needs_classes = True
 
     def recognises(self, model: Mapping[str, Any]) -> bool:
+        if 'task' in model:  # an exported file
+            return model['task'] == self.name
         # MaskFormer and Mask2Former also predict instances alone, with `panoptic_on=False`.
         test = model.get('test_cfg') or {}
         return bool(model.get('panoptic_fusion_head')) and test.get('panoptic_on', True)

@@ -201,6 +201,7 @@ def test_convert_file_names_wrong_paths_and_entries(run, official, tmp_path):
 def test_convert_file_writes_safetensors_with_metadata(run, official):
     status, out, _, path = run({'model': official}, destination='converted.safetensors')
     assert status == 0 and f'{len(official)} tensors' in out
+    assert hashlib.sha256((path.parent / 'official.pth').read_bytes()).hexdigest() in out
     expected = convert_state_dict(official, 'flatten_swin')
     written = load_file(path)
     assert written.keys() == expected.keys()

@@ -211,6 +211,6 @@ def test_orientation_of_a_tiff_is_reported(compression, tmp_path):
 
 
 def test_spelling_of_missing_files_is_named():
-    assert '%20' in spelling_hint(['a%20b.png'])
-    assert '/' in spelling_hint(['C:\\photos\\a.png'])
-    assert spelling_hint(['100%.png', 'a b.png']) == ''
+    assert '%20' in spelling_hint('a%20b.png')
+    assert '/' in spelling_hint('C:\\photos\\a.png')
+    assert spelling_hint('100%.png') == '' and spelling_hint('a b.png') == ''

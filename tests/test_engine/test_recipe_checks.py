@@ -59,7 +59,7 @@ MISTAKES = [
         },
     ),
     ('schedule', DETECTOR, {'train_cfg.max_epochs': 12}),
-    ('schedule', DETECTOR, {'train_cfg.max_epochs': 4}),
+    ('schedule', DETECTOR, {'train_cfg.max_epochs': 3}),
     ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', milestones=[8, 16])}),
     ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=1e-4)]}),
     ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=0.9999)]}),
@@ -266,9 +266,9 @@ def test_report_fits_one_screen_and_warnings_set_the_status(tool, capsys):
     config = str(CONFIGS / DETECTOR)
     assert tool.main([config, '--dataset-size', '4000']) == 0
     out = capsys.readouterr().out
-    assert '5 epochs of 1,000' in out
-    assert '20,000 seen' in out
-    assert '2e-05' in out
+    assert '4 epochs of 1,000' in out
+    assert '16,000 seen' in out
+    assert '3e-05' in out
     assert 'no warnings' in out
     assert len(out.splitlines()) < 30
     assert tool.main([config, '--gpus', '2']) == 1

@@ -1,6 +1,7 @@
 """One training step and one validation batch before the first epoch, and in `check`."""
 
 import random
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -93,8 +94,14 @@ def test_padding_of_most_pixels_is_a_warning(segmentation, tools, capsys):
     assert 'data_preprocessor.size (160, 160): 84%' in captured.out + captured.err
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+
+
 class Kept(Hook):
-    """Compare weights and random numbers before the first step with those before the rehearsal."""
+    """Compare weights, random numbers and files before the first step with those before the
+    rehearsal.
+    """
 
     priority = 'LOWEST'
 
@@ -104,10 +111,12 @@ class Kept(Hook):
         np.random.seed(4)
         random.seed(5)
         before = torch.rand(1), np.random.rand(), random.random()
+        files = contents(Path(runner.work_dir))
         torch.manual_seed(3)
         np.random.seed(4)
         random.seed(5)
         assert rehearse(runner) == []
+        assert contents(Path(runner.work_dir)) == files
         assert (torch.rand(1), np.random.rand(), random.random()) == before
         for name, value in runner.model.state_dict().items():
             assert torch.equal(value, weights[name])
@@ -120,6 +129,14 @@ def test_rehearsal_changes_neither_the_run_nor_its_random_numbers(segmentation):
     runner.register_hook(kept)
     runner.train()
     assert kept.called
+
+
+def test_check_writes_no_files(segmentation, tmp_path, monkeypatch):
+    config = append(segmentation, VALIDATION)
+    monkeypatch.chdir(tmp_path)
+    before = contents(tmp_path)
+    check([config])
+    assert contents(tmp_path) == before
 
 
 def test_rehearsal_can_be_switched_off(segmentation, fails):

@@ -15,7 +15,9 @@ from mmflatten.export.detection.agreement import image_errors
 from mmflatten.export.detection.suppression import ABSENT, keep_boxes
 from mmflatten.export.metadata import describe
 from mmflatten.export.onnx_files import OnnxFile, side_range, write
-from mmflatten.export.wrappers import ExportError, wrap
+from mmflatten.export.wrappers import wrap
+from mmflatten.runtime import OPENVINO
+from mmflatten.runtime.files import ModelFile
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs'
@@ -149,6 +151,13 @@ DETECTORS = {
         '_base_/models/mask2former_nano.py',
         dict(backbone=BACKBONE, panoptic_head=dict(in_channels=[8, 16, 32, 64])),
     ),
+    'encoder-mask': (
+        '_base_/models/encoder-mask_nano.py',
+        dict(
+            backbone=BACKBONE,
+            panoptic_head=dict(in_channels=[8, 16, 32, 64], num_blocks=1, embed_dims=CHANNELS),
+        ),
+    ),
 }
 
 
@@ -229,7 +238,7 @@ def test_detector_agrees_with_mmdet(built, name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize('name', ['retinanet', 'atss', 'mask-rcnn', 'sparse-rcnn', 'dino'])
+@pytest.mark.parametrize('name', DETECTORS)
 def test_file_agrees_with_pytorch_at_open_sizes(built, tmp_path, name):
     cfg, _, module = built(name)
     file = tmp_path / 'model.onnx'
@@ -244,26 +253,10 @@ def test_file_agrees_with_pytorch_at_open_sizes(built, tmp_path, name):
         assert metadata['classes'] == list('0123456789')
         assert metadata['transforms'] == dict(resize=dict(scale=[160, 160], keep_ratio=True))
     odd = noise_case(module, (side + 11, side + 37), batch=3)
-    for case in (noise_case(module, (side, side)), odd):
-        assert (engine(*case.images)['labels'] >= 0).sum() > 5
-        compare('', module, engine, case)
-
-
-# Digit configs and what the message names.
-REFUSED = {
-    'panoptic-fpn_flatten-swin-nano_fpn_digits': 'got PanopticFPN',
-    'mask2former_flatten-swin-nano_digits-panoptic': 'got Mask2Former',
-    'mask2former_flatten-swin-nano_digits-semantic': 'decode_head',
-    'encoder-mask_flatten-swin-nano_digits': 'EncoderMaskHead',
-    'encoder-mask_vit-nano_digits-semantic': 'decode_head',
-}
-
-
-@pytest.mark.parametrize('name', REFUSED)
-def test_model_without_export_is_named(name, tmp_path):
-    cfg = load_config(str(CONFIGS / 'digits' / f'{name}.py'), work_dir=str(tmp_path))
-    with pytest.raises(ExportError, match=REFUSED[name]):
-        wrap(build_model(cfg))
+    for runtime in (engine, ModelFile(file, OPENVINO)):
+        for case in (noise_case(module, (side, side)), odd):
+            assert (runtime(*case.images)['labels'] >= 0).sum() > 5
+            compare('', module, runtime, case)
 
 
 def test_image_without_detections_has_one_row_of_padding(built, tmp_path):

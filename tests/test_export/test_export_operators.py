@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import onnx
-import openvino
 import pytest
 import torch
 from mmengine.model import BaseModel
@@ -17,6 +16,7 @@ from mmflatten.export.detection.reppoints import DeformableConvolution, RunningM
 from mmflatten.export.detection.suppression import ABSENT, translations
 from mmflatten.export.metadata import read_metadata
 from mmflatten.export.onnx_files import METADATA, OnnxFile, write
+from mmflatten.export.openvino_core import openvino_core
 from mmflatten.export.precision import drift, float_layers, quantise
 from mmflatten.export.wrappers import ExportedModel
 
@@ -63,7 +63,7 @@ class Steps(ExportedModel):
 
 def openvino_engine(file, names):
     """Function like `OnnxFile` that runs a file in OpenVINO."""
-    model = openvino.Core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
+    model = openvino_core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
     return lambda image: dict(zip(names, map(np.array, model([image]).values()), strict=True))
 
 

@@ -21,6 +21,7 @@ from mmflatten.export import comparison
 from mmflatten.export import export as exporting
 from mmflatten.export.export import export_model
 from mmflatten.export.onnx_files import OnnxFile
+from mmflatten.export.openvino_core import openvino_core
 from mmflatten.export.wrappers import ExportedModel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,10 +80,8 @@ def export(saved, name, *options):
 
 def openvino_file(file):
     """Function like `OnnxFile` that runs a file in OpenVINO."""
-    import openvino
-
     names = OnnxFile(file).metadata['outputs']
-    model = openvino.Core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
+    model = openvino_core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
     return lambda *images: dict(
         zip(names, map(np.array, model(list(images)).values()), strict=True)
     )

@@ -24,6 +24,10 @@ GRAPHS = {
     'stereo': 'model (float[B,3,H,W] left, float[B,3,H,W] right) => (float[B,H,W] disparity) {'
     'axes = Constant <value_ints = [1]> () difference = Sub (left, right)'
     'disparity = ReduceMean <keepdims = 0> (difference, axes) }',
+    # The number of a pixel's segment is its red value.
+    'panoptic': 'model (float[B,3,H,W] image) => (int64[B,H,W] segments) {'
+    'first = Constant <value_int = 0> () red = Gather <axis = 1> (image, first)'
+    'segments = Cast <to = 7> (red) }',
     # Two instances, whose masks are where red and green are bright, and a row of padding.
     'detection': 'model (float[B,3,H,W] image) =>'
     '(float[B,3,4] boxes, float[B,3] scores, int64[B,3] labels, bool[B,3,H,W] masks) {'
@@ -49,6 +53,7 @@ OUTPUTS = {
     'segmentation': ['logits'],
     'stereo': ['disparity'],
     'detection': ['boxes', 'scores', 'labels', 'masks'],
+    'panoptic': ['segments'],
     'features': ['probabilities'],
 }
 

@@ -1,5 +1,9 @@
 """Exported files in both runtimes, and errors that name field and value."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -23,6 +27,26 @@ def test_outputs_by_name(write_file, runtime):
     first = outputs['probabilities'].copy()
     file(images(1, 3, 64, 64))
     np.testing.assert_array_equal(outputs['probabilities'], first)
+
+
+SIGNAL_AFTER_TWO_FILES = """
+import gc, signal, sys
+from mmflatten.runtime.files import ModelFile
+
+signal.signal(signal.SIGTERM, lambda *_: print('handled'))
+first, second = ModelFile(sys.argv[1], 'openvino'), ModelFile(sys.argv[1], 'openvino')
+del first
+gc.collect()
+del second
+gc.collect()
+signal.raise_signal(signal.SIGTERM)
+"""
+
+
+def test_signals_are_handled_after_two_files_in_openvino(write_file):
+    command = [sys.executable, '-c', SIGNAL_AFTER_TWO_FILES, str(write_file())]
+    result = subprocess.run(command, text=True, capture_output=True, timeout=120)
+    assert (result.returncode, result.stdout) == (0, 'handled\n'), result.stderr
 
 
 METADATA = {
@@ -55,6 +79,26 @@ def test_file_without_metadata_is_named(write_file, tmp_path):
         ModelFile(tmp_path / 'text.onnx')
     with pytest.raises(ExportError, match=r'nowhere\.onnx'):
         ModelFile(tmp_path / 'nowhere.onnx')
+
+
+def test_missing_file_of_the_weights_is_named(write_file, tmp_path):
+    file = write_file()
+    model = onnx.load(file)
+    weight = onnx.numpy_helper.from_array(np.zeros((32, 64), np.float32), 'weight')
+    model.graph.initializer.append(weight)
+    onnx.save(model, file, save_as_external_data=True, location='weights.data', size_threshold=1)
+    ModelFile(file)
+    (tmp_path / 'weights.data').unlink()
+    with pytest.raises(ExportError, match=r"model\.onnx: weights: .*'weights\.data'"):
+        ModelFile(file)
+
+
+def test_incomplete_file_is_named(write_file, tmp_path):
+    content = Path(write_file()).read_bytes()
+    file = tmp_path / 'half.onnx'
+    file.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ExportError, match=r'half\.onnx: .*not complete'):
+        ModelFile(file)
 
 
 @pytest.mark.parametrize('runtime', RUNTIMES)

@@ -54,6 +54,15 @@ def test_label_map_of_the_photo_before_resizing(write_file, photo):
     np.testing.assert_array_equal(sample.pred_sem_seg.data[0], logits.argmax(-1))
 
 
+def test_segments_of_the_photo_before_resizing(write_file, photo):
+    resize = dict(resize=dict(scale=[160, 120], keep_ratio=True))
+    sample = Predictor(write_file('panoptic', transforms=resize))(photo)
+    # Segments are numbers: none between those of two neighbours appears.
+    segments = sample.pred_panoptic_seg.sem_seg
+    assert segments.shape == (1, 48, 80)
+    np.testing.assert_array_equal(segments[0, :, [0, 79]], photo[:, [0, 79], 0])
+
+
 def test_disparity_of_a_pair(write_file, photo):
     left, right = photo, photo // 2
     sample = Predictor(write_file('stereo'))((left, right))
@@ -155,6 +164,9 @@ def assert_same(found, expected, tolerance):
         elif 'pred_sem_seg' in theirs:
             differs = ours['pred_sem_seg']['data'] != theirs['pred_sem_seg']['data']
             assert differs.float().mean() < 1e-3
+        elif 'pred_panoptic_seg' in theirs:
+            differs = ours['pred_panoptic_seg']['sem_seg'] != theirs['pred_panoptic_seg']['sem_seg']
+            assert differs.float().mean() < 1e-3
         else:
             ours, theirs = ours['pred_instances'], theirs['pred_instances']
             assert ours['labels'].tolist() == theirs['labels'].tolist()
@@ -167,6 +179,7 @@ NAMES = (
     'flatten-swin-nano_digits',
     pytest.param('semantic-fpn_flatten-swin-nano_digits', marks=pytest.mark.full),
     pytest.param('mask-rcnn_flatten-swin-nano_fpn_digits', marks=pytest.mark.full),
+    pytest.param('encoder-mask_flatten-swin-nano_digits-panoptic', marks=pytest.mark.full),
 )
 
 

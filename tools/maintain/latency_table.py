@@ -3,12 +3,14 @@
     python tools/maintain/latency_table.py prepare
     python tools/maintain/latency_table.py measure
     python tools/maintain/latency_table.py measure --models 'PVTv2-B2 linear' --sizes 1024
+    python tools/maintain/latency_table.py profile --models 'PVTv2-B2 linear' --sizes 1024
     python tools/maintain/latency_table.py page
 
 `prepare` writes the exported files and times nothing, so that it may run beside other work.
 `measure` adds the missing rows to `latency_cpu.csv` in docs/measurements, those of short calls
-first, each from a process of its own. Both can be interrupted at any time and continue when called
-again. `page` writes `latency_cpu.md` beside the table.
+first, each from a process of its own. `profile` adds the shares of the operators in the time of
+files to `latency_profile.csv` beside it. These can be interrupted at any time and continue when
+called again. `page` writes `latency_cpu.md` beside the tables.
 """
 
 import itertools
@@ -22,8 +24,10 @@ from typing import Any
 
 from latency.page import render
 from latency.rows import (
+    FILE_RUNTIMES,
     HEADS,
     MODELS,
+    PROFILE_COLUMNS,
     RUNTIMES,
     SIZES,
     Cell,
@@ -45,11 +49,13 @@ TABLE = ROOT / 'docs' / 'measurements' / 'latency_cpu.csv'
 FILES = ROOT / 'work_dirs' / 'latency'
 LONGEST = 1800  # seconds of the preparation of a model, and of a row with compiling
 MAX_ERROR = 200  # characters
+PROFILE = 'latency_profile.csv'
+NUM_OPERATORS = 6  # of a profile, those that take most time
 
 
 def options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add('action', choices=tuple(ACTIONS), help='write files, measure missing rows, write the page')
+    add('action', choices=tuple(ACTIONS), help='write files, measure, profile, write the page')
     add('--models', nargs='+', choices=MODELS, default=list(MODELS), metavar='NAME')
     add('--heads', nargs='+', choices=HEADS, default=list(HEADS))
     add('--sizes', nargs='+', type=int, choices=SIZES, default=list(SIZES))
@@ -93,10 +99,29 @@ def measure_one(cell: Cell, args: Namespace) -> dict[str, Any]:
     try:
         if not is_prepared(Path(request['folder'])):
             run_request(request, args.longest)
-        return run_request(dict(request, cell=asdict(cell)), args.longest)
+        return run_request(dict(request, cell=asdict(cell)), longest=args.longest)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         print_progress(str(error))
         return dict(error=str(error)[:MAX_ERROR])
+
+
+def profile_missing(args: Namespace) -> None:
+    """Add the shares of the operators to the profiles that the table lacks, of prepared files."""
+    table = args.table.with_name(PROFILE)
+    lines = read_rows(table)
+    known = {cell_of(line) for line in lines}
+    runtimes = [name for name in args.runtimes if name in FILE_RUNTIMES]
+    for cell in all_cells(args.models, args.heads, args.sizes, runtimes):
+        request = request_of(cell.model, cell.head, args)
+        is_missing = cell not in known and cell.precision in ('float32', 'int8')
+        if not is_missing or not is_prepared(Path(request['folder'])):
+            continue
+        print_progress(' '.join(map(str, asdict(cell).values())))
+        request['cell'] = asdict(cell)
+        shares = run_request(request, longest=args.longest, module='latency.profile')
+        for operator, share in list(shares.items())[:NUM_OPERATORS]:
+            lines.append(row_of(cell, dict(operator=operator, percent=f'{100 * share:.0f}')))
+        write_rows(table, lines, columns=PROFILE_COLUMNS)
 
 
 def request_of(model: str, head: str, args: Namespace) -> dict[str, Any]:
@@ -112,15 +137,17 @@ def request_of(model: str, head: str, args: Namespace) -> dict[str, Any]:
     )
 
 
-def run_request(request: dict[str, Any], longest: float) -> dict[str, Any]:
-    """Run `latency.cell` and return its result.
+def run_request(
+    request: dict[str, Any], longest: float, module: str = 'latency.cell'
+) -> dict[str, Any]:
+    """Run `latency.cell` or `latency.profile`, and return its result.
 
     Raises:
         RuntimeError: it failed. The message is its last line.
         TimeoutExpired: it took longer than `longest` seconds.
     """
     done = subprocess.run(
-        [sys.executable, '-m', 'latency.cell', json.dumps(request)],
+        [sys.executable, '-m', module, json.dumps(request)],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
@@ -144,11 +171,14 @@ def write_page(args: Namespace) -> None:
             f'--table: expected measured rows, got none in {args.table}. Measure them.'
         )
     with atomic_write(args.table.with_suffix('.md')) as partial:
-        partial.write_text(render(rows), encoding='utf-8')
+        profiles = read_rows(args.table.with_name(PROFILE))
+        partial.write_text(render(rows, profiles), encoding='utf-8')
     print(args.table.with_suffix('.md'))
 
 
-ACTIONS = dict(prepare=prepare_files, measure=measure_missing, page=write_page)
+ACTIONS = dict(
+    prepare=prepare_files, measure=measure_missing, profile=profile_missing, page=write_page
+)
 
 
 @command('latency-table', __doc__, options)

@@ -12,22 +12,21 @@ train_dataloader = dict(
     dataset=dict(task='far', canvases=[(2, 1, 2400, 'copies'), (2, 1, 21600)]),
 )
 test_dataloader = dict(
-    batch_size=16,  # divides the numbers of canvases
+    batch_size=8,  # divides the numbers of canvases
     dataset=dict(
         task='far',
         canvases=[
-            (1, 1, 1024),
-            (2, 1, 1024),
+            (2, 1, 512),
             (4, 1, 256),
             (4, 1, 256, 'kept'),
             (4, 1, 256, 'padded'),
-            (8, 1, 64),
-            (8, 1, 64, 'kept'),
-            (8, 1, 64, 'padded'),
+            (8, 1, 104),
+            (8, 1, 104, 'kept'),
+            (8, 1, 104, 'padded'),
         ],
     ),
 )
-test_evaluator = dict(with_errors=True)
+test_evaluator = dict(with_errors=True, with_commonest=True)
 optim_wrapper = dict(
     optimizer=dict(lr=3e-3, betas=(0.9, 0.98)), clip_grad=dict(_delete_=True, max_norm=1.0)
 )

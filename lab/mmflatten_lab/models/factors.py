@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from math import log
 
+import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.attention import (
+    AgentAttention,
     GatedMixer,
     PolarityAwareLinearAttention,
     SoftmaxAttention,
@@ -60,7 +62,8 @@ class WithLocalTermAndGate(BaseModule):
         mixer: config of the mixer.
         local_kernel: kernel size of the convolution; 0 for none.
         gate: 'plain' multiplies by the projection, 'silu' by its SiLU, 'none' by nothing.
-        positions: False removes the positions inside the mixer: rotations, or PolaFormer's table.
+        positions: False removes the positions inside the mixer: rotations, PolaFormer's table, or
+            Agent's tables.
         kwargs: further arguments of the mixer, such as `sr_ratio`.
 
     Raises:
@@ -121,15 +124,18 @@ class WithLocalTermAndGate(BaseModule):
 
 
 def remove_positions(mixer: TokenMixer) -> None:
-    """Remove the rotations or the table of positions inside a mixer.
+    """Remove the rotations or the tables of positions inside a mixer.
 
     Raises:
-        ValueError: the mixer has neither.
+        ValueError: the mixer has none.
     """
     if isinstance(mixer, PolarityAwareLinearAttention):
         mixer.positional_encoding = _NoPositions()
     elif isinstance(mixer, RotaryMixer):
         mixer.rotary = False
+    elif isinstance(mixer, AgentAttention):
+        mixer.key_bias = _NoBias()
+        mixer.query_bias = _NoBias()
     else:
         raise ValueError(
             f'positions: expected True for {type(mixer).__name__}, which has none to remove, got'
@@ -140,6 +146,18 @@ def remove_positions(mixer: TokenMixer) -> None:
 class _NoPositions(nn.Module):
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         return x_BNC
+
+
+class _NoBias(nn.Module):
+    """Zeros in place of `AgentBias`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer('zero', torch.zeros(1, 1, 1, 1), persistent=False)
+
+    def forward(self, hw_shape: tuple[int, int], num_prefix: int = 0) -> Tensor:
+        height, width = hw_shape
+        return self.zero.expand(1, 1, 1, num_prefix + height * width)
 
 
 def gates_of(model: nn.Module) -> set[str]:

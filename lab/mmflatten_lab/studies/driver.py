@@ -72,7 +72,7 @@ class Driver:
             if first:
                 self.log('The reference runs first: the grid follows if it repeats.')
                 self._run_all(first, changed, retry_failed)
-                check_reference(self.study, self.runs)
+                check_reference(self.study, planned, self.runs)
             self._run_all(planned, changed, retry_failed)
             while more := self._further_runs():
                 self.log(

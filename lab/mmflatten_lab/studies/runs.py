@@ -111,6 +111,8 @@ def expand(study: Study) -> list[StudyRun]:
             f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer'
             ' combinations.'
         )
+    # Seed by seed, so that the runs of a study that is interrupted are complete blocks.
+    runs.sort(key=lambda run: study.seeds.index(run.seed))
     return [make_baseline(study, name) for name in study.baselines] + runs
 
 
@@ -141,7 +143,7 @@ def make_run(study: Study, levels: dict[str, str], seed: int) -> StudyRun:
     """
     options = {**study.options, **_joined(study, levels)}
     for override in study.overrides:
-        if matches(levels, override.where):
+        if matches({**levels, SEED: str(seed)}, override.where):
             options = _overridden(options, override.options)
     labels = []
     for factor, level in levels.items():

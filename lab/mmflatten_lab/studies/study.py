@@ -69,24 +69,29 @@ class Budget(StudyPart):
 
 
 class Override(StudyPart):
-    """Fields of the config for some cells, which override those of their levels."""
+    """Fields of the config for some cells or seeds, which override those of their levels."""
 
     where: Pattern
     options: Options
 
 
 class Reference(StudyPart):
-    """Cells whose first two seeds end before all other runs start.
+    """Cells whose first seeds end before all other runs start.
 
     Attributes:
         where: levels of the cells, such as `{attention: softmax}`.
-        metric: of the test, by which two seeds are compared.
-        margin: largest difference of the two seeds of a cell, in units of the metric.
+        metric: of the test, whose mean over seeds must be known.
+        minus: another metric of the test, which is subtracted from it; '' for none.
+        margin: largest half of the 95 % interval of the mean over all planned seeds of a cell, in
+            units of the metric.
+        seeds: number of seeds that run first, from which the interval is foretold.
     """
 
     where: Annotated[Pattern, Field(min_length=1)]
     metric: Annotated[str, Field(min_length=1)]
+    minus: str = ''
     margin: Positive
+    seeds: Annotated[int, Field(ge=2, le=MANY)] = 3
 
 
 class Claim(StudyPart):
@@ -116,7 +121,7 @@ class Study(StudyPart):
         margin: metric -> difference that does not matter, for tests of equivalence.
         interim: numbers of seeds after which claims are judged. Further seeds run only for
             undecided claims.
-        reference: cells whose first two seeds must repeat before the others run.
+        reference: cells whose first seeds must repeat before the others run.
         std: standard deviation of the metric over seeds, from a pilot. It determines the detectable
             difference.
     """
@@ -192,7 +197,9 @@ class Study(StudyPart):
         if self.reference is not None:
             check_pattern('reference.where', self.reference.where, self.factors)
         for override in self.overrides:
-            check_pattern('overrides', override.where, self.factors)
+            # A part of a study that has fewer seeds keeps the overrides of the others.
+            where = {name: kept for name, kept in override.where.items() if name != SEED}
+            check_pattern('overrides', where, self.factors)
         for claim in self.claims:
             others = {}
             for name, levels in self.factors.items():

@@ -4,9 +4,11 @@ import itertools
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from mmflatten.engine.setup import load_config
 from mmflatten_lab.datasets import CellAccuracy, GarmentCanvases, StageSampler
 
 WAYS = ('more', 'kept')
@@ -146,6 +148,21 @@ def test_the_standard_error_is_that_over_images():
     assert math.isnan(metric.compute_metrics(metric.results)['error_1'])
 
 
+def test_a_constant_answer_is_the_commonest_of_all_cells():
+    metric = CellAccuracy(with_commonest=True)
+    for answers in ([7, 7, 1], [7, 2, 1]):
+        labels = torch.tensor([7, 3, -1])
+        sample = dict(cell_labels=labels, cell_classes=torch.tensor(answers), kind='9')
+        metric.process(None, [sample])
+    found = metric.evaluate(size=2)
+    # The last cell has no label, so its answer does not count.
+    assert found == {
+        'cells/accuracy': 50.0,
+        'cells/accuracy_9': 50.0,
+        'cells/commonest_9': 75.0,
+    }
+
+
 def test_stages_come_once_and_the_last_again_and_again():
     sampler = StageSampler(range(10), [4, 6], seed=3)
     order = list(itertools.islice(sampler, 22))
@@ -157,3 +174,19 @@ def test_stages_come_once_and_the_last_again_and_again():
     for stages in ([4, 5], [10, 0]):
         with pytest.raises(ValueError, match='sum 10'):
             StageSampler(range(10), stages, seed=0)
+
+
+@pytest.mark.parametrize(
+    'name, larger', [('learned', 0), ('tenth-larger', 150), ('several-sizes', 270)]
+)
+def test_a_batch_has_canvases_of_one_size(name, larger):
+    path = Path(__file__).parents[2] / f'configs/nano/deit-nano_canvases-{name}.py'
+    loader = load_config(str(path)).train_dataloader
+    dataset = GarmentCanvases('train', loader.dataset.canvases, 'far', folder=RAW)
+    sampler = StageSampler(dataset, loader.sampler.stages, seed=0)
+    order = itertools.islice(sampler, 1500 * loader.batch_size)
+    sides = []
+    for batch in np.array(list(order)).reshape(-1, loader.batch_size):
+        (side,) = {dataset.canvases[index].side for index in batch}
+        sides.append(side)
+    assert len(sides) == 1500 and sides.count(4) == larger

@@ -11,6 +11,7 @@ from scipy import stats
 
 KINDS = ('196', '784', '784_kept', '3136', '3136_kept')
 CHANGES = dict(softmax=(0, -2, 0, -4, 0), mala=(0, -50, -12, -58, -20), relu=(0, -2, 0, -4, 0))
+DESIGN = larger_changes.Design('softmax')
 EPYC = 'AMD EPYC 7B13'
 XEON = 'Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz'
 
@@ -21,6 +22,7 @@ def table(tmp_path, *, seeds: int = 6, processor=lambda level, seed: EPYC, shift
     rows = []
     for level, seed in product(CHANGES, range(seeds)):
         row = {'name': f'{level}_s{seed}', 'state': 'finished', 'levels.attention': level}
+        row['seed'] = seed
         row['machine.processor'] = processor(level, seed)
         spread = 6.0 if level == 'mala' else 0.5
         for kind, change in zip(KINDS, CHANGES[level]):
@@ -35,8 +37,9 @@ def table(tmp_path, *, seeds: int = 6, processor=lambda level, seed: EPYC, shift
     return path
 
 
-def rows_by(path) -> dict[tuple[str, str, str], list[str]]:
-    rows = larger_changes.change_rows(larger_changes.read_runs(path, 'softmax'), 'softmax')
+def rows_by(path, **design) -> dict[tuple[str, str, str], list[str]]:
+    runs = larger_changes.read_runs(path, 'softmax')
+    rows = larger_changes.change_rows(runs, larger_changes.Design('softmax', **design))
     return {(name, tokens, growth): rest for name, tokens, growth, *rest in rows}
 
 
@@ -78,7 +81,7 @@ def test_without_an_error_of_the_canvases_it_is_welchs_test(tmp_path):
     path = table(tmp_path)
     runs = larger_changes.read_runs(path, 'softmax')
     runs = runs.assign(**{name: 0.0 for name in runs if 'error' in name})
-    estimate, p = larger_changes.difference(runs, ('mala', 'softmax'), '784')
+    estimate, p = larger_changes.difference(runs, 'mala', '784', DESIGN)
     values = runs['metrics.cells/accuracy_784'] - runs['metrics.cells/accuracy_196']
     parts = [values[runs.attention == level] for level in ('mala', 'softmax')]
     test = stats.ttest_ind(*parts, equal_var=False)
@@ -98,7 +101,7 @@ def test_equal_levels_are_settled_in_five_percent_of_the_tables():
                     row[f'metrics.cells/accuracy_{kind}'] = random.normal(0, spread)
                     row[f'metrics.cells/error_{kind}'] = 0.0
                 rows.append(row)
-        rows = larger_changes.change_rows(pd.DataFrame(rows), 'softmax')
+        rows = larger_changes.change_rows(pd.DataFrame(rows), DESIGN)
         found += any(row[-1] == 'yes' for row in rows)
     assert found <= 9  # of 100; more have a probability of 3 % if the rate is 5 %
 
@@ -129,3 +132,72 @@ def test_tables_without_the_trained_size_or_softmax_are_named(tmp_path):
     )
     with pytest.raises(ValueError, match='finished runs of softmax'):
         larger_changes.main([str(path)])
+
+
+def test_levels_with_canvases_of_each_seed_are_compared_seed_by_seed(tmp_path):
+    path = table(tmp_path)
+    runs = larger_changes.read_runs(path, 'softmax')
+    # Hard canvases take the same from all levels.
+    hard = runs.seed.map({0: -80, 1: 60, 2: 12, 3: -36, 4: 48, 5: 0})
+    runs['metrics.cells/accuracy_784'] += hard
+    runs.to_csv(path, index=False)
+    design = DESIGN._replace(own_canvases=True)
+    found = larger_changes.difference(runs, 'mala', '784', design)
+    values = runs['metrics.cells/accuracy_784'] - runs['metrics.cells/accuracy_196']
+    parts = [values[runs.attention == level] for level in ('mala', 'softmax')]
+    test = stats.ttest_rel(*parts)
+    assert found == pytest.approx((parts[0].mean() - parts[1].mean(), test.pvalue))
+    own = rows_by(path, own_canvases=True)['mala', '784', 'more garments']
+    assert (own[0], own[-1]) == ('6', 'yes')
+    assert rows_by(path)['mala', '784', 'more garments'][-1] == 'no'
+    # The interval of a change is Student's, without the error of the canvases.
+    low, high = stats.ttest_1samp(parts[0], 0).confidence_interval()
+    assert own[1] == f'{parts[0].mean():+.1f} [{low:+.1f}, {high:+.1f}]'
+
+
+def test_nothing_is_settled_before_the_planned_seeds_are_in(tmp_path):
+    rows = rows_by(table(tmp_path), own_canvases=True, seeds=10)
+    assert {row[-1] for (name, *_), row in rows.items() if name != 'softmax'} == {
+        'no: too few seeds'
+    }
+
+
+def test_a_level_with_one_answer_is_named_and_not_compared(tmp_path):
+    path = table(tmp_path)
+    runs = pd.read_csv(path)
+    is_relu = runs['levels.attention'] == 'relu'
+    runs['metrics.cells/commonest_196'] = np.where(is_relu, 99.0, 14.0)
+    runs.to_csv(path, index=False)
+    rows = rows_by(path)
+    assert rows['relu', '784', 'more garments'][-3:] == ['', '', 'constant']
+    assert rows['mala', '784', 'more garments'][-1] == 'yes'
+
+
+@pytest.mark.parametrize(
+    'shift, spread, seeds, verdict',
+    [
+        (1.0, 0.5, 6, 'yes'),
+        (-9.0, 0.5, 6, 'no'),
+        (1.0, 20.0, 6, 'not settled'),
+        (1.0, 0.5, 10, 'not settled: too few seeds'),
+    ],
+)
+def test_a_second_processor_repeats_the_changes_or_not(
+    tmp_path, capsys, shift, spread, seeds, verdict
+):
+    path = table(tmp_path)
+    runs = pd.read_csv(path)
+    moves = shift + spread * np.array([-1, 1, -1, 1, -1, 1])
+    runs['metrics.cells/accuracy_784'] += runs.seed.map(dict(enumerate(moves)))
+    again = tmp_path / 'again.csv'
+    runs[runs['levels.attention'] != 'relu'].to_csv(again, index=False)
+    options = ['--own-canvases', '--seeds', str(seeds), '--again', str(again)]
+    larger_changes.main([str(path), *options])
+    printed = capsys.readouterr().out.partition('second less first')[2]
+    cells = [line.split('|') for line in printed.splitlines() if line.startswith('| ')]
+    found = {tuple(cell.strip() for cell in row[1:4]): row for row in cells}
+    row = found['mala', '784', 'more garments']
+    assert row[4].strip() == '6' and row[6].strip() == verdict
+    assert float(row[5].split()[0]) == pytest.approx(shift)
+    assert found['mala', '3136', 'more garments'][5].split()[0] == '+0.0'
+    assert 'relu' not in printed

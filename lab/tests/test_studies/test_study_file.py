@@ -36,8 +36,8 @@ def test_expand_makes_every_combination_with_a_stable_name(study_file):
     assert [
         (run.levels['attention'], run.levels['model.backbone.softmax_window'], run.seed)
         for run in runs
-    ] == [('a', '2', 3), ('a', '2', 5), ('a', '4', 3), ('a', '4', 5), ('b', '2', 3)]
-    assert runs[2].name.startswith('a_softmax-window4_s3_')
+    ] == [('a', '2', 3), ('a', '4', 3), ('b', '2', 3), ('a', '2', 5), ('a', '4', 5)]
+    assert runs[1].name.startswith('a_softmax-window4_s3_')
     again = expand(read_study(study_file(factors={**factors, 'seed': [5, 3, 9]}, exclude=exclude)))
     assert {run.name for run in runs} < {run.name for run in again}
 
@@ -88,6 +88,17 @@ def test_overrides_set_fields_of_some_cells_after_their_levels(study_file):
         run.options[rate]
         for run in expand(read_study(path, fields={'factors.b': ['b'], 'overrides': []}))
     ] == [1e-3, 2e-3]
+
+
+def test_overrides_of_seeds_stay_when_fewer_seeds_run(study_file):
+    rate = 'optim_wrapper.optimizer.lr'
+    overrides = [dict(where=dict(seed=seed), options={rate: 0.1 * seed}) for seed in (1, 2)]
+    path = study_file(factors=dict(a=TWO, seed=3), options={rate: 0.5}, overrides=overrides)
+    for seeds in ([0, 1, 2], [0, 1]):
+        runs = expand(read_study(path, fields={'factors.seed': seeds}))
+        rates = {run.seed: run.options[rate] for run in runs}
+        assert rates == {seed: 0.1 * seed or 0.5 for seed in seeds}
+        assert [run.seed for run in runs] == sorted(2 * seeds)
 
 
 def test_list_of_attentions_sets_linear_attention(study_file):
@@ -180,8 +191,8 @@ def test_size_keeps_levels_and_changes_parts(study_file):
             ['overrides: a', 'c'],
         ),
         (
-            dict(factors=dict(a=TWO), overrides=[dict(where=dict(seed=0), options={})]),
-            ['overrides', 'seed'],
+            dict(factors=dict(a=TWO), overrides=[dict(where=dict(b='a', seed=0), options={})]),
+            ['overrides', 'expected one of a, got b'],
         ),
         (dict(factors=dict(a=TWO), overrides=[dict(where=dict(a='b'))]), ['overrides[0].options']),
         (dict(factors=dict(a=TWO), claims=[dict(order='a > c')]), ['claims', 'a > c']),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import nn
 
-from mmflatten.export.wrappers import ExportError
+from mmflatten.export.wrappers import ExportError, padding_divisor
+
+if TYPE_CHECKING:
+    from mmflatten.export.detection.query_masks import QueryMasks
 
 SUPPORTED = (
-    'RetinaNet, ATSS, RepPoints V2, Faster, Mask, Cascade and Sparse R-CNN, DINO and Mask2Former'
+    'RetinaNet, ATSS, RepPoints V2, Faster, Mask, Cascade and Sparse R-CNN, DINO, Mask2Former and'
+    ' EncoderMaskDetector'
 )
 
 
@@ -65,14 +71,29 @@ def _two_stage(model: nn.Module) -> nn.Module | None:
 
 def _queries(model: nn.Module) -> nn.Module | None:
     from mmdet.models.dense_heads import DINOHead as MMDetDINOHead
-    from mmdet.models.dense_heads import Mask2FormerHead as MMDetMask2FormerHead
-    from mmdet.models.detectors import DINO, Mask2Former
+    from mmdet.models.detectors import DINO
 
-    from mmflatten.export.detection.mask2former import Mask2FormerHead
     from mmflatten.export.detection.queries import DINOHead
+    from mmflatten.export.detection.query_masks import InstanceHead
 
     if type(model) is DINO and type(model.bbox_head) is MMDetDINOHead:
         return DINOHead(model)
-    if type(model) is Mask2Former and type(model.panoptic_head) is MMDetMask2FormerHead:
-        return Mask2FormerHead(model)
-    return None
+    queries = query_masks(model)
+    if queries is None:
+        return None
+    most = model.panoptic_fusion_head.test_cfg.get('max_per_image', 100)
+    return InstanceHead(queries, max_boxes=most)
+
+
+def query_masks(model: nn.Module) -> QueryMasks | None:
+    """Return the queries of a Mask2Former or of an `EncoderMaskDetector`, None for other models."""
+    from mmdet.models.dense_heads import Mask2FormerHead
+    from mmdet.models.detectors import Mask2Former
+
+    from mmflatten.export.detection.query_masks import QueryMasks
+    from mmflatten.models.mask_head.head import EncoderMaskDetector, EncoderMaskHead
+
+    kinds = type(model), type(getattr(model, 'panoptic_head', None))
+    if kinds not in ((Mask2Former, Mask2FormerHead), (EncoderMaskDetector, EncoderMaskHead)):
+        return None
+    return QueryMasks(model.panoptic_head, padding_divisor(model))

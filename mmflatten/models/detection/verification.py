@@ -129,7 +129,8 @@ def refine_corners(
         # The best of the four points around the corner, and its offset.
         best = best_of_4[:, kind].flatten(1).gather(1, index.flatten(1))
         best_row = best // (finer_width + 1)
-        best_column = best % (finer_width + 1)
+        # ONNX has no remainder by a width that is open.
+        best_column = best - best_row * (finer_width + 1)
         best_index = best_row * finer_width + best_column
         offset = offsets_B4HW[:, channels].flatten(2)
         offset = offset.gather(2, best_index[:, None].expand(-1, 2, -1))

@@ -19,6 +19,7 @@ RUNTIMES = {
     'onnxruntime': ('float32', 'int8'),
     'openvino': ('float32', 'bfloat16', 'int8'),
 }
+FILE_RUNTIMES = ('onnxruntime', 'openvino')
 DONE = 'done'  # file that is written after the others of a folder
 HEADS = ('classifier', 'mask-rcnn', 'upernet')
 _VIT = {'model.backbone.arch': 'deit3-small'}
@@ -130,6 +131,8 @@ RESULTS = (
     'versions',
 )
 COLUMNS = (*Cell.__dataclass_fields__, *RESULTS)
+# Columns of the table of profiles: a row is one kind of operator.
+PROFILE_COLUMNS = (*Cell.__dataclass_fields__, 'operator', 'percent')
 
 
 def read_rows(file: Path) -> list[dict[str, str]]:
@@ -139,11 +142,13 @@ def read_rows(file: Path) -> list[dict[str, str]]:
     return [dict(row) for row in read_csv(file)]
 
 
-def write_rows(file: Path, rows: Sequence[dict[str, Any]]) -> None:
+def write_rows(
+    file: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str] = COLUMNS
+) -> None:
     """Replace the file by these rows."""
-    lines = [[row.get(name, '') for name in COLUMNS] for row in rows]
+    lines = [[row.get(name, '') for name in columns] for row in rows]
     with atomic_write(file) as partial:
-        write_csv(partial, COLUMNS, lines)
+        write_csv(partial, columns, lines)
 
 
 def cell_of(row: dict[str, str]) -> Cell:
