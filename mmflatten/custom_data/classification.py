@@ -17,7 +17,7 @@ from mmflatten.custom_data.reading import (
     listed,
     problems_of,
 )
-from mmflatten.data_folders import IMAGE_SUFFIXES
+from mmflatten.data_folders import IMAGE_SUFFIXES, spelling_hint
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import read_text
 
@@ -140,7 +140,9 @@ def read_table(file: Path, images: Path) -> tuple[Classes, list[Problem]]:
         elif name in stems:
             places['name of two images'].append(f'{place} ({name})')
         else:
-            places['listed image that does not exist'].append(f'{place} ({name})')
+            places['listed image that does not exist'].append(
+                f'{place} ({image_files.missing(name, name)})'
+            )
     return _group(classes, file), problems_of(places, CSV_PROBLEMS)
 
 
@@ -205,10 +207,21 @@ def _columns(lines: list[Line], names: set[str], file: Path) -> tuple[int, int, 
             if label is not None:
                 return image, label, header
     shown = ', '.join(lines[0].cells) if lines else 'an empty file'
+    hint = _hint(lines[header : header + 1])
     raise DataError(
         f'--ann {file}:1: expected a column of images below --images and a column of classes, in a'
-        f' file of more than two columns called {LABEL_COLUMNS[0]}, got {shown:.200}.'
+        f' file of more than two columns called {LABEL_COLUMNS[0]}, got {shown:.200}.{hint}'
     )
+
+
+def _hint(lines: Sequence[Line]) -> str:
+    """Return a sentence on the spelling of the images of a line, '' if it is not unusual."""
+    for cells, place in lines:
+        for cell in cells:
+            hint = spelling_hint(cell)
+            if hint and _has_image([cell], set()):
+                return f' {place}: {cell:.100}: {hint}.'
+    return ''
 
 
 def _has_image(cells: Sequence[str], names: set[str]) -> bool:

@@ -11,10 +11,10 @@ from mmengine.config import Config
 from mmflatten.custom_data.coco import CHANGED_ID, CocoFile, are_numbers
 from mmflatten.custom_data.images import (
     Picture,
+    missing,
     picture_problems,
     read_pictures,
     size_range,
-    spelling_hint,
     split,
     too_thin,
     turned_images,
@@ -327,10 +327,8 @@ def _check_images(
     for path, image in part.images.items():
         size = image.get('width'), image.get('height')
         if path not in pictures:
-            hint = spelling_hint(str(image['file_name']))
-            places['listed image that does not exist'].append(
-                f'{path} ({hint})' if hint else str(path)
-            )
+            place = missing(path, str(image['file_name']))
+            places['listed image that does not exist'].append(place)
         elif None in size:
             places['image without width and height'].append(str(path))
         elif pictures[path].size not in (None, size):
