@@ -1,6 +1,7 @@
 """Detection data: labels as COCO, checked for entries that mmdet skips, misreads or fails on."""
 
 import json
+import reprlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -52,7 +53,10 @@ UNIQUE = (
 # name: (is an error, fix)
 COCO_PROBLEMS = {
     'unknown category_id': (True, 'add it to categories or remove the annotation'),
-    'unknown image_id': (True, 'add the image or remove the annotation'),
+    'unknown image_id': (
+        True,
+        "add the image or remove the annotation; the text '1' is not the number 1",
+    ),
     'no bbox': (
         True,
         'bbox must be four finite numbers, [x, y, width, height]; for maps of classes use --task'
@@ -218,12 +222,19 @@ def _check_annotations(part: CocoFile, places: dict[str, list[str]]) -> None:
     seen: set[str] = set()
     for annotation in part.content['annotations']:
         for name in _check_annotation(annotation, images, categories):
-            places[name].append(part.place(annotation))
+            places[name].append(_place_of(name, annotation, part))
         # The fields of a hostile file need not be hashable.
         key = repr([annotation.get(field) for field in ('image_id', 'category_id', 'bbox')])
         if key in seen and annotation.get('bbox'):
             places['object twice (same image, class and box)'].append(part.place(annotation))
         seen.add(key)
+
+
+def _place_of(name: str, annotation: dict, part: CocoFile) -> str:
+    """Return the place of a problem, with the value of an unknown id."""
+    _, is_unknown, key = name.partition('unknown ')
+    value = f' ({reprlib.repr(annotation.get(key))})' if is_unknown else ''
+    return part.place(annotation) + value
 
 
 def _check_annotation(

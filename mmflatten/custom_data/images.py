@@ -96,9 +96,26 @@ def find_images(folder: Path) -> list[Path]:
 
 def plain_name(name: str, folder: Path) -> str:
     """Return the name of a file in a folder with `/` as separator and in Unicode's composed form;
-    Windows and macOS use others.
+    Windows and macOS use others. Absolute paths in the folder become relative.
     """
-    return unicodedata.normalize('NFC', name.replace('\\', '/')).removeprefix(f'{folder.name}/')
+    plain = unicodedata.normalize('NFC', name.replace('\\', '/'))
+    if os.path.isabs(plain):
+        plain = os.path.realpath(plain).removeprefix(f'{os.path.realpath(folder)}/')
+    return plain.removeprefix(f'{folder.name}/')
+
+
+def names_by_lower_case(names: Iterable[str]) -> dict[str, str]:
+    """Return names by their form in lower case, without those that share it; Windows and macOS do
+    not tell them apart.
+    """
+    found: dict[str, str] = {}
+    shared = set()
+    for name in names:
+        key = name.casefold()
+        if key in found:
+            shared.add(key)
+        found[key] = name
+    return {key: name for key, name in found.items() if key not in shared}
 
 
 def file_names(folder: Path, files: Sequence[Path]) -> dict[str, Path]:
