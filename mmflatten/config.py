@@ -2,6 +2,8 @@
 built from them.
 """
 
+from __future__ import annotations
+
 import argparse
 import ast
 import contextlib
@@ -16,17 +18,19 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, DistributionFinder, distributions
 from pathlib import Path
 from pprint import PrettyPrinter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
-from torch import nn
 
 from mmflatten.deprecation import current_name
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import problem_of
 from mmflatten.untrusted.local_backend import register_regular_files
+
+if TYPE_CHECKING:  # commands that list or name models start without PyTorch
+    from torch import nn
 
 INDEX = 'model-index.yml'
 _EVERYTHING = DistributionFinder.Context()

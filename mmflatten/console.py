@@ -166,7 +166,7 @@ def _report(error: BaseException, show_traceback: bool) -> None:
 
 def _write_to_log(text: str) -> str | None:
     """Append text to the log files of the run, and return the path of the last one."""
-    if 'mmengine' not in sys.modules:  # no run has started
+    if 'mmengine.dist' not in sys.modules:  # no run has started: a logger imports it, with PyTorch
         return None
     from mmengine.logging import MMLogger
 
