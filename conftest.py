@@ -19,6 +19,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from mmengine.dataset import base_dataset
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import DefaultScope
 from mmengine.runner import loops
@@ -38,7 +39,8 @@ def short_waits():
     workers, not 5 s, and not 2 s when a training by iterations begins another pass.
 
     Garbage is collected after 50,000 new objects, not 700, which takes a seventh of the time of
-    building models, and freed memory is kept.
+    building models, and not for each data set, which takes a fifth of a small training. Freed
+    memory is kept.
     """
     from mmflatten.measure.speed.machine import keep_freed_memory
 
@@ -48,15 +50,14 @@ def short_waits():
         patch.setattr(yapf_api, 'FormatCode', lambda text, **style: (text, True))
         patch.setattr(loader_utils, 'MP_STATUS_CHECK_INTERVAL', 0.2)
         patch.setattr(loops, 'time', SimpleNamespace(sleep=lambda seconds: None))
+        patch.setattr(base_dataset, 'gc', SimpleNamespace(collect=lambda: 0))
         yield
     gc.unfreeze()
 
 
 @pytest.fixture(autouse=True, scope='module')
 def frozen_modules():
-    """Exempt imported modules from garbage collection: MMEngine collects for each data set, for a
-    second at the end.
-    """
+    """Collect the garbage of the module before, and exempt imported modules from collection."""
     gc.collect()
     gc.freeze()
 

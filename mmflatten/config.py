@@ -2,6 +2,8 @@
 built from them.
 """
 
+from __future__ import annotations
+
 import argparse
 import ast
 import contextlib
@@ -16,17 +18,19 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, DistributionFinder, distributions
 from pathlib import Path
 from pprint import PrettyPrinter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
-from torch import nn
 
 from mmflatten.deprecation import current_name
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import problem_of
 from mmflatten.untrusted.local_backend import register_regular_files
+
+if TYPE_CHECKING:  # commands that list or name models start without PyTorch
+    from torch import nn
 
 INDEX = 'model-index.yml'
 _EVERYTHING = DistributionFinder.Context()
@@ -273,6 +277,7 @@ def read_config(path: str) -> ReadableConfig:
     register_reader()
     register_regular_files()
     path = config_file(path)
+    _require_no_cycle(path, [])
     try:
         with importable(Path(path).parent, Path()), continuations_of_openmmlab():
             cfg = ReadableConfig.__new__(ReadableConfig)
@@ -296,6 +301,23 @@ def read_config(path: str) -> ReadableConfig:
             f'config {path}{_line_in(path, error)} cannot be read: {type(error).__name__}: '
             f'{str(error) or "it may not be a config"}'
         ) from error
+
+
+def _require_no_cycle(path: str | Path, heirs: Sequence[str]) -> None:
+    """Raise ConfigError if a config inherits from itself, on which MMEngine would recurse.
+
+    Args:
+        heirs: configs that inherit from it, from the one that is read on.
+    """
+    chain = [*heirs, os.path.realpath(path)]
+    if chain[-1] in heirs:
+        raise ConfigError(
+            f'config {chain[0]}: _base_: inherits from itself, {" -> ".join(chain)}. Remove one of'
+            ' these bases.'
+        )
+    for base in _bases(str(path)):
+        if base.is_file():
+            _require_no_cycle(base, chain)
 
 
 def _missing_custom_import(error: BaseException) -> str | None:

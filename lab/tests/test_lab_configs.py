@@ -15,6 +15,7 @@ from mmflatten_lab.garments.scenes import garments
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / 'configs').glob('[!_]*/*.py'))
 PARTS = ('fashion.py', 'five_epochs.py')  # of configs/nano
+IMAGES = 2  # a batch, of each kind of canvas too
 
 
 @pytest.fixture(scope='module')
@@ -52,18 +53,22 @@ def test_config_trains_and_validates(path, data, fashion_files, tmp_path):
     config.val_cfg = config.get('val_cfg') or dict(type='ValLoop')
     for split in ('train', 'val', 'test'):
         loader = config[f'{split}_dataloader']
-        loader.update(batch_size=2, num_workers=0, persistent_workers=False)
+        loader.update(batch_size=IMAGES, num_workers=0, persistent_workers=False)
         if 'data_root' not in loader.dataset and 'datasets' not in loader.dataset:
-            loader.dataset.update(folder=str(fashion_files), indices=4)
+            loader.dataset.update(folder=str(fashion_files), indices=IMAGES)
         if 'stages' in loader.get('sampler', {}):
             # The other stages repeat these, and the rehearsal's batch lies in the first two.
             loader.dataset.canvases = loader.dataset.canvases[:3]
-            loader.sampler.stages = [4] * len(loader.dataset.canvases)
+            loader.sampler.stages = [IMAGES] * len(loader.dataset.canvases)
         redirect(loader, data)
     for split in ('val', 'test'):
         redirect(config[f'{split}_evaluator'], data)
-    if 'score_thr' in config.model.get('test_cfg', {}):
-        config.model.test_cfg.score_thr = 0.0  # random weights find nothing
+    test_cfg = config.model.get('test_cfg') or {}
+    if 'score_thr' in test_cfg:
+        test_cfg.score_thr = 0.0  # random weights find nothing
+    for part in ('rpn', 'rcnn'):
+        if part in test_cfg:
+            test_cfg[part].max_per_img = 20
     loop = dict(max_iters=1) if 'max_iters' in config.train_cfg else dict(max_epochs=1)
     config.train_cfg.update(**loop, val_interval=1)
     runner = build_runner(config)

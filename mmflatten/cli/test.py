@@ -43,12 +43,16 @@ def options(parser: ArgumentParser) -> None:
 
 @command('test', __doc__, options)
 def main(args: Namespace) -> None:
+    from mmflatten.config import config_file
+
+    config = config_file(args.config)  # a wrong name is an error before PyTorch is imported
+
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import add_tta, test
     from mmflatten.runtime.configs import use_model
 
     cfg = load_config(
-        args.config,
+        config,
         options=args.cfg_options,
         work_dir=args.work_dir,
         launcher=args.launcher,

@@ -67,10 +67,14 @@ def options(parser: ArgumentParser) -> None:
 
 @command('train', __doc__, options)
 def main(args: Namespace) -> None:
+    from mmflatten.config import config_file
+
+    config = config_file(args.config)  # a wrong name is an error before PyTorch is imported
+
     from mmflatten.engine import setup
 
     cfg = setup.load_config(
-        args.config,
+        config,
         options=args.cfg_options,
         work_dir=args.work_dir,
         launcher=args.launcher,

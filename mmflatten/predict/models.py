@@ -1,12 +1,16 @@
 """Models by the name of their config, for the configs included in the package."""
 
+from __future__ import annotations
+
 import fnmatch
 from pathlib import Path
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from mmflatten.config import build_model, library
 from mmflatten.tasks import tasks
+
+if TYPE_CHECKING:  # a list of models needs no PyTorch
+    from torch import nn
 
 
 def list_models(pattern: str = '*', task: str | None = None) -> list[str]:

@@ -26,6 +26,26 @@ def test_help_is_one_screen_and_needs_no_torch():
     assert subprocess.run([sys.executable, '-c', probe], timeout=60).returncode == 0
 
 
+@pytest.mark.parametrize(
+    'words, status',
+    [
+        (['models', 'l2vit-t*'], 0),
+        (['train', '--help'], 0),
+        (['train', 'no-such-config'], 1),
+        (['test', 'no-such-config', 'epoch_1.pth'], 1),
+    ],
+)
+def test_command_without_a_model_needs_no_torch(words, status):
+    probe = (
+        'import sys\nfrom mmflatten.cli.main import main\ntry:\n    sys.exit(main(sys.argv[1:]))\n'
+        'finally:\n    print("torch" in sys.modules)'
+    )
+    ended = subprocess.run(
+        [sys.executable, '-c', probe, *words], capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == status and ended.stdout.splitlines()[-1] == 'False'
+
+
 @pytest.mark.parametrize('name', [*command.COMMANDS, *command.LAB])
 def test_every_command_has_help(name, capsys):
     with pytest.raises(SystemExit) as stop:

@@ -2,9 +2,9 @@
 mends them.
 """
 
+import io
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -90,30 +90,21 @@ def test_check_counts_the_images_of_class_folders(scenes, tmp_path, monkeypatch,
     assert 'not known' not in shown and f'{listed} images' in shown and 'warm-up ends' in shown
 
 
-def test_bad_lines_of_standard_input_do_not_stop_the_others(train_on, scenes, tmp_path):
+def test_bad_lines_of_standard_input_do_not_stop_the_others(
+    train_on, scenes, tmp_path, monkeypatch, capsys
+):
     run = train_on('retinanet_flatten-swin-nano_fpn_digits')
     images = sorted((scenes / 'images' / 'training').iterdir())[:2]
     (tmp_path / 'broken.png').write_bytes(b'no image')
-    lines = ''.join(
-        f'{line}\n' for line in (images[0], 'gone.png', tmp_path / 'broken.png', images[1])
+    lines = (images[0], 'gone.png', tmp_path / 'broken.png', images[1])
+    monkeypatch.setattr(sys, 'stdin', io.StringIO(''.join(f'{line}\n' for line in lines)))
+    capsys.readouterr()
+    status = mmflatten(
+        'predict', run.config, run.checkpoint, '-', '--json', '--out', tmp_path / 'out'
     )
-    command = [
-        sys.executable,
-        '-m',
-        'mmflatten',
-        'predict',
-        run.config,
-        run.checkpoint,
-        '-',
-        '--json',
-        '--out',
-        str(tmp_path / 'out'),
-    ]
-    shown = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120)
-    assert shown.returncode == 1
-    assert 'gone.png' in shown.stderr
-    assert 'broken.png' in shown.stderr.splitlines()[-1]
-    assert [json.loads(line)['file'] for line in shown.stdout.splitlines()] == list(
-        map(str, images)
-    )
+    shown = capsys.readouterr()
+    assert status == 1
+    assert 'gone.png' in shown.err
+    assert 'broken.png' in shown.err.splitlines()[-1]
+    assert [json.loads(line)['file'] for line in shown.out.splitlines()] == list(map(str, images))
     assert len(json.loads((tmp_path / 'out/predictions.json').read_text())['images']) == 2

@@ -101,7 +101,10 @@ def test_terminated_command_leaves_the_old_output_alone(name, tmp_path, train_on
     assert not [path for path in case.out.parent.iterdir() if path != case.out]
 
 
-@pytest.mark.parametrize('name', ['test', 'report', 'export', 'init', 'index'])
+# An export is slow, and its file is written by the same code as the results of a test.
+@pytest.mark.parametrize(
+    'name', ['test', 'report', pytest.param('export', marks=pytest.mark.full), 'init', 'index']
+)
 def test_killed_command_leaves_the_old_output_and_hidden_files(name, tmp_path, train_on, in_child):
     case = prepare(name, tmp_path, train_on)
     assert status_after(signal.SIGKILL, case, in_child, tmp_path / 'errors') == -signal.SIGKILL

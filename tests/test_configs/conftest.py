@@ -1,6 +1,5 @@
 """Fixtures of the config tests: configs, models, and data in the real layouts."""
 
-import gc
 import importlib
 import itertools
 import json
@@ -180,9 +179,8 @@ def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
     Pipelines, hooks, optimizer, metrics and heads are those of the config. For detectors and
     segmentors, image sizes are divided by 8, and fewer proposals are sampled.
     """
-    # Formatting the config and collecting garbage for each data set take longer than the training.
+    # Formatting the config takes longer than the training.
     monkeypatch.setattr(Config, 'pretty_text', property(repr))
-    monkeypatch.setattr(gc, 'collect', lambda *_: 0)
 
     def load(path: Path, **options: Any) -> Config:
         for kind in (MMLogger, MessageHub, Visualizer):  # runs are named by the second

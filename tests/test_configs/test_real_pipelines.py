@@ -6,6 +6,7 @@ One config of each task is tested with test-time augmentation.
 import ast
 import math
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,14 @@ METRICS = dict(mmpretrain={'accuracy/top1', 'accuracy/top5'}, mmseg={'mIoU', 'mA
 AVERAGE_PRECISIONS = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
 
 
-def bases_of(path: Path) -> set[Path]:
+@cache
+def bases_of(path: Path) -> frozenset[Path]:
     """Return all files that a config inherits from, directly or indirectly."""
     names = []
     for node in ast.parse(path.read_text(encoding='utf-8')).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], 'id', '') == '_base_':
             names += ast.literal_eval(node.value)
-    found = {(path.parent / name).resolve() for name in names}
+    found = frozenset((path.parent / name).resolve() for name in names)
     return found.union(*map(bases_of, found))
 
 
@@ -102,6 +104,8 @@ def expected_metrics(config) -> set[str]:
 )
 def test_config_trains_a_step_and_validates(path, short_run):
     config = short_run(path)
+    # A rehearsal takes a third of the time. tests/test_engine rehearses each kind of model.
+    config.default_hooks.data_checks.rehearse = path not in SAMPLE
     runner, record = build_runner(config), Record()
     runner.register_hook(record)
     runner.train()

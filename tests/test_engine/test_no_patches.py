@@ -12,6 +12,7 @@ from mmengine.config import Config
 # A stock Runner trains first, as often as ours: it imports modules and fills caches (NumPy's type
 # numbers, file backends, the default scope), so that afterwards only changes by our Runner remain.
 LISTING = """
+    import gc
     import sys
     import types
     import mmcv, mmdet, mmengine, mmpretrain, mmseg, numpy, torch
@@ -55,6 +56,7 @@ LISTING = """
         return sorted(found)
 
     def run(build, name, path, stock=False):
+        gc.freeze()  # MMEngine collects garbage for each data set, and the listings are large
         config = Config.fromfile(path, format_python_code=False)  # formatting takes seconds
         config.work_dir, config.experiment_name = f'{config.work_dir}/{name}', name
         if stock:

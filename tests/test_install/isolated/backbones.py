@@ -5,9 +5,20 @@ import torch
 from mmflatten.models import backbones
 from mmflatten.registry import MODELS
 
+
+def shallow(name: str) -> dict:
+    """Return the first architecture of a backbone with one or two blocks of each kind."""
+    arch = dict(next(iter(getattr(backbones, name).archs.values())))
+    if 'depths' in arch:
+        arch['depths'] = (2, 1, 1, 1)
+    else:
+        arch['depth'] = 2
+    return arch
+
+
 image = torch.rand(1, 3, 64, 96)
 for name in backbones.__all__:
-    model = MODELS.build(dict(type=f'mmflatten.{name}'))
+    model = MODELS.build(dict(type=f'mmflatten.{name}', arch=shallow(name)))
     model.init_weights()
     sum(output.mean() for output in model(image)).backward()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

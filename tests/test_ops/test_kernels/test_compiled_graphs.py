@@ -13,26 +13,26 @@ from tests.test_ops.test_kernels import closed_form
 closed_form.register()
 
 LETTERS = dict(
-    arch=dict(embed_dims=16, depths=(1, 1), num_heads=(1, 2)),
+    arch=dict(embed_dims=16, depths=(1,), num_heads=(2,)),
     img_size=64,
-    attn_types='LL',
-    out_indices=(1,),
+    attn_types='L',
+    out_indices=(0,),
 )
 PYRAMID = dict(
     LETTERS,
-    arch=dict(LETTERS['arch'], embed_dims=(16, 32), mlp_ratios=(2, 2)),
-    linear_sr_ratios=(1, 1),
-    sr_ratios=(1, 1),
+    arch=dict(LETTERS['arch'], embed_dims=(16,), mlp_ratios=(2,)),
+    linear_sr_ratios=(1,),
+    sr_ratios=(1,),
 )
 LINEAR = {
     'FLattenSwin': LETTERS,
     'FLattenPVT': PYRAMID,
     'FLattenPVTv2': PYRAMID,
-    'FLattenCSwin': dict(LETTERS, softmax_split=(2, 2)),
+    'FLattenCSwin': dict(LETTERS, softmax_split=(2,)),
     'FLattenDeiT': dict(
-        arch=dict(embed_dims=16, depth=2, num_heads=2), img_size=64, attn_types='L'
+        arch=dict(embed_dims=16, depth=1, num_heads=2), img_size=64, attn_types='L'
     ),
-    'L2ViT': dict(arch=dict(LETTERS['arch'], depths=(2, 2)), img_size=64, out_indices=(1,)),
+    'L2ViT': dict(arch=dict(LETTERS['arch'], depths=(2,)), img_size=64, out_indices=(0,)),
 }
 PRODUCTS = (torch.matmul, torch.bmm, operator.matmul, torch.baddbmm)
 
