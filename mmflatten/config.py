@@ -277,6 +277,7 @@ def read_config(path: str) -> ReadableConfig:
     register_reader()
     register_regular_files()
     path = config_file(path)
+    _require_no_cycle(path, [])
     try:
         with importable(Path(path).parent, Path()), continuations_of_openmmlab():
             cfg = ReadableConfig.__new__(ReadableConfig)
@@ -300,6 +301,23 @@ def read_config(path: str) -> ReadableConfig:
             f'config {path}{_line_in(path, error)} cannot be read: {type(error).__name__}: '
             f'{str(error) or "it may not be a config"}'
         ) from error
+
+
+def _require_no_cycle(path: str | Path, heirs: Sequence[str]) -> None:
+    """Raise ConfigError if a config inherits from itself, on which MMEngine would recurse.
+
+    Args:
+        heirs: configs that inherit from it, from the one that is read on.
+    """
+    chain = [*heirs, os.path.realpath(path)]
+    if chain[-1] in heirs:
+        raise ConfigError(
+            f'config {chain[0]}: _base_: inherits from itself, {" -> ".join(chain)}. Remove one of'
+            ' these bases.'
+        )
+    for base in _bases(str(path)):
+        if base.is_file():
+            _require_no_cycle(base, chain)
 
 
 def _missing_custom_import(error: BaseException) -> str | None:

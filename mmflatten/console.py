@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mmflatten.allocator import keep_freed_memory
-from mmflatten.data_folders import missing_data_hint
+from mmflatten.data_folders import missing_data_hint, spelling_hint
 from mmflatten.requirements import LIBRARIES
 from mmflatten.text import Escaped, clip, printable
 from mmflatten.threads import choose_wait_policy
@@ -212,7 +212,11 @@ def _explain_json_error(error: json.JSONDecodeError, message: str) -> str:
 
 def _explain_missing_file(error: FileNotFoundError, message: str) -> str:
     path = error.filename or message
-    return f'{path} does not exist. {missing_data_hint(path) or "Check the path."}'
+    hint = missing_data_hint(path)
+    if hint is None:
+        spelling = spelling_hint(os.path.basename(os.fsdecode(path)))
+        hint = f'Check the path: {spelling}.' if spelling else 'Check the path.'
+    return f'{path} does not exist. {hint}'
 
 
 def _explain_system_error(error: OSError, message: str) -> str | None:

@@ -1,8 +1,9 @@
-"""Hints for missing data folders."""
+"""Hints for missing data folders and files."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,15 @@ def missing_data_hint(path: str | os.PathLike) -> str | None:
         f'{folder.name}: {root} exists but {os.path.relpath(path, root)} is missing from it. '
         f'To get it: {how}{again} ({layout})'
     )
+
+
+def spelling_hint(name: str) -> str:
+    """Return a fix for the name of a missing file with percent escapes or backslashes, else ''."""
+    if unquote(name) != name:
+        return 'the name is escaped as in an address: write a space for %20, as unquote does'
+    if '\\' in name:
+        return 'the name has backslashes: write /, and names relative to the folder of the images'
+    return ''
 
 
 def _folders_by_name() -> dict[str, DataFolder]:

@@ -1,9 +1,10 @@
 """CoAtNet-2 on ImageNet-1k.
 
 L2ViT, Table 2: 84.1 % top-1, 75 M parameters, 15.7 G FLOPs. Not run by this project.
-Model: timm's (`pip install timm`). Recipe: Swin's, where the authors' own differs.
+Model: timm's (`pip install timm`), with the stride in the first convolution of a block as in
+CoAtNet's paper. Recipe: Swin's, where the authors' own differs.
 """
 
 _base_ = ['../_base_/recipes/timm_300e_in1k.py']
 
-model = dict(model_name='coatnet_2_224', drop_path_rate=0.5)
+model = dict(model_name='coatnet_2_224', conv_stride_mode='1x1', drop_path_rate=0.5)

@@ -233,10 +233,13 @@ def _require_tensors(
     """Raise CheckpointError unless at least one weight is the model's, and these are tensors."""
     shared = [key for key in weights if key in expected]
     if not shared:
+        entries = [key for key, value in weights.items() if isinstance(value, dict) and value]
+        fix = '`mmflatten convert` converts official checkpoints.'
+        if entries:
+            fix = f'Save the entry with the weights, one of {shorten(entries, 5)}, as its own file.'
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model. Its first keys are'
-            f' {shorten(weights, 3)} and those of the model {shorten(expected, 3)}. `mmflatten'
-            ' convert` converts official checkpoints.'
+            f' {shorten(weights, 3)} and those of the model {shorten(expected, 3)}. {fix}'
         )
     wrong = [key for key in shared if not isinstance(weights[key], Tensor)]
     if wrong:

@@ -13,8 +13,9 @@ from mmengine.config import Config
 
 from mmflatten.config import python_text
 from mmflatten.custom_data.reading import DataError
+from mmflatten.tasks import task_of
 
-LOADER = 'LoadImageFromFile'
+LOADER, PAIR_LOADER = 'LoadImageFromFile', 'LoadStereoPair'
 # Transforms of colours, which other bands do not have.
 COLOUR_TRANSFORMS = (
     'AutoAugment',
@@ -24,6 +25,7 @@ COLOUR_TRANSFORMS = (
     'HSVRandomAug',
     'Lighting',
     'PhotoMetricDistortion',
+    'PhotometricJitter',
     'RandAugment',
     'RandomErasing',
 )
@@ -87,8 +89,14 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def bands_config_text(base: Config, norms: Norms) -> str:
-    """Write a config that inherits the base and reads all bands, normalised by `LoadBands`."""
+    """Write a config that inherits the base and reads all bands.
+
+    `LoadBands` normalises them, in stereo the data preprocessor.
+    """
+    is_stereo = task_of(base).pairs
     loader = dict(type='mmflatten.LoadBands', mean=norms.mean, std=norms.std)
+    if is_stereo:
+        loader = dict(type='mmflatten.LoadStereoPair', bands='all')
     left_out: set[str] = set()
     fields: dict[str, Any] = {}
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
@@ -97,26 +105,40 @@ def bands_config_text(base: Config, norms: Norms) -> str:
         changed = _with_bands(base[name].to_dict(), loader, left_out)
         if changed is not None:
             fields[name] = changed
-    model: dict[str, Any] = dict(backbone=dict(in_channels=len(norms.mean)))
-    preprocessor = dict(mean=None, std=None)
-    switch = 'to_rgb' if base.get('default_scope') == 'mmpretrain' else 'bgr_to_rgb'
-    preprocessor[switch] = False
-    if base.get('data_preprocessor') is not None:
-        fields['data_preprocessor'] = preprocessor
-    if base.model.get('data_preprocessor') is not None:
-        model['data_preprocessor'] = preprocessor
-    fields['model'] = model
+    fields |= _model_fields(base, norms, is_stereo)
+    by = 'The data preprocessor' if is_stereo else 'LoadBands'
+    other = 'the loader of the pairs' if is_stereo else 'the data preprocessor'
     lines = [
         f'"""The base for images of {len(norms.mean)} bands; from `mmflatten init --bands`."""',
         f'_base_ = [{os.path.realpath(base.filename)!r}]',
-        '# Mean and standard deviation are those of all images. LoadBands normalises, so the data',
-        '# preprocessor does not.',
+        f'# Mean and standard deviation are those of all images. {by} normalises,',
+        f'# {other} does not.',
     ]
     if left_out:
         lines.append(f'# Left out, because they change colours: {", ".join(sorted(left_out))}.')
     for name, value in fields.items():
         lines.append(f'{name} = {pformat(value, width=100, sort_dicts=False)}')
     return python_text('\n'.join(lines) + '\n')
+
+
+def _model_fields(base: Config, norms: Norms, is_stereo: bool) -> dict[str, Any]:
+    """Return the fields of the model and of its data preprocessor."""
+    number = len(norms.mean)
+    model: dict[str, Any] = dict(backbone=dict(in_channels=number))
+    preprocessor: dict[str, Any] = dict(mean=None, std=None)
+    if is_stereo:
+        model = dict(in_channels=number)
+        preprocessor = dict(mean=norms.mean, std=norms.std)
+    switch = 'to_rgb' if base.get('default_scope') == 'mmpretrain' else 'bgr_to_rgb'
+    preprocessor[switch] = False
+    fields: dict[str, Any] = {}
+    if base.get('data_preprocessor') is not None:
+        fields['data_preprocessor'] = preprocessor
+    if base.model.get('data_preprocessor') is not None:
+        model['data_preprocessor'] = preprocessor
+    elif is_stereo and not fields:
+        model['data_preprocessor'] = dict(type='mmflatten.StereoDataPreProcessor', **preprocessor)
+    return dict(fields, model=model)
 
 
 def _with_bands(node: Mapping[str, Any], loader: dict, left_out: set[str]) -> dict | None:
@@ -151,7 +173,7 @@ def _pipeline(steps: Iterable[Mapping[str, Any]], loader: dict, left_out: set[st
     kept = []
     for step in steps:
         kind = str(step.get('type'))
-        if kind.rpartition('.')[2] == LOADER:
+        if kind.rpartition('.')[2] in (LOADER, PAIR_LOADER):
             kept.append(dict(loader))
         elif any(name in kind for name in COLOUR_TRANSFORMS):
             left_out.add(kind)

@@ -224,8 +224,12 @@ def _evaluator(base: Config, name: str, data: CustomData, changes: BaseChanges) 
     known = {type_name(metric) for metric in data.metrics}
     fitting = [index for index, kind in enumerate(kinds) if kind in known]
     files = _files_of_metric(data)
+    is_new = name == 'val_evaluator' or node != base.get('val_evaluator')
+    left_out = [kind for index, kind in enumerate(kinds) if index not in fitting]
+    if fitting and left_out and is_new:
+        changes.notes.append(f'{name}: {", ".join(left_out)} of the base is left out')
     if not fitting:
-        if name == 'val_evaluator':
+        if is_new:
             old = ', '.join(kinds)
             changes.notes.append(f'{name}: {data.metrics[0]} replaces {old} of the base')
         fields = New(type=data.metrics[0], **(data.evaluator | files))
@@ -263,7 +267,10 @@ def _loader(base: Config, split: str, data: CustomData, walk: _Walk) -> None:
     """Replace the data set of a loader, inside its wrappers."""
     name = f'{split}_dataloader'
     loader = base[name]
-    levels, target = _descend(loader.dataset, (name, 'dataset'), walk.changes.notes)
+    # A test that is the validation is mentioned once.
+    is_new = split != 'test' or loader != base.get('val_dataloader')
+    notes = walk.changes.notes if is_new else None
+    levels, target = _descend(loader.dataset, (name, 'dataset'), notes)
     if data.classes:
         for key, value in loader.items():
             if key != 'dataset':
@@ -309,7 +316,7 @@ def _descend(
             levels.append((target, node['dataset']))
         elif isinstance(node.get('datasets'), (list, tuple)):
             _require_one_pipeline(node['datasets'], place)
-            if notes is not None and place[0] == 'train_dataloader':
+            if notes is not None:
                 notes.append(
                     f'{field_name(place)}: your data replace {len(node["datasets"])} data sets'
                 )

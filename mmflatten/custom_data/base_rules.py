@@ -4,6 +4,7 @@
 base. `NEEDS` lists what `mmflatten init` does not read, by the class that needs it.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -216,9 +217,13 @@ def with_annotations(argument: Argument, facts: Facts) -> Any:
 
 
 def watched_score(argument: Argument, facts: Facts) -> Any:
-    """Watch a score of the new metric."""
+    """Watch a score of the new metric, or one that `top_k` keeps."""
     is_named = isinstance(argument.value, str) and argument.value not in ('auto', 'loss')
-    return facts.score if facts.new_metric and is_named else KEEP
+    if not is_named:
+        return KEEP
+    best = re.fullmatch(r'.*/top(\d+)', argument.value)
+    is_left_out = best is not None and int(best[1]) >= facts.classes
+    return facts.score if facts.new_metric or is_left_out else KEEP
 
 
 def known_class(argument: Argument, facts: Facts) -> Any:

@@ -17,7 +17,7 @@ from mmflatten.custom_data.reading import (
     listed,
     problems_of,
 )
-from mmflatten.data_folders import IMAGE_SUFFIXES
+from mmflatten.data_folders import IMAGE_SUFFIXES, spelling_hint
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import read_text
 
@@ -25,6 +25,7 @@ from mmflatten.untrusted.files import read_text
 Classes = dict[str, list[Path]]
 
 LABEL_COLUMNS = ('label', 'class', 'class_name', 'category', 'target', 'name')
+SPLIT_COLUMNS = ('split', 'set', 'subset', 'partition', 'fold')
 # name: (is an error, fix)
 CSV_PROBLEMS = {
     'line without an image and a class': (
@@ -34,6 +35,10 @@ CSV_PROBLEMS = {
     'listed image that does not exist': (True, 'correct the name or --images'),
     'image with two classes': (True, 'keep one of the lines'),
     'name of two images': (True, 'add the suffix, as in NAME.jpg'),
+    'column that is not read': (
+        False,
+        'write the lines for training and for validation into two files: --ann TRAIN.csv VAL.csv',
+    ),
 }
 
 
@@ -119,11 +124,13 @@ def read_table(file: Path, images: Path) -> tuple[Classes, list[Problem]]:
         )
     found, stems = image_files.names_and_stems(images, image_files.find_images(images))
     names = {*found, *stems}
+    in_lower_case = image_files.names_by_lower_case(names)
     lines = _read_lines(file)
     for line in lines:
-        _use_plain_names(line.cells, names, images)
+        _use_plain_names(line.cells, names, in_lower_case, images=images)
     image, label, header = _columns(lines, names, file)
     places: dict[str, list[str]] = defaultdict(list)
+    places['column that is not read'] = _split_columns(lines[:header])
     complete = []
     for line in lines[header:]:
         if len(line.cells) == len(lines[0].cells) and line.cells[label]:
@@ -140,8 +147,18 @@ def read_table(file: Path, images: Path) -> tuple[Classes, list[Problem]]:
         elif name in stems:
             places['name of two images'].append(f'{place} ({name})')
         else:
-            places['listed image that does not exist'].append(f'{place} ({name})')
+            places['listed image that does not exist'].append(
+                f'{place} ({image_files.missing(name, name)})'
+            )
     return _group(classes, file), problems_of(places, CSV_PROBLEMS)
+
+
+def _split_columns(header: Sequence[Line]) -> list[str]:
+    """Return the columns of a header that divide the images into training and validation."""
+    found = []
+    for cells, place in header:
+        found += [f'{title} in {place}' for title in cells if title.lower() in SPLIT_COLUMNS]
+    return found
 
 
 def _group(classes: Mapping[Path, str], file: Path) -> Classes:
@@ -181,10 +198,14 @@ def _read_lines(file: Path) -> list[Line]:
     return lines
 
 
-def _use_plain_names(cells: list[str], names: set[str], images: Path) -> None:
+def _use_plain_names(
+    cells: list[str], names: set[str], in_lower_case: Mapping[str, str], images: Path
+) -> None:
     """Replace the name of an image as another system writes it."""
     for column, cell in enumerate(cells):
         name = image_files.plain_name(cell, images)
+        if name not in names and Path(name).suffix.lower() in IMAGE_SUFFIXES:
+            name = in_lower_case.get(name.casefold(), name)
         if name in names:
             cells[column] = name
 
@@ -205,10 +226,21 @@ def _columns(lines: list[Line], names: set[str], file: Path) -> tuple[int, int, 
             if label is not None:
                 return image, label, header
     shown = ', '.join(lines[0].cells) if lines else 'an empty file'
+    hint = _hint(lines[header : header + 1])
     raise DataError(
         f'--ann {file}:1: expected a column of images below --images and a column of classes, in a'
-        f' file of more than two columns called {LABEL_COLUMNS[0]}, got {shown:.200}.'
+        f' file of more than two columns called {LABEL_COLUMNS[0]}, got {shown:.200}.{hint}'
     )
+
+
+def _hint(lines: Sequence[Line]) -> str:
+    """Return a sentence on the spelling of the images of a line, '' if it is not unusual."""
+    for cells, place in lines:
+        for cell in cells:
+            hint = spelling_hint(cell)
+            if hint and _has_image([cell], set()):
+                return f' {place}: {cell:.100}: {hint}.'
+    return ''
 
 
 def _has_image(cells: Sequence[str], names: set[str]) -> bool:

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmflatten.custom_data.images import file_names, find_images, plain_name
+from mmflatten.custom_data.images import (
+    file_names,
+    find_images,
+    names_by_lower_case,
+    plain_name,
+)
 from mmflatten.custom_data.reading import MAX_CLASSES, DataError
 from mmflatten.datasets.used import ids_changed_by_evaluation
 from mmflatten.text import shorten
@@ -186,9 +191,11 @@ def _correct_names(content: dict, folder: Path, files: Sequence[Path]) -> bool:
     if there are some.
     """
     names = file_names(folder, files)
+    in_lower_case = names_by_lower_case(names)
     changed = False
     for image in content['images']:
-        found = names.get(plain_name(image['file_name'], folder))
+        plain = plain_name(image['file_name'], folder)
+        found = names.get(plain) or names.get(in_lower_case.get(plain.casefold(), ''))
         if found and not os.path.lexists(folder / image['file_name']):
             image['file_name'] = found.relative_to(folder).as_posix()
             changed = True

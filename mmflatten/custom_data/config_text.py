@@ -14,7 +14,7 @@ from mmflatten.custom_data.base_changes import BaseChanges
 from mmflatten.custom_data.config_source import Edit, assignment
 from mmflatten.custom_data.reading import CustomData, DataError
 from mmflatten.engine.learning_rate import rate_rule
-from mmflatten.engine.recipe.settings import base_batch
+from mmflatten.engine.recipe.settings import base_batch, grad_accum_steps, schedulers
 from mmflatten.tasks import Task, task_of
 
 # fields of a config that can be trained and validated
@@ -158,18 +158,33 @@ def default_batch(base: Config, images: int) -> int:
 
 def _rate(base: Config, batch: int) -> str:
     """Write the learning rate for a batch size on one GPU, by `rate_rule`."""
-    optimizer = base.optim_wrapper.get('optimizer', {})
+    wrapper = base.optim_wrapper
     old = base_batch(base)
-    if not optimizer.get('lr') or not old:
+    if not old:
         return (
             '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
         )
+    if any(item.get('eta_max') for item in schedulers(base)):
+        return (
+            '# The base has its learning rate in eta_max of param_scheduler, so it is not scaled,'
+            f' and stays that\n# for a batch of {old}.'
+        )
+    if not (wrapper.get('optimizer') or {}).get('lr'):
+        return (
+            '# The base has no optim_wrapper.optimizer.lr, so its learning rate is not scaled, and'
+            f' stays that\n# for a batch of {old}.'
+        )
+    optimizer = wrapper.optimizer
     rule = rate_rule(str(optimizer.type))
-    rate = optimizer.lr * rule.factor(batch / old)
+    accumulated = grad_accum_steps(base)
+    new = batch * accumulated
+    rate = optimizer.lr * rule.factor(new / old)
     lines = [
-        f'# Scaled from {optimizer.lr} for a batch of {old} to {batch} on one GPU ({rule.name}).'
+        f'# Scaled from {optimizer.lr} for a batch of {old} to {new} on one GPU ({rule.name}).'
         ' Use --auto-scale-lr on several.',
         f'optim_wrapper = dict(optimizer=dict(lr={rate:.3g}))',
-        f'auto_scale_lr = dict(base_batch_size={batch})',
+        f'auto_scale_lr = dict(base_batch_size={new})',
     ]
+    if accumulated > 1:
+        lines.insert(1, f'# The batch of {new} has {accumulated} accumulated steps of {batch}.')
     return '\n'.join(lines)

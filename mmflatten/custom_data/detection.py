@@ -1,6 +1,7 @@
 """Detection data: labels as COCO, checked for entries that mmdet skips, misreads or fails on."""
 
 import json
+import reprlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,10 +12,10 @@ from mmengine.config import Config
 from mmflatten.custom_data.coco import CHANGED_ID, CocoFile, are_numbers
 from mmflatten.custom_data.images import (
     Picture,
+    missing,
     picture_problems,
     read_pictures,
     size_range,
-    spelling_hint,
     split,
     too_thin,
     turned_images,
@@ -52,7 +53,10 @@ UNIQUE = (
 # name: (is an error, fix)
 COCO_PROBLEMS = {
     'unknown category_id': (True, 'add it to categories or remove the annotation'),
-    'unknown image_id': (True, 'add the image or remove the annotation'),
+    'unknown image_id': (
+        True,
+        "add the image or remove the annotation; the text '1' is not the number 1",
+    ),
     'no bbox': (
         True,
         'bbox must be four finite numbers, [x, y, width, height]; for maps of classes use --task'
@@ -218,12 +222,19 @@ def _check_annotations(part: CocoFile, places: dict[str, list[str]]) -> None:
     seen: set[str] = set()
     for annotation in part.content['annotations']:
         for name in _check_annotation(annotation, images, categories):
-            places[name].append(part.place(annotation))
+            places[name].append(_place_of(name, annotation, part))
         # The fields of a hostile file need not be hashable.
         key = repr([annotation.get(field) for field in ('image_id', 'category_id', 'bbox')])
         if key in seen and annotation.get('bbox'):
             places['object twice (same image, class and box)'].append(part.place(annotation))
         seen.add(key)
+
+
+def _place_of(name: str, annotation: dict, part: CocoFile) -> str:
+    """Return the place of a problem, with the value of an unknown id."""
+    _, is_unknown, key = name.partition('unknown ')
+    value = f' ({reprlib.repr(annotation.get(key))})' if is_unknown else ''
+    return part.place(annotation) + value
 
 
 def _check_annotation(
@@ -327,10 +338,8 @@ def _check_images(
     for path, image in part.images.items():
         size = image.get('width'), image.get('height')
         if path not in pictures:
-            hint = spelling_hint(str(image['file_name']))
-            places['listed image that does not exist'].append(
-                f'{path} ({hint})' if hint else str(path)
-            )
+            place = missing(path, str(image['file_name']))
+            places['listed image that does not exist'].append(place)
         elif None in size:
             places['image without width and height'].append(str(path))
         elif pictures[path].size not in (None, size):

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import cv2
 import numpy as np
@@ -26,7 +25,7 @@ from PIL import Image
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.custom_data.bands import Moments, moments_of
 from mmflatten.custom_data.reading import DataError, Problem
-from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
+from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES, spelling_hint
 from mmflatten.datasets.bands import ARRAY_SUFFIX, BandsError, read_bands
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import UnusableFile, images_in, problem_of, read_bytes
@@ -97,9 +96,26 @@ def find_images(folder: Path) -> list[Path]:
 
 def plain_name(name: str, folder: Path) -> str:
     """Return the name of a file in a folder with `/` as separator and in Unicode's composed form;
-    Windows and macOS use others.
+    Windows and macOS use others. Absolute paths in the folder become relative.
     """
-    return unicodedata.normalize('NFC', name.replace('\\', '/')).removeprefix(f'{folder.name}/')
+    plain = unicodedata.normalize('NFC', name.replace('\\', '/'))
+    if os.path.isabs(plain):
+        plain = os.path.realpath(plain).removeprefix(f'{os.path.realpath(folder)}/')
+    return plain.removeprefix(f'{folder.name}/')
+
+
+def names_by_lower_case(names: Iterable[str]) -> dict[str, str]:
+    """Return names by their form in lower case, without those that share it; Windows and macOS do
+    not tell them apart.
+    """
+    found: dict[str, str] = {}
+    shared = set()
+    for name in names:
+        key = name.casefold()
+        if key in found:
+            shared.add(key)
+        found[key] = name
+    return {key: name for key, name in found.items() if key not in shared}
 
 
 def file_names(folder: Path, files: Sequence[Path]) -> dict[str, Path]:
@@ -366,13 +382,12 @@ def turned_images(
     return [Problem(name='image turned by EXIF', where=turned, fix=fix, stops=False)]
 
 
-def spelling_hint(name: str) -> str:
-    """Return a fix for the name of a missing file with percent escapes or backslashes, else ''."""
-    if unquote(name) != name:
-        return 'file names are escaped as in an address: write a space for %20, as unquote does'
-    if '\\' in name:
-        return 'file names have backslashes: write / and names relative to --images'
-    return ''
+def missing(place: str | Path, name: str) -> str:
+    """Return the place of a missing file, with a hint on the spelling of its name in the labels if
+    there is one.
+    """
+    hint = spelling_hint(name)
+    return f'{place} ({hint})' if hint else str(place)
 
 
 def too_thin(pictures: Mapping[Path, Picture], base: Mapping[str, Any] | None) -> list[Problem]:

@@ -18,7 +18,7 @@ from mmflatten.custom_data.base_rules import UnsuitedBase
 from mmflatten.custom_data.config_text import custom_config_text, default_batch, require_base
 from mmflatten.custom_data.first_batch import BatchError, require_batches, with_files
 from mmflatten.custom_data.named_classes import has_classes, named_config_text, with_names
-from mmflatten.custom_data.reading import CustomData, DataError, Request
+from mmflatten.custom_data.reading import CustomData, DataError, Request, similar_names
 from mmflatten.engine.setup import load_config
 from mmflatten.text import shorten
 from mmflatten.untrusted.files import problem_of
@@ -39,7 +39,7 @@ def initialise(request: Request) -> Iterator[str]:
         require_whole(request.checkpoint)
     data = request.spec.part('custom_data').read(request, base)
     yield from data.facts
-    for problem in data.problems:
+    for problem in [*data.problems, *similar_names(data.classes)]:
         yield f'{"error" if problem.stops else "warning"}: {problem}'
     data.require_usable()
     _require_free(request, base, data.lists)
@@ -122,8 +122,6 @@ def _check_options(request: Request) -> None:
     _check_classes(request)
     if not 0 < request.val_share < 1:
         raise DataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
-    if request.bands and request.spec.pairs:
-        raise DataError('--bands: expected --task cls, det or seg. Leave --bands out.')
     if request.out.suffix != '.py':
         raise DataError(f'--out: expected a name ending in .py, got {request.out}.')
 

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from mmflatten.custom_data.coco import CocoFile, are_numbers
-from mmflatten.custom_data.images import Picture, find_images, names_and_stems, plain_name
+from mmflatten.custom_data.images import Picture, find_images, missing, names_and_stems, plain_name
 from mmflatten.untrusted.files import UnusableFile, images_in
 
 LABEL_PROBLEMS = {  # name: (is an error, fix)
@@ -159,7 +159,7 @@ def read_files(
             image = names.get(plain_name((place.parent / name).as_posix(), root)) or names.get(stem)
             if image is None:
                 problem = 'label file of two images' if stem in stems else 'label without an image'
-                labels.faults[problem].append(f'{file} ({name})')
+                labels.faults[problem].append(f'{file} ({missing(name, name)})')
                 continue
             labels.images[image] = objects
             if size and are_numbers([*size[:2]]) and all(size):

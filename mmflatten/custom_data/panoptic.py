@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mmflatten.custom_data.images import (
     Picture,
+    missing,
     picture_problems,
     read_pictures,
     size_range,
@@ -207,7 +208,8 @@ def _check_images(
 ) -> None:
     for path, image in part.images.items():
         if path not in pictures:
-            places['listed image that does not exist'].append(str(path))
+            place = missing(path, image['file_name'])
+            places['listed image that does not exist'].append(place)
         elif pictures[path].size not in (None, (image['width'], image['height'])):
             places['image size differs from the listed size'].append(str(path))
 
@@ -242,7 +244,7 @@ def _check_png(part: PanopticFile, images: Mapping[int, dict], annotation: dict)
     file = part.segments / annotation['file_name']
     image = images[annotation['image_id']]
     if not file.is_file():
-        return 'missing PNG file', str(file)
+        return 'missing PNG file', missing(file, annotation['file_name'])
     try:
         ids = read_segment_ids(str(file), (image['height'], image['width']))
         check_segments(ids, annotation['segments_info'], str(file))

@@ -140,6 +140,18 @@ class Request:
         return self.out.absolute().with_name(f'{self.out.stem}_{split}{suffix}')
 
 
+def similar_names(names: Iterable[str]) -> list[Problem]:
+    """Report classes whose names differ in case or blanks alone, which may be one class."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(' '.join(name.split()).casefold(), []).append(name)
+    similar = [' and '.join(map(repr, group)) for group in groups.values() if len(group) > 1]
+    if not similar:
+        return []
+    fix = 'they are learned as different classes; give them one name if they are one'
+    return [Problem('classes that differ in case or blanks', similar, fix, stops=False)]
+
+
 def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
     """Create problems from the places of each kind and a table of (is an error, fix)."""
     problems = []

@@ -17,6 +17,7 @@ from mmflatten.custom_data.images import (
     split_folders,
 )
 from mmflatten.custom_data.reading import CustomData, DataError, Request, listed, problems_of
+from mmflatten.datasets.bands import read_bands
 from mmflatten.datasets.stereo import read_disparity
 from mmflatten.datasets.stereo.files import read_image
 from mmflatten.datasets.stereo.layouts import disparity_of
@@ -62,10 +63,12 @@ def read(request: Request, base: Config) -> CustomData:
     for part in lefts:
         for left in part:
             rights[left] = left.parent.parent / 'right' / left.name
-    pictures = read_pictures([*rights, *rights.values()], request.pictures)
+    pictures = read_pictures([*rights, *rights.values()], request.pictures, request.bands)
 
     places: dict[str, list[str]] = defaultdict(list)
-    largest = _check_pairs(rights, pictures, base.model.max_disp, places=places)
+    largest = _check_pairs(
+        rights, pictures, base.model.max_disp, places=places, bands=request.bands
+    )
 
     left_pictures = {path: pictures[path] for path in rights}
     sides = lefts if len(roots) == 2 else split(left_pictures, request.val_share)
@@ -100,6 +103,7 @@ def _check_pairs(
     pictures: Mapping[Path, Picture],
     max_disp: int,
     places: dict[str, list[str]],
+    bands: bool,
 ) -> float:
     """Add the problems of all pairs to `places`, and return the largest disparity in pixels."""
     largest = 0.0
@@ -117,7 +121,8 @@ def _check_pairs(
         largest = max(largest, float(disparity[np.isfinite(disparity)].max(initial=0)))
         # The comparison requires three maps of one size.
         fits = size == right_size == disparity.shape[::-1]
-        if number < COMPARED and fits and _look_swapped(left, right, disparity):
+        compared = number < COMPARED and fits
+        if compared and _look_swapped(left, right, disparity=disparity, bands=bands):
             swapped.append(str(left))
     # A single pair may look swapped by chance.
     if 2 * len(swapped) > min(len(rights), COMPARED):
@@ -151,12 +156,11 @@ def _check_disparity(
     return disparity
 
 
-def _look_swapped(left: Path, right: Path, disparity: np.ndarray) -> bool:
+def _look_swapped(left: Path, right: Path, disparity: np.ndarray, bands: bool) -> bool:
     """Return True if the images differ half as much where the opposite direction matches, of either
     image's disparity.
     """
-    first = read_image(left)[..., 1].astype(float)  # the green channel
-    second = read_image(right)[..., 1].astype(float)
+    first, second = _grey(left, bands), _grey(right, bands)
     # Only pixels with a match inside the image in both directions are compared.
     rows, columns = np.nonzero((disparity >= 1) & (disparity < disparity.shape[1]))
     shift = np.rint(disparity[rows, columns]).astype(int)
@@ -170,3 +174,10 @@ def _look_swapped(left: Path, right: Path, disparity: np.ndarray) -> bool:
     exchanged = difference(second, first, columns - shift)
     backward = difference(first, second, columns + shift)
     return 2 * min(exchanged, backward) < usual
+
+
+def _grey(path: Path, bands: bool) -> np.ndarray:
+    """Return the mean of all bands (H, W), or the green channel."""
+    if bands:
+        return read_bands(path).mean(axis=2, dtype=float)
+    return read_image(path)[..., 1].astype(float)

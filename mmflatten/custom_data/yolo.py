@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mmflatten.custom_data.images import find_images, read_pictures
+from mmflatten.custom_data.images import find_images, missing, read_pictures
 from mmflatten.custom_data.labels import Labelled, Labels
 from mmflatten.custom_data.reading import NAMES_FILE, DataError, Request, listed_names
 from mmflatten.datasets.masks import box_of_mask
@@ -172,7 +172,8 @@ def _list_images(place: Path) -> list[Path]:
             continue
         image = Path(os.path.normpath(place.parent / name))
         if not image.exists():
-            raise DataError(f'{place}:{number}: the image {name:.100} does not exist.')
+            shown = missing(f'{name:.100}', name)
+            raise DataError(f'{place}:{number}: the image {shown} does not exist.')
         images.append(image)
     return images
 

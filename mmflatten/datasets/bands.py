@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 from mmcv.transforms import BaseTransform
 
+from mmflatten.datasets.storage import read_rgb
 from mmflatten.registry import TRANSFORMS
 from mmflatten.untrusted.files import read_bytes
 from mmflatten.untrusted.images import is_image
@@ -16,6 +17,7 @@ from mmflatten.untrusted.published import MAX_BANDS
 
 ARRAY_SUFFIX = '.npy'
 TIFF_SUFFIXES = ('.tif', '.tiff')
+DRAWN_RANGE = (2, 98)  # percentiles of a band that are drawn as black and white
 # of NumPy, tifffile and OpenCV, for damaged files
 _DECODING_ERRORS = (
     ValueError,
@@ -62,6 +64,31 @@ def read_bands(path: str | Path) -> np.ndarray:
     return image
 
 
+def drawn_bands(path: str | Path) -> np.ndarray:
+    """Return RGB pixels `(H, W, 3)` to draw on: the first three bands, or the first one as grey,
+    each stretched to 8 bits.
+    """
+    image = read_bands(path).astype(np.float64)
+    image = image[..., :3] if image.shape[2] >= 3 else image[..., [0, 0, 0]]
+    low, high = np.nanpercentile(image, DRAWN_RANGE, axis=(0, 1))
+    scaled = (image - low) / np.maximum(high - low, 1e-12)
+    return (np.nan_to_num(scaled).clip(0, 1) * 255).astype(np.uint8)
+
+
+def read_drawable(path: str) -> np.ndarray:
+    """Return RGB pixels `(H, W, 3)` to draw on, of a picture or of bands.
+
+    Raises FileNotFoundError if the file does not exist, and ValueError if it is neither.
+    """
+    try:
+        return read_rgb(path)
+    except ValueError as error:
+        try:
+            return drawn_bands(path)
+        except (OSError, BandsError):
+            raise error from None
+
+
 def _bands_last(array: np.ndarray) -> np.ndarray:
     if array.ndim == 2:
         return array[..., None]
@@ -104,6 +131,20 @@ def _read_colours(content: bytes) -> np.ndarray:
     return image[..., [2, 1, 0, *range(3, image.shape[2])]]
 
 
+def read_chosen_bands(path: str | Path, bands: Sequence[int] | None = None) -> np.ndarray:
+    """Read bands of an image, `(H, W, C)` float32, in the order of `bands`; None reads all.
+
+    Errors are those of `read_bands`. BandsError also means that a band is missing.
+    """
+    image = read_bands(path)
+    if bands is not None:
+        number = image.shape[2]
+        if max(bands) >= number:
+            raise BandsError(f'image {path}: expected the bands {list(bands)}, got {number}.')
+        image = image[..., list(bands)]
+    return image.astype(np.float32)
+
+
 @TRANSFORMS.register_module()
 class LoadBands(BaseTransform):
     """Load all bands of `img_path` as float32 and normalise them, in place of `LoadImageFromFile`.
@@ -131,13 +172,7 @@ class LoadBands(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         path = results['img_path']
-        image = read_bands(path)
-        number = image.shape[2]
-        if self.bands is not None:
-            if max(self.bands) >= number:
-                raise BandsError(f'image {path}: expected the bands {self.bands}, got {number}.')
-            image = image[..., self.bands]
-        image = image.astype(np.float32)
+        image = read_chosen_bands(path, self.bands)
         if self.mean is not None:
             if image.shape[2] != len(self.mean):
                 raise BandsError(

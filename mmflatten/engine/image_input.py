@@ -11,6 +11,7 @@ from mmflatten.registry import SCOPE
 from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
 BANDS = 'mmflatten.LoadBands'  # in place of the step that loads colours
+PAIR = 'mmflatten.LoadStereoPair'  # which loads either
 # The transform of each part of `Input`, in the order of the pipeline.
 _STEPS = {
     'resize': 'Resize',
@@ -44,7 +45,7 @@ _FRAMES = {  # by the scope of the task
     ),
     'mmseg': _Frame('LoadImageFromFile', 'PackSegInputs', 'SegDataPreProcessor'),
     'mmflatten': _Frame(
-        loading='mmflatten.LoadStereoPair',
+        loading=PAIR,
         packing='mmflatten.PackStereoInputs',
         preprocessor='mmflatten.StereoDataPreProcessor',
     ),
@@ -73,7 +74,7 @@ def pipeline_of(numbers: Input, scope: str) -> list[dict[str, Any]]:
     frame = _FRAMES[scope]
     steps: list[dict[str, Any]] = [dict(type=frame.loading)]
     if numbers.bands is not None:
-        steps = [dict(type=BANDS, **arguments(numbers.bands))]
+        steps = [loading_step(scope, arguments(numbers.bands))]
     for name, transform in _STEPS.items():
         part = getattr(numbers, name)
         if part is not None:
@@ -87,14 +88,28 @@ def preprocessor_of(numbers: Input, scope: str) -> dict[str, Any]:
     return dict(type=_FRAMES[scope].preprocessor, **arguments(numbers.preprocessor))
 
 
+def loading_step(scope: str, bands: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first step of a pipeline that reads bands, of which `bands_of` returns `bands`."""
+    if scope != SCOPE:
+        return dict(type=BANDS, **bands)
+    return dict(type=_FRAMES[scope].loading, bands=bands.get('bands', 'all'))
+
+
 def bands_of(cfg: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments of `LoadBands`, with which a config's test pipeline begins; None if it
-    begins with another step.
+    """Return how the bands of images are read, as arguments of `LoadBands`: those of the first step
+    of a config's test pipeline. None if it reads colours.
     """
     steps = first_config(cfg['test_dataloader']['dataset']).get('pipeline') or ()
-    if not steps or str(steps[0]['type']).rpartition('.')[2] != BANDS.rpartition('.')[2]:
+    if not steps:
         return None
-    return {key: value for key, value in steps[0].items() if key != 'type' and value is not None}
+    name = str(steps[0]['type']).rpartition('.')[2]
+    values = {key: value for key, value in steps[0].items() if key != 'type' and value is not None}
+    if name == PAIR.rpartition('.')[2]:
+        chosen = values.pop('bands', None)
+        if chosen is None:
+            return None
+        return {} if chosen == 'all' else dict(bands=chosen)
+    return values if name == BANDS.rpartition('.')[2] else None
 
 
 def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
@@ -131,7 +146,7 @@ def _numbers_of_pipeline(
     bands = bands_of(cfg)
     if bands is not None:
         numbers['bands'] = bands
-        expected = [(BANDS, bands)]
+        expected = [_parts(loading_step(scope, bands), scope, ())]
     for name, transform in _STEPS.items():
         if transform in given:
             numbers[name] = given[transform]

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import mmcv
 import numpy as np
 import torch
 from matplotlib import rc_context
 from mmengine.dist import get_rank, get_world_size
 from mmengine.evaluator import DumpResults
-from mmengine.fileio import dump, get
+from mmengine.fileio import dump
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.runner import Runner
@@ -18,6 +17,7 @@ from mmengine.structures import PixelData
 
 from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.console import quiet_libraries
+from mmflatten.datasets.bands import read_drawable
 from mmflatten.engine.fonts import fonts_for, say_once
 from mmflatten.registry import HOOKS
 from mmflatten.structures.segments import INSTANCE_OFFSET
@@ -211,4 +211,4 @@ def _true_panoptic(sample: Any, num_classes: int) -> np.ndarray:
 
 
 def _image_of(sample: Any) -> np.ndarray:
-    return mmcv.imfrombytes(get(sample.img_path), channel_order='rgb')
+    return read_drawable(sample.img_path)

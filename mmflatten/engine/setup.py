@@ -1,7 +1,9 @@
 """Read a config, apply the options of a command, build its Runner, and train."""
 
 import contextlib
+import difflib
 import importlib.util
+import inspect
 import io
 import logging
 import os
@@ -20,7 +22,7 @@ from mmengine.registry import RUNNERS
 
 from mmflatten.checkpoints.loading import register_reader
 from mmflatten.checkpoints.run_files import newest_checkpoint, only_process, require_whole
-from mmflatten.config import read_config, require_parts
+from mmflatten.config import ConfigError, read_config, require_parts
 from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
 from mmflatten.tasks import find_task, tasks
@@ -28,6 +30,17 @@ from mmflatten.tasks import find_task, tasks
 NEWEST = 'newest'
 # Set by `dist_train.sh` and `slurm_train.sh` to the command line of the user.
 COMMAND_VARIABLE = 'MMFLATTEN_COMMAND'
+# Numbers of a training: their type and smallest value.
+_NUMBERS: dict[str, tuple[Any, int]] = {
+    'train_dataloader.batch_size': (int, 1),
+    'train_dataloader.num_workers': (int, 0),
+    'val_dataloader.num_workers': (int, 0),
+    'test_dataloader.num_workers': (int, 0),
+    'train_cfg.max_epochs': (int, 1),
+    'train_cfg.max_iters': (int, 1),
+    'optim_wrapper.optimizer.lr': ((int, float), 0),
+    'optim_wrapper.accumulative_counts': (int, 1),
+}
 # set by the launchers pytorch, slurm and mpi
 _RANKS = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')
 
@@ -53,12 +66,15 @@ def load_config(
             training's.
 
     Raises:
+        ConfigError: an option has no effect, or a number of the training is not one.
         ImportError: a library of the config's task is missing or has an unsupported version.
         ValueError: `default_scope` is not an installed library, or the launcher does not work here.
     """
     cfg = read_config(path)
     if options:
+        _require_effect(cfg, options)
         cfg.merge_from_dict(dict(options))
+    _require_numbers(cfg)
     if not work_dir:
         default = cfg.get('work_dir') or Path('work_dirs', Path(path).stem)
         work_dir = str(Path(default, subfolder))
@@ -66,6 +82,32 @@ def load_config(
     require_scope(cfg.get('default_scope') or 'mmengine')
     _use_launcher(cfg, launcher)
     return cfg
+
+
+def _require_effect(cfg: Config, options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an option of a new field whose name is nearly that of a known one."""
+    known = [*cfg.keys(), *inspect.signature(mmengine_runner.Runner.__init__).parameters]
+    for key in options:
+        name = key.partition('.')[0]
+        similar = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        if name not in known and similar:
+            raise ConfigError(
+                f'--cfg-options {key}: {name} is not a field of the config, so it would have no'
+                f' effect. Write {similar[0]}.'
+            )
+
+
+def _require_numbers(cfg: Config) -> None:
+    """Raise ConfigError for numbers of the training that are text, or out of range."""
+    for place, (kind, least) in _NUMBERS.items():
+        first, *names = place.split('.')
+        node = cfg.get(first)
+        for name in names:
+            node = node.get(name) if isinstance(node, Mapping) else None
+        is_number = isinstance(node, kind) and not isinstance(node, bool)
+        if node is not None and not (is_number and node >= least):
+            what = 'an integer' if kind is int else 'a number'
+            raise ConfigError(f'{place}: expected {what} of at least {least}, got {node!r:.100}.')
 
 
 def require_scope(scope: str) -> None:

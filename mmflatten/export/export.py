@@ -125,9 +125,9 @@ def _use_bands(module: ExportedModel, cfg: Config) -> None:
         module.use_bands(bands)
     elif image_bands(module.model) != 3:
         raise ExportError(
-            'model.backbone.in_channels: expected 3 without LoadBands in'
-            f' test_dataloader.dataset.pipeline, got {image_bands(module.model)}. Add it, with mean'
-            ' and std of the bands; `mmflatten init --bands` writes such a config.'
+            'in_channels of the model: expected 3, because test_dataloader.dataset.pipeline reads'
+            f' colours, got {image_bands(module.model)}. Let it read bands, as in a config that'
+            ' `mmflatten init --bands` writes.'
         )
 
 

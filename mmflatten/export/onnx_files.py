@@ -118,6 +118,8 @@ def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> 
     Raises ExportError if the model is too large for one file or fixes the size, or ONNX does not
     support an operator.
     """
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+
     _require_one_file(module)
     dynamic = metadata['sides'] is not None
     program = trace(module, metadata['size'], dynamic)
@@ -143,6 +145,8 @@ def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> 
         raise ExportError(
             f'{type(module.model).__name__}: torch.onnx failed: {error_text(cause)[:400]}'
         ) from error
+    # The exporter adds lines and paths of the source code to each operator.
+    ClearMetadataAndDocStringPass()(result.model)
     result.model.metadata_props[METADATA] = json.dumps(metadata)
     result.save(str(file))
 

@@ -1,16 +1,22 @@
-"""Export of panoptic models with queries."""
+"""Export of panoptic models: Panoptic FPN, and those with queries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mmflatten.export import laid_segments
+from mmflatten.export.detection import suppression
 from mmflatten.export.detection.heads import query_masks
 from mmflatten.export.wrappers import ExportedModel, ExportError
 from mmflatten.structures.segments import INSTANCE_OFFSET
+
+if TYPE_CHECKING:
+    from mmflatten.export.detection.query_masks import QueryMasks
 
 ABSENT = -1.0  # probability of a query that is not used; others are at least 0
 
@@ -27,14 +33,50 @@ class Exported(ExportedModel):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        queries = query_masks(model)
-        if queries is None:
-            raise ExportError(
-                'model.panoptic_fusion_head: expected the segments of Mask2Former or'
-                f' EncoderMaskDetector, got {_fusion(model)}, which places one instance after'
-                ' another, in a loop that the export does not have. Use the checkpoint, or'
-                ' --features for backbone and neck.'
-            )
+        self.head = _head_of(model)
+
+    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
+        x = self.prepare(image)
+        return (self.head(self.model.extract_feat(x), image.shape[-2:], padded=x.shape[-2:]),)
+
+    def translations(self) -> dict[Callable, Callable]:
+        return suppression.translations() | laid_segments.translations()
+
+    def errors(
+        self, outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Return 1 for each pixel of another segment, and 0 for the others."""
+        differs = outputs['segments'] != expected['segments']
+        return differs.ravel().astype(np.float32)
+
+
+def _head_of(model: nn.Module) -> nn.Module:
+    """Return the module that computes segments from the maps of the neck.
+
+    Raises:
+        ExportError: the fusion cannot be exported.
+    """
+    from mmdet.models.detectors import TwoStagePanopticSegmentor
+    from mmdet.models.seg_heads import HeuristicFusionHead
+
+    queries = query_masks(model)
+    if queries is not None:
+        return QuerySegments(model, queries)
+    fusion = type(getattr(model, 'panoptic_fusion_head', model))
+    if isinstance(model, TwoStagePanopticSegmentor) and fusion is HeuristicFusionHead:
+        return laid_segments.LaidSegments(model)
+    raise ExportError(
+        'model.panoptic_fusion_head: expected the HeuristicFusionHead of Panoptic FPN, or the'
+        f' segments of Mask2Former or EncoderMaskDetector, got {fusion.__name__}. Use the'
+        ' checkpoint, or --features for backbone and neck.'
+    )
+
+
+class QuerySegments(nn.Module):
+    """Segments of the queries of Mask2Former or EncoderMask."""
+
+    def __init__(self, model: nn.Module, queries: QueryMasks) -> None:
+        super().__init__()
         self.queries = queries
         settings = model.panoptic_fusion_head.test_cfg
         self.score_threshold = settings.get('object_mask_thr', 0.8)
@@ -43,12 +85,18 @@ class Exported(ExportedModel):
         self.num_classes = queries.head.num_classes
         self.num_things = queries.head.num_things_classes
 
-    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        size = image.shape[-2:]
-        logits, masks = self.queries(self.model.extract_feat(self.prepare(image)))
-        return (self._segments(logits, self.queries.in_image(masks, size).sigmoid()),)
+    def forward(
+        self, features: Sequence[Tensor], size: tuple[int, int], padded: Sequence[int]
+    ) -> Tensor:
+        """Return segments `(B, H, W)`.
 
-    def _segments(self, logits: Tensor, masks_BQHW: Tensor) -> Tensor:
+        Args:
+            size, padded: (H, W) of the images without and with their padding.
+        """
+        logits, masks = self.queries(features)
+        return self.join(logits, self.queries.in_image(masks, size).sigmoid())
+
+    def join(self, logits: Tensor, masks_BQHW: Tensor) -> Tensor:
         """Give each pixel to the best query, as `MaskFormerFusionHead.panoptic_postprocess`.
 
         A query whose mask is mostly that of better ones is dropped with its pixels.
@@ -74,14 +122,3 @@ class Exported(ExportedModel):
             return segments
         certain = is_inside.gather(1, best_BHW[:, None])[:, 0]
         return torch.where(certain, segments, self.num_classes)
-
-    def errors(
-        self, outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]
-    ) -> np.ndarray:
-        """Return 1 for each pixel of another segment, and 0 for the others."""
-        differs = outputs['segments'] != expected['segments']
-        return differs.ravel().astype(np.float32)
-
-
-def _fusion(model: nn.Module) -> str:
-    return type(getattr(model, 'panoptic_fusion_head', model)).__name__

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,20 @@ def quantise(
 ) -> int:
     """Quantise the layers of a file with weights to int8, with ranges from calibration images.
 
+    ONNX Runtime first simplifies the graph, as its guide recommends: it folds constants, and norms
+    into convolutions, which could not be joined after the quantisation.
+
     Returns the number of layers that stay in float32, see `float_layers`.
     """
     import onnx
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    model = onnx.load(str(source))
+    with tempfile.TemporaryDirectory() as folder:
+        simplified = Path(folder) / 'simplified.onnx'
+        # The exporter has written the shapes, symbols included.
+        quant_pre_process(str(source), str(simplified), skip_symbolic_shape=True)
+        model = onnx.load(str(simplified))
     kept = float_layers(model)
     quantize_static(
         model,

@@ -24,6 +24,7 @@ class ExportedModel(nn.Module):
 
     Attributes:
         bands: arguments of `LoadBands` without norms; None for colours.
+        normalises: the data preprocessor has a mean and a standard deviation.
         task, inputs, outputs: names of the task, inputs and outputs, for the metadata.
         stride: stride of the coarsest map.
         opens_batch: an export with open sizes also leaves the batch open.
@@ -44,7 +45,8 @@ class ExportedModel(nn.Module):
         self.flip = not takes_rgb(preprocessor)  # the network sees BGR
         mean, std = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
         # Data preprocessors without the flag normalise if they have a mean.
-        if getattr(preprocessor, '_enable_normalize', hasattr(preprocessor, 'mean')):
+        self.normalises = getattr(preprocessor, '_enable_normalize', hasattr(preprocessor, 'mean'))
+        if self.normalises:
             mean = preprocessor.mean.detach().clone()
             std = preprocessor.std.detach().clone()
         self.register_buffer('mean', mean, persistent=False)
@@ -58,19 +60,23 @@ class ExportedModel(nn.Module):
         Raises:
             ExportError: the data preprocessor has norms, too.
         """
-        if getattr(self.model.data_preprocessor, '_enable_normalize', False):
+        if self.normalises and arguments.get('mean'):
             raise ExportError(
                 'data_preprocessor.mean: expected None with LoadBands, which normalises, got'
                 f' {self.mean.flatten().tolist()}. Set mean and std of LoadBands instead.'
             )
+        if not self.normalises:
+            self._use_norms(arguments)
+        self.bands = {key: value for key, value in arguments.items() if key == 'bands'}
+        # Data preprocessors exchange the first and the last of three channels.
+        self.flip = len(self.mean) == 3 and takes_rgb(self.model.data_preprocessor)
+
+    def _use_norms(self, arguments: Mapping[str, Any]) -> None:
         number = image_bands(self.model)
         for name in ('mean', 'std', 'bands'):
             number = len(arguments.get(name) or ()) or number
         mean, std = arguments.get('mean') or [0.0] * number, arguments.get('std') or [1.0] * number
         self.mean, self.std = torch.tensor(mean)[:, None, None], torch.tensor(std)[:, None, None]
-        self.bands = {key: value for key, value in arguments.items() if key == 'bands'}
-        # Data preprocessors exchange the first and the last of three channels.
-        self.flip = number == 3 and takes_rgb(self.model.data_preprocessor)
 
     def value_range(self) -> tuple[Tensor, Tensor]:
         """Return the smallest and largest value of noise in each channel, `(C, 1, 1)` each."""

@@ -15,6 +15,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from mmflatten.console import error_text, quiet_libraries
+from mmflatten.engine.image_input import preprocessor_of
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.meta_memory import planned_memory
 from mmflatten.ops.sizes import ceil_div
@@ -206,7 +207,10 @@ class CostCheck:
 
     def _run(self, size: tuple[int, int]) -> tuple[int, int]:
         if self._network is None:
-            self._network = build_on_meta(dict(self.model), self.task.scope)
+            model = dict(self.model)
+            if self.task.pairs:  # whose number of norms must be that of the bands
+                model['data_preprocessor'] = preprocessor_of(self.numbers, self.task.scope)
+            self._network = build_on_meta(model, self.task.scope)
         outputs: list[Any] = []
         image = torch.empty(1, self._channels, *size, device='meta')
         memory = planned_memory(
@@ -218,8 +222,8 @@ class CostCheck:
 
 
 def _bands_of(model: Mapping[str, Any]) -> int:
-    """Return the bands that the backbone of a config takes."""
-    bands = (model.get('backbone') or {}).get('in_channels', 3)
+    """Return the bands that a config's backbone takes, or its model without a backbone."""
+    bands = (model.get('backbone') or model).get('in_channels', 3)
     return bands if isinstance(bands, int) and bands > 0 else 3
 
 

@@ -64,7 +64,7 @@ class Predictor:
         task: the `mmflatten.tasks.Task`.
         model: module in evaluation mode.
         classes: class names in the order of the labels, empty for stereo.
-        reads_bands: the test pipeline begins with `LoadBands`, so images are files of any bands.
+        reads_bands: the test pipeline reads bands, so images are files of any bands.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged or belongs to another model.
@@ -195,7 +195,7 @@ class Predictor:
         """
         if self._bands is not None:
             with DefaultScope.overwrite_default_scope(self.task.scope):
-                return self._bands([_existing(image) for image in images])
+                return self._bands([_files_of(image) for image in images])
         if self.task.pairs:
             images = [(_readable(left), _readable(right)) for left, right in images]
         else:
@@ -259,11 +259,19 @@ def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
     return absolute_name(image)
 
 
+def _files_of(image: Image) -> str | tuple[str, str]:
+    """Return the absolute path of a file of bands, or those of a pair."""
+    if isinstance(image, (list, tuple)):
+        left, right = image
+        return _existing(left), _existing(right)
+    return _existing(image)
+
+
 def _existing(image: str | Path | np.ndarray) -> str:
     """Return the absolute path of a file of bands."""
     if isinstance(image, np.ndarray):
         raise PredictionError(
-            f'image: expected a file for a pipeline with LoadBands, got pixels of {image.shape}.'
+            f'image: expected a file for a pipeline that reads bands, got pixels of {image.shape}.'
         )
     problem = problem_of(image)
     if problem is not None:

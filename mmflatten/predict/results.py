@@ -14,9 +14,9 @@ from mmengine.structures import BaseDataElement
 
 from mmflatten.checkpoints.run_files import only_process, remove_partial_files, whole_file
 from mmflatten.console import explain, print_progress
+from mmflatten.datasets.bands import drawn_bands
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
-from mmflatten.predict.bands import drawn_bands
 from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import Image, PredictionError, Predictor
 from mmflatten.predict.rows import Rows

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.console import explain
-from mmflatten.datasets.storage import read_rgb
+from mmflatten.datasets.bands import read_drawable
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.results.analysis import Analysis, json_number
 from mmflatten.results.drawing import save_png
@@ -95,7 +95,7 @@ def draw_worst(
 
 
 def _draw(results: Results, entry: dict, visualizer: Any, file: Path, score: float) -> None:
-    image = read_rgb(results.file(entry['img_path']))
+    image = read_drawable(results.file(entry['img_path']))
     file.parent.mkdir(parents=True, exist_ok=True)
     draw_sample(
         visualizer=visualizer,

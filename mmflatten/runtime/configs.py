@@ -94,7 +94,7 @@ def use_model(cfg: Config, checkpoint: str | Path, runtime: str | None = None) -
 
 
 def _read_bands(cfg: Config, facts: ExportedFacts, file: str | Path) -> None:
-    """Leave out the norms of `LoadBands`, which are in the graph."""
+    """Leave out the norms of the step that reads bands, which are in the graph."""
     in_config = bands_of(cfg) is not None
     if in_config != (facts.bands is not None):
         kinds = ('colours', 'bands')
@@ -105,7 +105,8 @@ def _read_bands(cfg: Config, facts: ExportedFacts, file: str | Path) -> None:
         )
     if in_config:
         step = first_config(cfg.test_dataloader.dataset).pipeline[0]
-        step.update(mean=None, std=None)
+        for name in ('mean', 'std'):
+            step.pop(name, None)
 
 
 def _model(file: str | Path, runtime: str | None, facts: ExportedFacts) -> dict[str, Any]:

@@ -23,8 +23,8 @@ Switch = Annotated[bool, Strict()]
 Side = Annotated[int, Strict(), Field(ge=1, le=4096)]  # pixels; our configs resize to at most 2560
 # pixels; our configs pad to multiples of at most 32
 Divisor = Annotated[int, Strict(), Field(ge=1, le=256)]
-Level = Annotated[float, Strict(), Field(ge=-1000, le=1000)]  # of a channel, where 255 is white
-Spread = Annotated[float, Strict(), Field(gt=0, le=1000)]
+MAX_LEVEL = 1000  # of a channel, where 255 is white
+Level = Annotated[float, Strict(), Field(ge=-MAX_LEVEL, le=MAX_LEVEL)]
 # of a band, which may be a height, a temperature or a count
 Reading = Annotated[float, Strict(), Field(ge=-1e9, le=1e9)]
 ReadingSpread = Annotated[float, Strict(), Field(gt=0, le=1e9)]
@@ -125,8 +125,8 @@ class EvaluationPadding(_Part):
 class Preprocessor(_Part):
     """Arguments of a task's data preprocessor."""
 
-    mean: tuple[Level, Level, Level] | None = None
-    std: tuple[Spread, Spread, Spread] | None = None
+    mean: Annotated[list[Reading], Field(min_length=1, max_length=MAX_BANDS)] | None = None
+    std: Annotated[list[ReadingSpread], Field(min_length=1, max_length=MAX_BANDS)] | None = None
     to_rgb: Switch | None = None
     bgr_to_rgb: Switch | None = None
     pad_size_divisor: Divisor | None = None
@@ -169,6 +169,22 @@ class Input(_Part):
     crop: Crop | None = None
     multiple: Multiple | None = None
     preprocessor: Preprocessor = Preprocessor()
+
+    @model_validator(mode='after')
+    def _check_norms(self) -> Input:
+        for name in ('mean', 'std'):
+            values = getattr(self.preprocessor, name)
+            if self.bands is None and values is not None:
+                _check_colours(values, f'input.preprocessor.{name}')
+        return self
+
+
+def _check_colours(values: list[float], place: str) -> None:
+    if len(values) != 3 or max(map(abs, values)) > MAX_LEVEL:
+        raise ValueError(
+            f'{place}: expected three numbers of at most {MAX_LEVEL} for images of three colours,'
+            f' got {values!r:.80}'
+        )
 
 
 class ModelConfig(_File):

@@ -325,6 +325,67 @@ def test_base_with_weights_of_its_classes_is_written_and_named(own, capsys):
     assert cfg.model.decode_head.loss_decode.class_weight is None
 
 
+def test_metrics_and_data_sets_of_the_test_are_mentioned(own, capsys):
+    (own / 'base.py').write_text(
+        f'_base_ = [{str(DETECTOR)!r}]\n'
+        'part = _base_.val_dataloader.dataset\n'
+        "both = dict(_delete_=True, type='ConcatDataset', datasets=[part, part])\n"
+        'test_dataloader = dict(dataset=both)\n'
+        "val_evaluator = [_base_.val_evaluator, dict(type='CityScapesMetric')]\n"
+        "test_evaluator = dict(_delete_=True, type='LVISMetric', ann_file='a.json')\n"
+    )
+    assert init(own / 'base.py', '--task', 'det', '--ann', 'ann.json') == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert 'val_evaluator: CityScapesMetric of the base is left out' in lines
+    assert 'test_evaluator: CocoMetric replaces LVISMetric of the base' in lines
+    assert 'test_dataloader.dataset: your data replace 2 data sets' in lines
+
+
+def test_rate_is_for_the_accumulated_batch(own):
+    (own / 'base.py').write_text(
+        f'_base_ = [{str(DETECTOR)!r}]\n'
+        'optim_wrapper = dict(accumulative_counts=4)\n'
+        'auto_scale_lr = dict(base_batch_size=64)\n'
+    )
+    assert init(own / 'base.py', '--task', 'det', '--ann', 'ann.json', '--batch', 2) == 0
+    cfg, base = load_config('mine.py'), load_config('base.py')
+    expected = base.optim_wrapper.optimizer.lr * (8 / 64) ** 0.5
+    assert cfg.optim_wrapper.optimizer.lr == pytest.approx(expected, rel=0.01)
+    assert cfg.auto_scale_lr.base_batch_size == 8 and cfg.optim_wrapper.accumulative_counts == 4
+
+
+def test_rate_of_a_schedule_stays(own):
+    (own / 'base.py').write_text(
+        f'_base_ = [{str(DETECTOR)!r}]\n'
+        "param_scheduler = [dict(type='OneCycleLR', eta_max=0.01, total_steps=9, by_epoch=False)]\n"
+    )
+    assert init(own / 'base.py', '--task', 'det', '--ann', 'ann.json') == 0
+    cfg, base = load_config('mine.py'), load_config('base.py')
+    assert cfg.optim_wrapper == base.optim_wrapper and cfg.auto_scale_lr == base.auto_scale_lr
+
+
+def test_watched_score_is_one_of_the_classes(tmp_path):
+    hooks = dict(checkpoint=dict(type='CheckpointHook', save_best='accuracy/top5'))
+    metric = dict(type='Accuracy', topk=(1, 5))
+    base = dict(model=head(), val_evaluator=metric, default_hooks=hooks)
+    cfg = changed(base, tmp_path, metrics=('Accuracy',), score='accuracy/top1')
+    assert cfg.default_hooks.checkpoint.save_best == 'accuracy/top1'
+    assert tuple(cfg.val_evaluator.topk) == (1,)
+
+
+def test_rates_of_several_optimizers_stay(own):
+    (own / 'base.py').write_text(
+        f'_base_ = [{str(DETECTOR)!r}]\n'
+        "rate = dict(optimizer=dict(type='AdamW', lr=0.002))\n"
+        "optim_wrapper = dict(_delete_=True, constructor='mine.Two', backbone=rate, head=rate)\n"
+        'auto_scale_lr = dict(base_batch_size=64)\n'
+    )
+    assert init(own / 'base.py', '--task', 'det', '--ann', 'ann.json') == 0
+    cfg = load_config('mine.py')
+    assert cfg.optim_wrapper.head.optimizer.lr == 0.002
+    assert cfg.auto_scale_lr.base_batch_size == 64
+
+
 WITH_CLASSES = """
 from mmcv.transforms import CenterCrop, LoadImageFromFile
 from mmengine.dataset import DefaultSampler

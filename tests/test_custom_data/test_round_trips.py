@@ -12,12 +12,7 @@ from mmflatten.apis import from_pretrained
 from mmflatten.cli.init import main
 from mmflatten.cli.predict import main as predict
 from mmflatten.config import build_model
-from mmflatten.custom_data.images import (
-    picture_problems,
-    read_pictures,
-    spelling_hint,
-    turned_images,
-)
+from mmflatten.custom_data.images import picture_problems, read_pictures, turned_images
 from mmflatten.custom_data.segmentation import _count
 from mmflatten.datasets.used import ids_changed_by_evaluation
 from mmflatten.engine.setup import load_config
@@ -208,9 +203,3 @@ def test_orientation_of_a_tiff_is_reported(compression, tmp_path):
     assert read_pictures([file])[file].turned == 3
     shape, _, orientation = _count(file)
     assert shape == (*SIZE, 3) and orientation == 3
-
-
-def test_spelling_of_missing_files_is_named():
-    assert '%20' in spelling_hint('a%20b.png')
-    assert '/' in spelling_hint('C:\\photos\\a.png')
-    assert spelling_hint('100%.png') == '' and spelling_hint('a b.png') == ''

@@ -132,6 +132,7 @@ def test_every_base_has_all_loaders_and_evaluators(path):
     'name, size',
     [
         ('imagenet_bs128_224', 224),
+        ('imagenet_bs128_240', 240),
         ('imagenet_bs128_flatten_224', 224),
         ('imagenet_bs32_384', 384),
         ('imagenet_bs32_flatten-cswin_384', 384),
@@ -151,6 +152,7 @@ def test_imagenet_loads_at_its_size(imagenet_root, name, size):
     'name, border',
     [
         ('imagenet_bs128_224', 112),
+        ('imagenet_bs128_240', 120),
         ('imagenet_bs128_flatten_224', 112),
         ('imagenet_bs256_cswin_224', 112),
         ('imagenet_bs32_cswin_384', 192),

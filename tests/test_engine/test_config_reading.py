@@ -144,3 +144,11 @@ def test_option_values_keep_their_blanks(text, value):
 def test_brackets_that_do_not_match_are_named():
     with pytest.raises(ValueError, match='brackets'):
         option_value('[(a, b, c]')
+
+
+def test_configs_that_inherit_from_each_other_are_named(tmp_path):
+    for name, base in (('a', 'b'), ('b', 'folder/../a')):
+        (tmp_path / f'{name}.py').write_text(f"_base_ = ['{base}.py']\n")
+    (tmp_path / 'folder').mkdir()
+    with pytest.raises(ConfigError, match='config .*a.py: _base_: .*a.py -> .*b.py -> .*a.py'):
+        read_config(str(tmp_path / 'a.py'))

@@ -61,6 +61,11 @@ MISTAKES = [
     ('schedule', DETECTOR, {'train_cfg.max_epochs': 12}),
     ('schedule', DETECTOR, {'train_cfg.max_epochs': 3}),
     ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', milestones=[8, 16])}),
+    (
+        'schedule',
+        CLASSIFIER,
+        {'param_scheduler': [dict(type='OneCycleLR', eta_max=0.01, total_steps=900)]},
+    ),
     ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=1e-4)]}),
     ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=0.9999)]}),
     ('frozen', CLASSIFIER, {'model.backbone.frozen_stages': 1}),

@@ -259,6 +259,13 @@ def test_file_agrees_with_pytorch_at_open_sizes(built, tmp_path, name):
             compare('', module, runtime, case)
 
 
+def test_smallest_side_is_above_the_padding(built, monkeypatch):
+    """The neck of a plain ViT has coarser maps than the stride of its patches."""
+    _, model, _ = built('mask-rcnn')
+    monkeypatch.setattr(type(model.backbone), 'out_strides', (16,))
+    assert side_range(wrap(model))[0] == 33
+
+
 def test_image_without_detections_has_one_row_of_padding(built, tmp_path):
     _, _, module = built('retinanet')
     threshold = module.head.score_threshold

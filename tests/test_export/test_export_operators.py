@@ -184,11 +184,12 @@ def test_products_of_activations_and_last_layers_stay_in_float(tmp_path):
     assert float_layers(model) == ['sums_of_tokens', 'last']
 
 
-def test_int8_file_keeps_metadata_and_drifts_little(tmp_path):
+def test_int8_file_keeps_metadata_and_drifts_little(tmp_path, caplog):
     file, small = tmp_path / 'model.onnx', tmp_path / 'int8.onnx'
     metadata = dict(format=1, inputs=['image'], outputs=['probabilities'], precision='float32')
     write_attention(file, metadata)
     assert quantise(file, small, noise(8), {**metadata, 'precision': 'int8'}) == 2
+    assert not caplog.records  # ONNX Runtime warns about a graph that it has not simplified
     assert read_metadata(small) == {**metadata, 'precision': 'int8'}
     types = {tensor.data_type for tensor in onnx.load(str(small)).graph.initializer}
     assert TensorProto.INT8 in types

@@ -12,7 +12,7 @@ MAINTAIN = Path(__file__).parents[2] / 'tools' / 'maintain'
 @pytest.fixture
 def tool(monkeypatch):
     monkeypatch.syspath_prepend(str(MAINTAIN))
-    for name in ('latency_table', 'latency', 'latency.rows', 'latency.page'):
+    for name in ('latency_table', 'latency', 'latency.rows', 'latency.page', 'latency.cell'):
         sys.modules.pop(name, None)
     return importlib.import_module('latency_table')
 
@@ -73,6 +73,36 @@ def test_interrupted_measurement_continues_and_makes_a_page(tool, tmp_path, monk
     lines = [[cell.strip() for cell in line.split('|')] for line in page.splitlines()]
     (ratios,) = [cells for cells in lines if cells[2:5] == ['upernet', 'eager', 'float32']]
     assert ratios[-2] == '2.50'
+
+
+def test_cell_needs_its_own_files(tool, tmp_path):
+    from latency.rows import is_prepared
+
+    def cell(runtime, precision):
+        return tool.Cell('Swin-T', 'classifier', 640, runtime, precision)
+
+    (tmp_path / '640.npz').touch()
+    (tmp_path / 'float32.onnx').touch()
+    assert is_prepared(tmp_path, cell('eager', 'bfloat16'))
+    assert is_prepared(tmp_path, cell('openvino', 'float32'))
+    assert not is_prepared(tmp_path, cell('openvino', 'int8'))
+    (tmp_path / '640.npz').unlink()
+    assert not is_prepared(tmp_path, cell('openvino', 'float32'))
+
+
+def test_prepared_file_is_whole_and_written_once(tool, tmp_path):
+    from latency.cell import missing_file
+
+    file = tmp_path / 'float32.onnx'
+    with pytest.raises(KeyboardInterrupt), missing_file(file) as partial:
+        partial.write_text('half')
+        raise KeyboardInterrupt
+    assert not file.exists()
+    with missing_file(file) as partial:
+        partial.write_text('whole')
+    with missing_file(file) as partial:
+        assert partial is None
+    assert file.read_text() == 'whole'
 
 
 def test_page_without_rows_is_an_error(tool, tmp_path, capsys):

@@ -4,8 +4,9 @@
     python tools/maintain/file_accuracy.py run --heads ATSS DINO
     python tools/maintain/file_accuracy.py measure
 
-`run` trains a small detector with each head, exports it, and tests the checkpoint and the file in
-ONNX Runtime and OpenVINO on the held-out scenes. It continues after an interruption, and writes
+`run` trains a small model with each head, exports it, and tests the checkpoint and the file in ONNX
+Runtime and OpenVINO on the held-out scenes. A head that would take hours learns a few scenes by
+heart and is tested on these. `run` continues after an interruption, and writes
 `file_accuracy.csv` in docs/measurements. `measure` adds the times of the files in float32 and int8,
 of one scene on an idle machine. Both print the table of docs/run_files.md.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from accuracy_heads import HEADS, NUM_LEARNED, Head, learned_scenes, write_config
 from latency.rows import read_rows, write_rows
 
 from mmflatten.cli.common import command, positive
@@ -30,11 +32,12 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / 'docs' / 'measurements' / 'file_accuracy.csv'
 FOLDER = ROOT / 'work_dirs' / 'file_accuracy'
 DATA = ROOT / 'data' / 'digits'
-METRICS = {'coco/bbox_mAP': 'boxes', 'coco/segm_mAP': 'masks'}
+PANOPTIC = ROOT / 'data' / 'digits_panoptic'
 REFUSED = 'refused'  # the export refused a file of int8
 COLUMNS = (
     'head',
     'epochs',
+    'scenes',
     'metric',
     'pytorch',
     'onnxruntime',
@@ -47,103 +50,18 @@ COLUMNS = (
 MISSING = '-'
 
 
-class Head(NamedTuple):
-    """A detector of the table.
+class Metric(NamedTuple):
+    """A metric of `mmflatten test`, and what turns its values into per cent."""
 
-    Attributes:
-        bases: configs that it inherits.
-        epochs: length of the training.
-        changes: differences from the model of the config.
-        quantised: a file of int8 is tested, too.
-    """
-
-    bases: tuple[str, ...]
-    epochs: int
-    changes: dict[str, Any] = {}
-    quantised: bool = True
+    name: str
+    factor: float
 
 
-def _box_head(deviation: float) -> dict[str, Any]:
-    stds = [deviation, deviation, 2 * deviation, 2 * deviation]
-    return dict(
-        type='Shared2FCBBoxHead',
-        in_channels=48,
-        fc_out_channels=256,
-        roi_feat_size=7,
-        num_classes=10,
-        reg_class_agnostic=True,
-        bbox_coder=dict(type='DeltaXYWHBBoxCoder', target_means=[0.0] * 4, target_stds=stds),
-        loss_cls=dict(type='CrossEntropyLoss', use_sigmoid=False),
-        loss_bbox=dict(type='SmoothL1Loss'),
-    )
-
-
-def _stage(iou: float) -> dict[str, Any]:
-    """Return the training settings of a stage, in which boxes of this IoU are objects."""
-    return dict(
-        assigner=dict(
-            type='MaxIoUAssigner',
-            pos_iou_thr=iou,
-            neg_iou_thr=iou,
-            min_pos_iou=iou,
-            match_low_quality=False,
-            ignore_iof_thr=-1,
-        ),
-        sampler=dict(type='RandomSampler', num=128, pos_fraction=0.25, add_gt_as_proposals=True),
-        mask_size=28,
-        pos_weight=-1,
-        debug=False,
-    )
-
-
-# Cascade of two stages on the heads of Mask R-CNN.
-_CASCADE = dict(
-    type='CascadeRCNN',
-    roi_head=dict(
-        type='CascadeRoIHead',
-        num_stages=2,
-        stage_loss_weights=[1, 0.5],
-        bbox_head=[_box_head(0.1), _box_head(0.05)],
-    ),
-    train_cfg=dict(rcnn=[_stage(0.5), _stage(0.6)]),
-)
-_NORM = dict(type='GN', num_groups=8)
-_REPPOINTS = dict(
-    backbone=dict(
-        type='mmflatten.FLattenSwin',
-        arch=dict(embed_dims=32, depths=(1, 1, 2, 1), num_heads=(2, 4, 8, 16)),
-        attn_types='LLSS',
-        img_size=160,
-        softmax_window=5,
-        drop_path_rate=0.0,
-    ),
-    neck=dict(in_channels=[64, 128, 256], out_channels=64, num_outs=3, norm_cfg=_NORM),
-    bbox_head=dict(
-        num_classes=10,
-        in_channels=64,
-        feat_channels=64,
-        point_feat_channels=64,
-        corner_channels=32,
-        stacked_convs=2,
-        point_strides=[8, 16, 32],
-        norm_cfg=_NORM,
-    ),
-    test_cfg=dict(nms_pre=200, max_per_img=20),
-)
-_REPPOINTS_BASES = (
-    '_base_/models/reppoints-v2_bifpn.py',
-    '_base_/datasets/digits_coco_det.py',
-    '_base_/schedules/digits_15e.py',
-    '_base_/default_runtime.py',
-)
-_DIGITS = 'digits/{}_flatten-swin-nano_{}digits.py'
-HEADS = {
-    'Mask R-CNN': Head((_DIGITS.format('mask-rcnn', 'fpn_'),), 5),
-    'RetinaNet': Head((_DIGITS.format('retinanet', 'fpn_'),), 5),
-    'ATSS': Head((_DIGITS.format('atss', 'fpn_'),), 5),
-    'DINO': Head((_DIGITS.format('dino-4scale', ''),), 2),
-    'RepPoints V2': Head(_REPPOINTS_BASES, 5, _REPPOINTS, quantised=False),
-    'Cascade Mask R-CNN': Head((_DIGITS.format('mask-rcnn', 'fpn_'),), 2, _CASCADE),
+METRICS = {
+    'coco/bbox_mAP': Metric('box mAP', 100.0),
+    'coco/segm_mAP': Metric('mask mAP', 100.0),
+    'coco_panoptic/PQ': Metric('PQ', 1.0),
+    'mIoU': Metric('mIoU', 1.0),
 }
 
 
@@ -152,6 +70,7 @@ def options(parser: ArgumentParser) -> None:
     add('action', choices=tuple(ACTIONS), help='train, export and test; or measure times')
     add('--heads', nargs='+', choices=HEADS, default=list(HEADS), metavar='NAME')
     add('--data', type=Path, default=DATA, metavar='DIR', help='scenes of `mmflatten data digits`')
+    add('--panoptic', type=Path, default=PANOPTIC, metavar='DIR', help='panoptic scenes')
     add('--epochs', type=positive, metavar='N', help='length of the trainings (default: by head)')
     add('--seconds', type=positive, default=10, metavar='S', help='timing of a head (default: 10)')
     add('--table', type=Path, default=TABLE, metavar='CSV', help=f'default: {TABLE.name}')
@@ -161,8 +80,9 @@ def options(parser: ArgumentParser) -> None:
 def run_heads(args: Namespace) -> None:
     """Add the rows of the heads to the table, each after its tests."""
     for name in args.heads:
+        found = rows_of(name, args)
         rows = [row for row in read_rows(args.table) if row['head'] != name]
-        save(args.table, rows + rows_of(name, args))
+        save(args.table, rows + found)
     print(render(read_rows(args.table)))
 
 
@@ -172,18 +92,20 @@ def rows_of(name: str, args: Namespace) -> list[dict[str, Any]]:
     epochs = args.epochs or head.epochs
     folder = (args.folder / name.lower().replace(' ', '-')).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    config = write_config(head, epochs, args.data.absolute(), folder)
+    data = scenes_of(head, args)
+    config = write_config(head, epochs, data, folder)
     checkpoint = train(config, epochs, folder)
     results = dict(
         pytorch=metrics_of(config, checkpoint),
-        onnxruntime=metrics_of(config, export(config, checkpoint, args.data)),
-        openvino=metrics_of(config, export(config, checkpoint, args.data), 'openvino'),
+        onnxruntime=metrics_of(config, export(config, checkpoint, data)),
+        openvino=metrics_of(config, export(config, checkpoint, data), 'openvino'),
     )
-    row: dict[str, Any] = dict(head=name, epochs=epochs)
+    where = f'{NUM_LEARNED} learned' if head.by_heart else 'held out'
+    row: dict[str, Any] = dict(head=name, epochs=epochs, scenes=where)
     if head.quantised:
         row.update(int8=REFUSED, int8_drift=REFUSED)
         try:
-            int8 = export(config, checkpoint, args.data, '--int8')
+            int8 = export(config, checkpoint, data, '--int8')
         except RuntimeError as error:
             if '--max-drift' not in str(error):
                 raise
@@ -194,8 +116,10 @@ def rows_of(name: str, args: Namespace) -> list[dict[str, Any]]:
     for key, metric in METRICS.items():
         if key not in results['pytorch']:
             continue
-        scores = {where: result[key] for where, result in results.items()}
-        rows.append({**row, **scores, 'metric': metric})
+        scores = {}
+        for place, result in results.items():
+            scores[place] = round(metric.factor * result[key], 2)
+        rows.append({**row, **scores, 'metric': metric.name})
     if not rows:
         raise ValueError(
             f'--epochs: expected a training after which {name} detects something, got {epochs}.'
@@ -204,34 +128,11 @@ def rows_of(name: str, args: Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def write_config(head: Head, epochs: int, data: Path, folder: Path) -> Path:
-    """Write the config of a head, on these scenes and with this length of the training."""
-    bases = [str(ROOT / 'configs' / base) for base in head.bases]
-    warm_up = dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=100)
-    decay = dict(
-        type='CosineAnnealingLR',
-        eta_min=1e-5,
-        by_epoch=True,
-        begin=0,
-        end=epochs,
-        convert_to_iter_based=True,
-    )
-    held_out = str(data / 'annotations' / 'instances_val.json')
-    values = dict(
-        _base_=bases,
-        model=head.changes,
-        train_cfg=dict(max_epochs=epochs, val_interval=epochs + 1),
-        param_scheduler=[warm_up, decay],
-        default_hooks=dict(checkpoint=dict(interval=1, max_keep_ckpts=1)),
-        train_dataloader=dict(num_workers=1, dataset=dict(data_root=f'{data}/')),
-        val_dataloader=dict(dataset=dict(data_root=f'{data}/')),
-        test_dataloader=dict(dataset=dict(data_root=f'{data}/')),
-        val_evaluator=dict(ann_file=held_out),
-        test_evaluator=dict(ann_file=held_out),
-    )
-    file = folder / 'config.py'
-    file.write_text(''.join(f'{name} = {value!r}\n' for name, value in values.items()))
-    return file
+def scenes_of(head: Head, args: Namespace) -> Path:
+    """Return the folder of the scenes of a head."""
+    if head.by_heart:
+        return learned_scenes(args.folder / 'learned')
+    return args.panoptic if head.scenes == 'panoptic' else args.data
 
 
 def train(config: Path, epochs: int, folder: Path) -> Path:
@@ -315,21 +216,21 @@ def times_of(folder: Path, args: Namespace) -> list[float]:
 
 
 def render(rows: list[dict[str, str]]) -> str:
-    """Return the table in Markdown, with mAP in per cent."""
-    header = ('head', 'epochs', 'mAP of', 'PyTorch', 'ONNX Runtime', 'OpenVINO', 'int8')
+    """Return the table in Markdown."""
+    header = ('head', 'epochs', 'scenes', 'metric', 'PyTorch', 'ONNX Runtime', 'OpenVINO', 'int8')
     header += ('drift of int8', 'ms', 'ms of int8')
     lines = []
     for row in rows:
-        scores = [_percent(row[name]) for name in ('pytorch', 'onnxruntime', 'openvino', 'int8')]
+        scores = [_rounded(row[name]) for name in ('pytorch', 'onnxruntime', 'openvino', 'int8')]
         rest = [row[name] or MISSING for name in ('int8_drift', 'float32_ms', 'int8_ms')]
-        lines.append((row['head'], row['epochs'], row['metric'], *scores, *rest))
-    return align(lines, header, {0, 2}, markdown=True)
+        lines.append((row['head'], row['epochs'], row['scenes'], row['metric'], *scores, *rest))
+    return align(lines, header, {0, 2, 3}, markdown=True)
 
 
-def _percent(score: str) -> str:
+def _rounded(score: str) -> str:
     if not score:
         return MISSING
-    return score if score == REFUSED else f'{100 * float(score):.1f}'
+    return score if score == REFUSED else f'{float(score):.1f}'
 
 
 def save(file: Path, rows: list[dict[str, Any]]) -> None:

@@ -97,7 +97,7 @@ def measure_one(cell: Cell, args: Namespace) -> dict[str, Any]:
     """Measure a row in processes of its own; an error is its result."""
     request = request_of(cell.model, cell.head, args)
     try:
-        if not is_prepared(Path(request['folder'])):
+        if not is_prepared(Path(request['folder']), cell):
             run_request(request, args.longest)
         return run_request(dict(request, cell=asdict(cell)), longest=args.longest)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
@@ -114,7 +114,7 @@ def profile_missing(args: Namespace) -> None:
     for cell in all_cells(args.models, args.heads, args.sizes, runtimes):
         request = request_of(cell.model, cell.head, args)
         is_missing = cell not in known and cell.precision in ('float32', 'int8')
-        if not is_missing or not is_prepared(Path(request['folder'])):
+        if not is_missing or not is_prepared(Path(request['folder']), cell):
             continue
         print_progress(' '.join(map(str, asdict(cell).values())))
         request['cell'] = asdict(cell)

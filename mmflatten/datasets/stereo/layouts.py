@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.data_folders import IMAGE_SUFFIXES
+from mmflatten.datasets.bands import ARRAY_SUFFIX
 from mmflatten.datasets.stereo.base import StereoDataset, require_folder
 from mmflatten.registry import DATASETS
 from mmflatten.untrusted.files import images_in, read_text, walk_links
@@ -147,7 +148,7 @@ class KITTIStereoDataset(StereoDataset):
 class StereoFolderDataset(StereoDataset):
     """Stereo pairs in three folders whose files share names.
 
-        <left>/NAME.png           or .jpg, .webp, ...
+        <left>/NAME.png           or .jpg, .webp, ..., or .npy with `LoadStereoPair(bands='all')`
         <right>/NAME.png          the same name
         <disparity>/NAME.pfm      pixels of the left image
 
@@ -171,7 +172,8 @@ class StereoFolderDataset(StereoDataset):
     def pairs(self) -> Iterator[dict]:
         left = require_folder(Path(self.data_prefix['left']))
         right = Path(self.data_prefix['right'])
-        images = {path.stem: path for path in images_in(left, IMAGE_SUFFIXES)}
+        files = images_in(left, IMAGE_SUFFIXES) or images_in(left, (ARRAY_SUFFIX,))
+        images = {path.stem: path for path in files}
         names = read_text(self.ann_file).split('\n') if self.ann_file else sorted(images)
         for name in filter(None, names):
             image = images.get(name, left / f'{name}.png')

@@ -10,6 +10,7 @@ import torch
 from mmcv.transforms import BaseTransform
 from mmengine.structures import PixelData
 
+from mmflatten.datasets.bands import read_chosen_bands
 from mmflatten.datasets.stereo.files import StereoDataError, read_disparity, read_image, read_mask
 from mmflatten.registry import TRANSFORMS
 from mmflatten.structures import StereoDataSample
@@ -37,16 +38,41 @@ class StereoTransform(BaseTransform):
 
 @TRANSFORMS.register_module()
 class LoadStereoPair(StereoTransform):
-    """Read `left` and `right`, (H, W, 3) uint8 BGR of one size, from `img_path` and
-    `right_path`.
+    """Read `left` and `right` of one size from `img_path` and `right_path`: (H, W, 3) uint8 BGR, or
+    (H, W, C) float32 of `bands`.
+
+    Args:
+        bands: 'all', or indices from 0, reads the bands of TIFF, `.npy` and PNG files with all
+            their bits, in the order of the file. The data preprocessor needs `mean` and `std` of
+            these bands and `bgr_to_rgb=False`, and PSMNet their number as `in_channels`;
+            `mmflatten init --bands` writes them. By default, three colours of 8 bits are read.
     """
 
+    def __init__(self, bands: str | Sequence[int] | None = None) -> None:
+        is_list = isinstance(bands, (list, tuple)) and len(bands) > 0
+        are_indices = is_list and all(isinstance(band, int) and band >= 0 for band in bands)
+        if bands not in (None, 'all') and not are_indices:
+            raise ValueError(
+                f"bands: expected 'all', a list of indices from 0 or None, got {bands!r}."
+            )
+        self.bands = bands
+
     def transform(self, results: dict) -> dict:
+        reader = read_image if self.bands is None else self._read_bands
         results['left_path'] = results['img_path']
-        results['left'] = read_image(results['img_path'])
-        results['right'] = _read(read_image, 'right_path', results)
+        results['left'] = reader(results['img_path'])
+        results['right'] = _read(reader, 'right_path', results)
+        found = [results[side].shape[2] for side in IMAGES]
+        if found[0] != found[1]:
+            raise StereoDataError(
+                f'right_path {results["right_path"]}: expected {found[0]} bands as in the left'
+                f' image {results["img_path"]}, got {found[1]}.'
+            )
         results['img_shape'] = results['ori_shape'] = results['left'].shape[:2]
         return results
+
+    def _read_bands(self, path: str) -> np.ndarray:
+        return read_chosen_bands(path, None if isinstance(self.bands, str) else self.bands)
 
 
 @TRANSFORMS.register_module()
@@ -191,6 +217,14 @@ class StereoPhotometricJitter(StereoTransform):
                 raise ValueError(f'{name} ({getattr(self, name)}) must be a probability, 0 to 1')
 
     def transform(self, results: dict) -> dict:
+        for side in IMAGES:
+            image = results[side]
+            if image.shape[2:] != (3,) or image.dtype != np.uint8:
+                raise StereoDataError(
+                    f'StereoPhotometricJitter: expected three colours of 8 bits, got'
+                    f' {image.shape[2]} bands of {image.dtype} in {results.get(f"{side}_path")}.'
+                    ' Remove it from the pipeline of bands.'
+                )
         if np.random.rand() >= self.prob:
             return results
         factors = self._sample()
@@ -209,7 +243,7 @@ class StereoPhotometricJitter(StereoTransform):
 
 @TRANSFORMS.register_module()
 class PackStereoInputs(StereoTransform):
-    """Pack `inputs` = dict(left=, right=) of (3, H, W) tensors, and a `StereoDataSample` with
+    """Pack `inputs` = dict(left=, right=) of (C, H, W) tensors, and a `StereoDataSample` with
     `meta_keys`.
     """
 

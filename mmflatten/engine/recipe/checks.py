@@ -66,6 +66,11 @@ def _schedule(training: Training) -> Iterator[str]:
             )
             continue
         yield from _half_period(name, item)
+        if item.get('eta_max') and base_batch(training.cfg):
+            yield (
+                f'{name}: eta_max={item.eta_max:g} is the rate, whatever optimizer.lr is and'
+                ' --auto-scale-lr makes of it. Set eta_max for your batch.'
+            )
         unit = training.epoch_length if by_epoch else 1
         end = item.get('end')
         last = end * unit if end else training.iterations

@@ -29,8 +29,9 @@ class Exported(ExportedModel):
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
         self.head = head_of(model)
-        # A map of one cell in the traced example would fix the graph of some heads to its size.
-        self.stride = getattr(self.head, 'stride', self.stride)
+        # A map of one cell in the traced example would fix the graph of some heads to its size. The
+        # pyramid of a plain ViT has coarser maps than the backbone, up to the multiple of padding.
+        self.stride = getattr(self.head, 'stride', max(self.stride, self.divisor))
         self.outputs = ('boxes', 'scores', 'labels')
         if getattr(self.head, 'has_masks', False):
             self.outputs += ('masks',)

@@ -304,9 +304,12 @@ def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
 
 
 def image_bands(model: nn.Module) -> int:
-    """Return the bands of the images of a model, or of a backbone: 3 for those of libraries."""
+    """Return the bands of the images of a model, or of a backbone: 3 for those of libraries, whose
+    `in_channels` may be those of feature maps.
+    """
     backbone = getattr(model, 'backbone', model)
-    return backbone.in_channels if isinstance(backbone, Backbone) else 3
+    is_ours = isinstance(backbone, Backbone) or type(backbone).__module__.startswith('mmflatten.')
+    return getattr(backbone, 'in_channels', 3) if is_ours else 3
 
 
 def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:

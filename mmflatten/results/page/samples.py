@@ -14,6 +14,7 @@ from typing import Any
 
 from PIL import Image
 
+from mmflatten.datasets.bands import read_drawable
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.results.work_dir import TrainedRun
@@ -90,7 +91,7 @@ def _draw(run: TrainedRun, index: int, score: float, budget: int) -> str:
     is used if necessary.
     """
     entry = run.results.entries[index]
-    image = read_rgb(run.results.file(entry['img_path']))
+    image = read_drawable(run.results.file(entry['img_path']))
     with TemporaryDirectory() as folder:
         file = str(Path(folder, 'drawing.png'))
         visualizer = run.task.visualizer(metainfo_of(run.results))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from latency.rows import DONE, MODELS, SIZES, Cell, is_prepared
+from latency.rows import MODELS, SIZES, Cell, all_cells, is_prepared
+from mmflatten.checkpoints.run_files import atomic_write
 from mmflatten.config import build_model
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.datasets.storage import read_rgb
@@ -56,24 +58,41 @@ def build(model: str, head: str) -> tuple[Any, ExportedModel]:
 def prepare(model: str, head: str, folder: Path) -> None:
     """Write what the rows of a model and a head share, unless it is there.
 
-    These are `float32.onnx` and `int8.onnx` with open sizes, and PyTorch's results on the image of
-    each size, `SIZE.npz`.
+    These are `float32.onnx`, `int8.onnx` and `bfloat16.onnx` with open sizes, and PyTorch's results
+    on the image of each size, `SIZE.npz`. Each is written on its own, so that the next call
+    continues an interrupted one; `int8.onnx`, which takes longest, is the last.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if is_prepared(folder):
+    if all(is_prepared(folder, cell) for cell in all_cells([model], [head])):
         return
     cfg, module = build(model, head)
     for size in SIZES:
-        np.savez(folder / f'{size}.npz', **run(module, Case('', (image_of(folder, size),))))
+        with missing_file(folder / f'{size}.npz') as partial:
+            if partial is not None:
+                np.savez(partial, **run(module, Case('', (image_of(folder, size),))))
     metadata = describe(module, cfg, {}, size=(SIZES[0], SIZES[0]), dynamic=True)
-    write(module, folder / 'float32.onnx', metadata)
-    images = calibration_images(folder)
-    metadata['precision'] = 'int8'
-    quantise(folder / 'float32.onnx', folder / 'int8.onnx', images, metadata)
-    metadata['precision'] = 'bfloat16'
-    (folder / 'bfloat16.onnx').write_bytes((folder / 'float32.onnx').read_bytes())
-    write_metadata(folder / 'bfloat16.onnx', metadata)
-    (folder / DONE).touch()
+    source = folder / 'float32.onnx'
+    with missing_file(source) as partial:
+        if partial is not None:
+            write(module, partial, metadata)
+    with missing_file(folder / 'bfloat16.onnx') as partial:
+        if partial is not None:
+            partial.write_bytes(source.read_bytes())
+            write_metadata(partial, dict(metadata, precision='bfloat16'))
+    with missing_file(folder / 'int8.onnx') as partial:
+        if partial is not None:
+            images = calibration_images(folder)
+            quantise(source, partial, images, dict(metadata, precision='int8'))
+
+
+@contextlib.contextmanager
+def missing_file(file: Path) -> Iterator[Path | None]:
+    """Yield the path to write a file to, None if the file is there."""
+    if file.is_file():
+        yield None
+        return
+    with atomic_write(file) as partial:
+        yield partial
 
 
 def image_of(folder: Path, size: int) -> np.ndarray:

@@ -20,7 +20,6 @@ RUNTIMES = {
     'openvino': ('float32', 'bfloat16', 'int8'),
 }
 FILE_RUNTIMES = ('onnxruntime', 'openvino')
-DONE = 'done'  # file that is written after the others of a folder
 HEADS = ('classifier', 'mask-rcnn', 'upernet')
 _VIT = {'model.backbone.arch': 'deit3-small'}
 _VIT_LINEAR = {
@@ -53,6 +52,14 @@ def _pvt(prefix: str) -> dict[str, str]:
     }
 
 
+def _swin(arch: str) -> dict[str, str]:
+    return {
+        'classifier': f'flatten_swin/{arch}_8xb128_in1k',
+        'mask-rcnn': f'flatten_swin/mask-rcnn_{arch}_fpn_1x_coco',
+        'upernet': f'flatten_swin/upernet_{arch}_8xb2-160k_ade20k-512x512',
+    }
+
+
 # Name -> configs by head, and changes by head (`''`: of all heads).
 MODELS: dict[str, tuple[dict[str, str], dict[str, dict[str, Any]]]] = {
     'DINOv2-S': (_DINOV2_CONFIGS, {}),
@@ -61,14 +68,8 @@ MODELS: dict[str, tuple[dict[str, str], dict[str, dict[str, Any]]]] = {
         _DINOV2_CONFIGS,
         {'': {**_VIT, **_VIT_LINEAR}, 'mask-rcnn': {**_VIT_DETECTOR, **_VIT_LINEAR}},
     ),
-    'Swin-T': (
-        {
-            'classifier': 'flatten_swin/swin-t_8xb128_in1k',
-            'mask-rcnn': 'flatten_swin/mask-rcnn_swin-t_fpn_1x_coco',
-            'upernet': 'flatten_swin/upernet_swin-t_8xb2-160k_ade20k-512x512',
-        },
-        {},
-    ),
+    'Swin-T': (_swin('swin-t'), {}),
+    'FLatten-Swin-T': (_swin('flatten-swin-t'), {}),
     'PVTv2-B2 softmax': (_pvt(''), {'': _SOFTMAX}),
     'PVTv2-B2 linear': (_pvt('flatten-'), {'': _LINEAR}),
 }
@@ -110,9 +111,15 @@ def cost(cell: Cell) -> tuple[bool, int, int]:
     return cell.runtime == 'compiled', HEADS.index(cell.head), cell.size
 
 
-def is_prepared(folder: Path) -> bool:
-    """Return True if the files of a model are complete."""
-    return (folder / DONE).is_file()
+def files_of(cell: Cell) -> tuple[str, ...]:
+    """Return the names of the prepared files that a cell needs."""
+    results = f'{cell.size}.npz'
+    return (results, f'{cell.precision}.onnx') if cell.runtime in FILE_RUNTIMES else (results,)
+
+
+def is_prepared(folder: Path, cell: Cell) -> bool:
+    """Return True if the files of a cell are there. Each is written beside, then renamed."""
+    return all((folder / name).is_file() for name in files_of(cell))
 
 
 # Columns of the CSV.
