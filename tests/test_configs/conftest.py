@@ -256,8 +256,8 @@ def _make_shallow(backbone: dict) -> None:
         cls = registry.get(backbone.type)
     module = importlib.import_module(cls.__module__)
     archs = getattr(cls, 'archs', getattr(module, 'ARCHS', None))
-    if archs is None:  # a residual network
-        backbone.depth = 50
+    if archs is None:  # a residual network; those below 50 layers have other blocks
+        backbone.depth = min(backbone.depth, 50)
         return
     arch = backbone.pop('arch', next(iter(archs)))
     arch = dict(archs[arch] if isinstance(arch, str) else arch)

@@ -217,7 +217,7 @@ def test_pipeline_that_numbers_cannot_say_is_refused(steps, word):
 
 def test_preprocessor_that_numbers_cannot_say_is_refused():
     assert input_of(small(STEPS, mean=(1, 2, 3), std=[1, 1, 1], num_classes=5), 'mine.py') == dict(
-        resize=dict(scale=(32, 32)), preprocessor=dict(mean=(1, 2, 3), std=(1, 1, 1))
+        resize=dict(scale=(32, 32)), preprocessor=dict(mean=[1, 2, 3], std=[1, 1, 1])
     )
     for values in (dict(type='MyPreprocessor'), dict(rgb_to_bgr=True), dict(mean=[0, 0, 0, 0])):
         with pytest.raises(HubError, match=f'mine.py.*{next(iter(values))}'):
