@@ -20,8 +20,10 @@ from mmflatten.checkpoints.key_tables import OFFICIAL, OURS, Family, Key, Layout
 from mmflatten.text import shorten
 
 PARALLEL, BACKBONE = 'module.', 'backbone.'
-# DataParallel, torch.compile, Lightning: parts of names of weights
-WRAPPERS = ('module', '_orig_mod', 'model')
+# Parts of names of weights. First parts: DataParallel, and the attributes to which people assign a
+# model in Lightning. Parts anywhere: torch.compile and FSDP, which wrap parts of a model, too.
+FIRST_WRAPPERS = ('module', 'model', 'net', 'network')
+INNER_WRAPPERS = ('_orig_mod', '_fsdp_wrapped_module')
 CODE = {OFFICIAL: 'the official code', OURS: 'this project'}
 
 
@@ -63,12 +65,11 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
 def unwrapped(
     state_dict: Mapping[str, Any], expected: str | Collection[str] = ''
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return a copy of the state dict with the expected names, and the `WRAPPERS` that were removed
+    """Return a copy of the state dict with the expected names, and the wrappers that were removed
     from them.
 
-    A name loses `_orig_mod` anywhere, since parts of a model may be compiled, and the others at its
-    start. It stays as it is if it is expected, never becomes so, or is another weight's without the
-    wrappers.
+    A name loses `INNER_WRAPPERS` anywhere and `FIRST_WRAPPERS` at its start. It stays as it is if
+    it is expected, never becomes so, or is another weight's without the wrappers.
 
     Args:
         expected: names of the model, or how those that are needed begin; by default any without a
@@ -90,12 +91,12 @@ def _without_wrappers(name: str, expected: str | Collection[str]) -> str:
     """Return the longest expected name that remains if wrappers are removed, or the name itself."""
     if _is_expected(name, expected):
         return name
-    parts = [part for part in name.split('.') if part != WRAPPERS[1]]
+    parts = [part for part in name.split('.') if part not in INNER_WRAPPERS]
     for start, part in enumerate(parts):
         shorter = '.'.join(parts[start:])
         if _is_expected(shorter, expected):
             return shorter
-        if part not in WRAPPERS:
+        if part not in FIRST_WRAPPERS:
             break
     return name
 
@@ -104,11 +105,11 @@ def _is_expected(name: str, expected: str | Collection[str]) -> bool:
     if not isinstance(expected, str):
         return name in expected
     parts = name.split('.')
-    if WRAPPERS[1] in parts:
+    if not set(parts).isdisjoint(INNER_WRAPPERS):
         return False
     if expected:
         return name.startswith(expected)
-    return parts[0] not in WRAPPERS
+    return parts[0] not in FIRST_WRAPPERS
 
 
 def find_family(state_dict: Mapping[str, Tensor]) -> str:

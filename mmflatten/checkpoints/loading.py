@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,8 +172,8 @@ def weights_of(
 ) -> OrderedDict:
     """Return the weights in a checkpoint by the names of a model.
 
-    Wrappers in the names (`module.`, `_orig_mod.`, `model.`) are removed where the model has none,
-    which is logged.
+    Wrappers in the names (of `torch.compile`, DataParallel, FSDP and Lightning) are removed where
+    the model has none, which is logged.
 
     Args:
         strict: require every key and shape to match. Otherwise a head may differ, and weights for
@@ -182,7 +182,7 @@ def weights_of(
         revise_keys: pairs of a regular expression in the names of the weights and its replacement.
 
     Raises:
-        CheckpointError: the content has no weights, or they do not fit.
+        CheckpointError: the content has no weights, they do not fit, or are not finite.
     """
     require_dict(checkpoint, filename)
     state_dict = checkpoint.get('state_dict', checkpoint)
@@ -200,6 +200,7 @@ def weights_of(
     versions, _ = unwrapped(_versions(state_dict, filename), dict(model.named_modules()))
     weights._metadata = versions  # type: ignore[attr-defined]
     _require_tensors(weights, expected, filename)
+    _require_finite(weights, dict(model.named_parameters()), filename)
     if not strict:
         adapted = adapt_input_bands(weights, expected)
         if adapted:
@@ -246,6 +247,19 @@ def _require_tensors(
         raise CheckpointError(
             f'checkpoint {filename}: expected tensors, got {type(weights[wrong[0]]).__name__} for '
             f'{shorten(wrong, 3)}. Save the state_dict() of the model.'
+        )
+
+
+def _require_finite(weights: Mapping[str, Any], parameters: Collection[str], filename: str) -> None:
+    """Raise CheckpointError if a parameter of the model has NaN or infinite values."""
+    wrong = []
+    for key, value in weights.items():
+        if key in parameters and value.is_floating_point() and not value.float().isfinite().all():
+            wrong.append(key)
+    if wrong:
+        raise CheckpointError(
+            f'checkpoint {filename}: {shorten(wrong, 3)} {"have" if len(wrong) > 1 else "has"} NaN'
+            ' or infinite values, from a training that diverged. Use an earlier checkpoint.'
         )
 
 

@@ -52,6 +52,7 @@ class Picture(NamedTuple):
             pages.
         depth: values of an image of 16 bits before and after the 8 bits of training.
         turned: orientation in the EXIF data by which training turns the image, 0 if it does not.
+        transparent: share of the pixels that are not opaque, from 0 to 1.
         moments: of an image that is read with all its bands.
     """
 
@@ -60,6 +61,7 @@ class Picture(NamedTuple):
     parts: str = ''
     depth: str = ''
     turned: int = 0
+    transparent: float = 0.0
     moments: Moments | None = None
 
     @property
@@ -199,13 +201,15 @@ def _read(path: Path) -> Picture:
     except (OSError, UnusableFile):
         return Picture(None, str(path))
     digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
-    size, parts, depth, turned = None, '', '', 0
+    size, parts, depth, turned, transparent = None, '', '', 0, 0.0
     with contextlib.suppress(*UNREADABLE), opened(content) as image:
         orientation = stored_orientation(image)
         image.load()  # fails for a truncated file, which OpenCV fills with grey
         if image.format == 'TIFF' and (image.mode not in _PLAIN or image.n_frames > 1):
             parts = f'mode {image.mode} of Pillow, {image.n_frames} pages'
         bits = _bits(image, content)
+        if not parts:  # which tells of a fourth band
+            transparent = _transparent_share(image)
         is_tiff = image.format == 'TIFF'
         if not is_tiff:
             orientation = stored_orientation(image)  # a PNG may have it behind its pixels
@@ -219,7 +223,7 @@ def _read(path: Path) -> Picture:
             stored = _decoded(content, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
             # OpenCV turns a TIFF with this flag, too.
             turned = orientation if is_tiff or not np.array_equal(pixels, stored) else 0
-    return Picture(size, digest, parts, depth=depth, turned=turned)
+    return Picture(size, digest, parts, depth=depth, turned=turned, transparent=transparent)
 
 
 def _read_bands(path: Path) -> Picture:
@@ -247,6 +251,13 @@ def _bits(image: Image.Image, content: bytes) -> int:
         return int(np.max(image.tag_v2.get(BITS_PER_SAMPLE, 1)))
     # Pillow reads colours of 16 bits in a PPM as 8; the decoder of `_kept_values` tells them apart.
     return 16 if image.format == 'PPM' else 8
+
+
+def _transparent_share(image: Image.Image) -> float:
+    if not image.has_transparency_data:
+        return 0.0
+    alpha = np.asarray(image.convert('RGBA').getchannel('A'))
+    return float(np.mean(alpha < 255))
 
 
 def stored_orientation(image: Image.Image) -> int:
@@ -297,7 +308,10 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
 
     broken, unread, cut = [], [], []
     deep = [f'{path} ({picture.depth})' for path, picture in pictures.items() if picture.depth]
+    see_through = []
     for path, picture in pictures.items():
+        if picture.transparent:
+            see_through.append(f'{path} ({picture.transparent:.0%} of the pixels)')
         if picture.parts and picture.size:
             cut.append(f'{path} ({picture.parts})')
         elif picture.parts:
@@ -330,6 +344,12 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
             where=deep,
             fix='training divides the values by 256; read them all with --bands, stretch them to 0'
             ' to 65535, or convert the range that matters to 8 bits',
+            stops=False,
+        ),
+        Problem(
+            name='image with transparent pixels, of which training reads the hidden colours',
+            where=see_through,
+            fix='viewers show what lies behind them; draw the image on a background',
             stops=False,
         ),
         Problem(

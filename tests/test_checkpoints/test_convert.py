@@ -240,6 +240,10 @@ def names_of(keys, side: str) -> list[str]:
         ('module.model.a', ['a'], 'a'),
         ('model._orig_mod.a', ['model._orig_mod.a'], 'model._orig_mod.a'),
         ('module.a', ['b'], 'module.a'),
+        ('_fsdp_wrapped_module.stages._fsdp_wrapped_module.0.a', ['stages.0.a'], 'stages.0.a'),
+        ('net.a', ['a'], 'a'),
+        ('network.module.a', ['a'], 'a'),
+        ('net.a', ['net.a'], 'net.a'),
     ],
 )
 def test_wrappers_are_removed_as_far_as_the_model_has_none(name, expected, bare):

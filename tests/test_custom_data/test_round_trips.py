@@ -48,6 +48,28 @@ def test_files_of_eight_bits_lose_nothing(tmp_path):
         assert picture.depth == '' and picture.turned == 0, name
 
 
+@pytest.mark.parametrize('mode', ['RGBA', 'LA', 'P'])
+def test_hidden_colours_that_training_reads_are_stated(mode, tmp_path):
+    path = tmp_path / 'a.png'
+    image = Image.new('RGBA', (8, 8), (200, 0, 0, 255))
+    image.paste((0, 0, 0, 0), (0, 0, 8, 2))
+    options = {}
+    if mode == 'P':
+        image = image.convert('RGB').quantize(2)
+        options = dict(transparency=image.getpixel((0, 0)))
+    image.convert(mode).save(path, **options)
+    pictures = read_pictures([path])
+    assert pictures[path].transparent == 0.25
+    (problem,) = picture_problems(pictures, [path], [])
+    assert not problem.stops and '25%' in problem.where[0]
+
+
+def test_opaque_alpha_is_no_problem(tmp_path):
+    path = tmp_path / 'a.png'
+    Image.new('RGBA', (8, 8), (200, 0, 0, 255)).save(path)
+    assert picture_problems(read_pictures([path]), [path], []) == []
+
+
 def turned(path, orientation, size):
     exif = Image.Exif()
     exif[0x0112] = orientation

@@ -184,6 +184,15 @@ def test_wrappers_are_removed_and_said(name, trained, tiny, tools, tmp_path, cap
     assert 'from the names of weights' in ''.join(capsys.readouterr())
 
 
+def test_weights_that_are_not_finite_are_named(trained, tiny, fails, tmp_path):
+    weights = torch.load(trained, weights_only=False)['state_dict']
+    name = next(key for key in weights if key.endswith('qkv.weight'))
+    weights[name][0, 0] = float('nan')
+    torch.save(dict(state_dict=weights), tmp_path / 'w.pth')
+    line = fails('test', tiny.config, tmp_path / 'w.pth')
+    assert f'{name} has NaN or infinite values' in line and 'w.pth' in line
+
+
 def test_lightning_file_with_other_entries_is_fine_tuned(trained, tiny, tools, tmp_path):
     weights = torch.load(trained, weights_only=False)['state_dict']
     torch.save(
