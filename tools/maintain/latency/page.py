@@ -39,7 +39,9 @@ pre-processing was added. Rows that are not listed are not measured yet.
   the peak of a call after two others. Compiled rows include what the compiler keeps.
 - **MB**: size of the file, or of the weights in PyTorch.
 - **drift**: mean difference from PyTorch in float32, relative to the largest value; for boxes, as
-  the export compares them. `mmflatten export --int8` prints the drift of a trained model."""
+  the export compares them. With random weights attention adds little to the tokens, so that the
+  drift of ViT-S is the same with softmax and linear attention. `mmflatten export --int8` prints the
+  drift of a trained model; [trained files](../run_files.md#accuracy) were tested for accuracy."""
 
 
 PROFILES = """\
