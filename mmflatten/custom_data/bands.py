@@ -13,9 +13,9 @@ from mmengine.config import Config
 
 from mmflatten.config import python_text
 from mmflatten.custom_data.reading import DataError
+from mmflatten.engine.image_input import COLOUR_LOADERS, loading_step
 from mmflatten.tasks import task_of
 
-LOADER, PAIR_LOADER = 'LoadImageFromFile', 'LoadStereoPair'
 # Transforms of colours, which other bands do not have.
 COLOUR_TRANSFORMS = (
     'AutoAugment',
@@ -93,10 +93,9 @@ def bands_config_text(base: Config, norms: Norms) -> str:
 
     `LoadBands` normalises them, in stereo the data preprocessor.
     """
-    is_stereo = task_of(base).pairs
-    loader = dict(type='mmflatten.LoadBands', mean=norms.mean, std=norms.std)
-    if is_stereo:
-        loader = dict(type='mmflatten.LoadStereoPair', bands='all')
+    task = task_of(base)
+    is_stereo = task.pairs
+    loader = loading_step(task.scope, dict(mean=norms.mean, std=norms.std))
     left_out: set[str] = set()
     fields: dict[str, Any] = {}
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
@@ -173,7 +172,7 @@ def _pipeline(steps: Iterable[Mapping[str, Any]], loader: dict, left_out: set[st
     kept = []
     for step in steps:
         kind = str(step.get('type'))
-        if kind.rpartition('.')[2] in (LOADER, PAIR_LOADER):
+        if kind.rpartition('.')[2] in COLOUR_LOADERS:
             kept.append(dict(loader))
         elif any(name in kind for name in COLOUR_TRANSFORMS):
             left_out.add(kind)

@@ -10,8 +10,10 @@ from mmflatten.engine.datasets import first_config
 from mmflatten.registry import SCOPE
 from mmflatten.untrusted.published import HubError, Input, arguments, checked
 
+COLOURS = 'LoadImageFromFile'
 BANDS = 'mmflatten.LoadBands'  # in place of the step that loads colours
 PAIR = 'mmflatten.LoadStereoPair'  # which loads either
+COLOUR_LOADERS = (COLOURS, PAIR.rpartition('.')[2])  # without scopes
 # The transform of each part of `Input`, in the order of the pipeline.
 _STEPS = {
     'resize': 'Resize',
@@ -29,23 +31,20 @@ class _Frame:
         packed: arguments of the last transform.
     """
 
-    loading: str
     packing: str
     preprocessor: str
     packed: Mapping[str, Any] = field(default_factory=dict)
 
 
 _FRAMES = {  # by the scope of the task
-    'mmpretrain': _Frame('LoadImageFromFile', 'PackInputs', 'ClsDataPreprocessor'),
+    'mmpretrain': _Frame('PackInputs', 'ClsDataPreprocessor'),
     'mmdet': _Frame(
-        loading='LoadImageFromFile',
         packing='PackDetInputs',
         preprocessor='DetDataPreprocessor',
         packed=dict(meta_keys=('img_path', 'ori_shape', 'img_shape', 'scale_factor')),
     ),
-    'mmseg': _Frame('LoadImageFromFile', 'PackSegInputs', 'SegDataPreProcessor'),
+    'mmseg': _Frame('PackSegInputs', 'SegDataPreProcessor'),
     'mmflatten': _Frame(
-        loading=PAIR,
         packing='mmflatten.PackStereoInputs',
         preprocessor='mmflatten.StereoDataPreProcessor',
     ),
@@ -72,9 +71,8 @@ _TRAINING = (
 def pipeline_of(numbers: Input, scope: str) -> list[dict[str, Any]]:
     """Build the test pipeline of a task's scope."""
     frame = _FRAMES[scope]
-    steps: list[dict[str, Any]] = [dict(type=frame.loading)]
-    if numbers.bands is not None:
-        steps = [loading_step(scope, arguments(numbers.bands))]
+    bands = None if numbers.bands is None else arguments(numbers.bands)
+    steps = [loading_step(scope, bands)]
     for name, transform in _STEPS.items():
         part = getattr(numbers, name)
         if part is not None:
@@ -88,11 +86,18 @@ def preprocessor_of(numbers: Input, scope: str) -> dict[str, Any]:
     return dict(type=_FRAMES[scope].preprocessor, **arguments(numbers.preprocessor))
 
 
-def loading_step(scope: str, bands: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first step of a pipeline that reads bands, of which `bands_of` returns `bands`."""
-    if scope != SCOPE:
-        return dict(type=BANDS, **bands)
-    return dict(type=_FRAMES[scope].loading, bands=bands.get('bands', 'all'))
+def loading_step(scope: str, bands: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the first step of a task's pipeline.
+
+    Args:
+        bands: arguments of `LoadBands`, as `bands_of` returns them; None to read colours.
+    """
+    is_pair = scope == SCOPE
+    if bands is None:
+        return dict(type=PAIR if is_pair else COLOURS)
+    if is_pair:
+        return dict(type=PAIR, bands=bands.get('bands', 'all'))
+    return dict(type=BANDS, **bands)
 
 
 def bands_of(cfg: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -141,20 +146,18 @@ def _numbers_of_pipeline(
     # The pipeline that `pipeline_of` would build from these numbers.
     given = dict(steps)
     frame = _FRAMES[scope]
-    expected: list[tuple[str, dict[str, Any]]] = [(frame.loading, {})]
-    numbers = {}
     bands = bands_of(cfg)
-    if bands is not None:
-        numbers['bands'] = bands
-        expected = [_parts(loading_step(scope, bands), scope, ())]
+    expected = [_parts(loading_step(scope, bands), scope, ())]
+    numbers = {} if bands is None else dict(bands=bands)
     for name, transform in _STEPS.items():
         if transform in given:
             numbers[name] = given[transform]
             expected.append((transform, given[transform]))
     expected.append((frame.packing, {}))
     if steps != expected:
+        loader = loading_step(scope, bands=None)['type']
         raise HubError(
-            f'{where}: test_dataloader.dataset.pipeline: expected {frame.loading}, at most'
+            f'{where}: test_dataloader.dataset.pipeline: expected {loader}, at most'
             f' {", ".join(_STEPS.values())} once and in this order, and {frame.packing}, got'
             f' {_first_difference(steps, expected)}. Another pipeline cannot be published.'
         )

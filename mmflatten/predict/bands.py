@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.dataset import Compose, pseudo_collate
 
 from mmflatten.engine.datasets import first_config
-from mmflatten.engine.image_input import bands_of
+from mmflatten.engine.image_input import bands_of, loading_step
 from mmflatten.tasks import task_of
 
 
@@ -23,8 +23,7 @@ def with_colours(cfg: Config) -> Config:
     """Return a copy of a config whose test pipeline an inferencer accepts; it is not used."""
     colours = copy.deepcopy(cfg)
     steps = first_config(colours.test_dataloader.dataset).pipeline
-    loading = 'mmflatten.LoadStereoPair' if task_of(cfg).pairs else 'LoadImageFromFile'
-    steps[0] = type(steps[0])(type=loading)
+    steps[0] = type(steps[0])(loading_step(task_of(cfg).scope, bands=None))
     return colours
 
 

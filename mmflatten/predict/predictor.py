@@ -18,6 +18,7 @@ from mmflatten.console import error_text, is_ours, quiet_decoders, quiet_librari
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.class_checks import require_same, trained_classes
 from mmflatten.engine.datasets import read_metainfo
+from mmflatten.engine.image_input import COLOUR_LOADERS
 from mmflatten.engine.pictures import disable_ghostscript
 from mmflatten.engine.setup import load_config
 from mmflatten.export.wrappers import ExportError
@@ -31,7 +32,6 @@ from mmflatten.untrusted.images import problem_of_image
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
 Image = str | Path | np.ndarray | Sequence
 
-LOADING = ('LoadImageFromFile', 'LoadStereoPair')  # first steps of a pipeline
 # Their options that do not change how a file is decoded.
 DEFAULT_DECODING = {'type', 'to_float32', 'backend_args'}
 
@@ -172,7 +172,7 @@ class Predictor:
     def _decodes_by_default(self) -> bool:
         """Return True if the test pipeline decodes images as `read_rgb` does."""
         steps = self.cfg.test_dataloader.dataset.get('pipeline') or ()
-        loading = [step for step in steps if str(step['type']).endswith(LOADING)]
+        loading = [step for step in steps if str(step['type']).endswith(COLOUR_LOADERS)]
         return len(loading) == 1 and loading[0].keys() <= DEFAULT_DECODING
 
     @torch.no_grad()
