@@ -91,12 +91,8 @@ class Outcome:
     problem: str = ''
 
 
-def try_extra(python: str, extra: str, wheels: Path, options: Sequence[str] = ()) -> Outcome:
-    """Install an extra into an empty environment of a Python version, and run its commands.
-
-    Args:
-        options: further arguments of `uv pip install`.
-    """
+def try_extra(python: str, extra: str, wheels: Path) -> Outcome:
+    """Install an extra into an empty environment of a Python version, and run its commands."""
     start = time.monotonic()
     package = f'mmflatten[{extra}]' if extra else 'mmflatten'
     torch = problem = ''
@@ -109,8 +105,9 @@ def try_extra(python: str, extra: str, wheels: Path, options: Sequence[str] = ()
                 [*UV, 'venv', '-q', '--no-python-downloads', '--python', python, str(environment)],
                 folder,
             )
-            install = [*UV, 'pip', 'install', '-q', *target, '--find-links', str(wheels)]
-            _run([*install, *options, package], folder)
+            _run(
+                [*UV, 'pip', 'install', '-q', *target, '--find-links', str(wheels), package], folder
+            )
             torch = _version_of_torch(target)
             for command in COMMANDS[extra]:
                 _run([str(environment / 'bin' / command[0]), *command[1:]], folder)
@@ -147,17 +144,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument('--python', nargs='+', default=['3.11', '3.12', '3.13'], metavar='3.N')
     parser.add_argument('--extras', nargs='+', default=list(COMMANDS), choices=COMMANDS)
     parser.add_argument('--wheels', type=Path, default=ROOT / 'dist', help='default: dist')
-    parser.add_argument(
-        '--lowest', action='store_true', help='install the lower bounds of direct requirements'
-    )
     args = parser.parse_args(argv)
     if not list(args.wheels.glob('mmflatten-*.whl')):
         parser.error(f'--wheels: expected the wheels of mmflatten in {args.wheels}. make dists')
-    options = ['--resolution', 'lowest-direct'] if args.lowest else []
     failed = False
     for python in args.python:
         for extra in args.extras:
-            outcome = try_extra(python, extra, args.wheels.resolve(), options)
+            outcome = try_extra(python, extra, args.wheels.resolve())
             name = f'[{extra}]' if extra else 'no extra'
             state = 'failed' if outcome.problem else 'ok'
             print(f'Python {python}  {name:9} {state:7} {outcome.seconds:4.0f} s', end='  ')
