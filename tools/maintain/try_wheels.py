@@ -105,9 +105,8 @@ def try_extra(python: str, extra: str, wheels: Path) -> Outcome:
                 [*UV, 'venv', '-q', '--no-python-downloads', '--python', python, str(environment)],
                 folder,
             )
-            _run(
-                [*UV, 'pip', 'install', '-q', *target, '--find-links', str(wheels), package], folder
-            )
+            install = [*UV, 'pip', 'install', '-q', *target, '--find-links', str(wheels)]
+            _run([*install, *_refresh(wheels), package], folder)
             torch = _version_of_torch(target)
             for command in COMMANDS[extra]:
                 _run([str(environment / 'bin' / command[0]), *command[1:]], folder)
@@ -115,6 +114,16 @@ def try_extra(python: str, extra: str, wheels: Path) -> Outcome:
             words = ' '.join(Path(word).name for word in error.cmd[:3])
             problem = f'{words}: {(error.stdout or "").strip()[-2000:]}'
     return Outcome(python, extra, time.monotonic() - start, torch, problem)
+
+
+def _refresh(wheels: Path) -> list[str]:
+    """Return options without which uv installs an earlier wheel of the same version, from its
+    cache.
+    """
+    options = []
+    for wheel in wheels.glob('*.whl'):
+        options += ['--refresh-package', wheel.name.partition('-')[0]]
+    return options
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
