@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.export.wrappers import ExportedModel, ExportError
+from mmflatten.ops.resize import pool_cells
 
 EPSILON = 1e-6  # thresholds of 0 and 1 have no finite logit
 
@@ -28,6 +29,20 @@ class _Upsample(nn.Module):
         )
 
 
+class _PoolCells(nn.Module):
+    """`nn.AdaptiveAvgPool2d` with one side, as in the pyramid pooling of UperNet and PSPNet.
+
+    The original would keep the cells of the size of the trace at an open size.
+    """
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        return pool_cells(x_BCHW, self.side)
+
+
 class Exported(ExportedModel):
     """Logits of the classes at the size of the image, `(B, classes, H, W)`.
 
@@ -40,17 +55,14 @@ class Exported(ExportedModel):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        from mmseg.models.utils import Upsample
-
         # mmseg pads the images of a test to a multiple of it.
         test_cfg = getattr(model.data_preprocessor, 'test_cfg', None) or {}
         self.divisor = max(self.divisor, test_cfg.get('size_divisor') or 1)
         self.queries = _queries(model.decode_head, self.divisor)
         for name, module in list(model.named_modules(remove_duplicate=False)):
-            if not isinstance(module, Upsample) or module.size:
-                continue
-            if float(module.scale_factor).is_integer():
-                model.set_submodule(name, _Upsample(module))
+            open_module = _with_open_size(module)
+            if open_module is not None:
+                model.set_submodule(name, open_module)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         x = self.prepare(image)
@@ -77,6 +89,18 @@ class Exported(ExportedModel):
         classes_BQC = logits_BQC.softmax(-1)[..., :-1]
         masks_BQHW = self.queries.in_image(masks, size).sigmoid()
         return torch.einsum('bqc,bqhw->bchw', classes_BQC, masks_BQHW)
+
+
+def _with_open_size(module: nn.Module) -> nn.Module | None:
+    """Return a module that computes the same at open sizes, None if it need not be replaced."""
+    from mmseg.models.utils import Upsample
+
+    if isinstance(module, nn.AdaptiveAvgPool2d) and isinstance(module.output_size, int):
+        return _PoolCells(module.output_size)
+    if isinstance(module, Upsample) and not module.size:
+        if float(module.scale_factor).is_integer():
+            return _Upsample(module)
+    return None
 
 
 def _queries(head: nn.Module, divisor: int) -> nn.Module | None:

@@ -39,6 +39,10 @@ BACKBONE = (
 CHANGES = {
     'flatten-swin-nano_digits': f'{BACKBONE}, head=dict(in_channels=32)',
     'psmnet-tiny_digits-stereo': '',
+    'upernet_flatten-swin-nano_digits': (
+        f'{BACKBONE}, decode_head=dict(in_channels=[32], in_index=[0]),'
+        ' auxiliary_head=dict(in_channels=32, in_index=0)'
+    ),
     **dict.fromkeys(
         ('mask-rcnn_flatten-swin-nano_fpn_digits', 'semantic-fpn_flatten-swin-nano_digits'),
         f'{BACKBONE}, neck=dict(in_channels=[32])',
@@ -119,14 +123,25 @@ def test_segmentor_logits_have_the_size_of_the_image(saved, tmp_path):
         '--out',
         tmp_path / 'map.onnx',
     )
-    image = photo(70, 91)
-    logits = openvino_file(tmp_path / 'map.onnx')(image)['logits']
+    expect_segmentor_logits(model, openvino_file(tmp_path / 'map.onnx'), photo(70, 91))
+
+
+def test_pyramid_pooling_agrees_at_open_sizes(saved, tmp_path):
+    file = tmp_path / 'map.onnx'
+    model = export(saved, 'upernet_flatten-swin-nano_digits', '--dynamic', '--out', file)
+    for engine in (OnnxFile(file), openvino_file(file)):
+        # Maps of 5 x 4 and 9 x 13 tokens, whose cells differ in size.
+        for size in [(19, 16), (35, 50)]:
+            expect_segmentor_logits(model, engine, photo(*size))
+
+
+def expect_segmentor_logits(model, engine, image):
+    shape = image.shape[-2:]
     preprocessor = model.data_preprocessor
     with torch.no_grad():
         inputs = (torch.from_numpy(image) - preprocessor.mean) / preprocessor.std
-        expected = model.encode_decode(
-            inputs, [dict(img_shape=(70, 91), ori_shape=(70, 91))]
-        ).numpy()
+        expected = model.encode_decode(inputs, [dict(img_shape=shape, ori_shape=shape)]).numpy()
+    logits = engine(image)['logits']
     np.testing.assert_allclose(logits, expected, atol=1e-4 * np.abs(expected).max())
 
 
