@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mmflatten import allocator
 from mmflatten.checkpoints.run_files import FolderInUseError, atomic_write, only_process
+from mmflatten.locks import lock_file
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_SYSTEM = Path(__file__).with_name('other_system.py')
@@ -94,6 +97,26 @@ def test_folder_is_free_after_an_error_without_fcntl(tmp_path, monkeypatch):
     with only_process(tmp_path, 'training', '--work-dir'):
         pass
     assert os.listdir(tmp_path) == []
+
+
+def test_lock_of_a_study_names_the_systems_that_have_it(tmp_path, monkeypatch):
+    monkeypatch.setattr('mmflatten.locks.fcntl', None)
+    with open(tmp_path / 'study.lock', 'w') as file:
+        with pytest.raises(OSError, match='study.lock: .*Linux and macOS.*Subsystem for Linux'):
+            lock_file(file)
+
+
+@pytest.mark.parametrize('system', ['darwin', 'win32', 'linux'])
+def test_memory_is_left_to_a_c_library_without_mallopt(system, monkeypatch):
+    asked = []
+    library = SimpleNamespace()  # as musl's: nothing but its own functions
+    monkeypatch.setattr(allocator, 'os', SimpleNamespace(environ={}))
+    monkeypatch.setattr(allocator, 'sys', SimpleNamespace(platform=system))
+    monkeypatch.setattr(
+        allocator, 'ctypes', SimpleNamespace(CDLL=lambda name: asked.append(name) or library)
+    )
+    allocator.keep_freed_memory()
+    assert asked == ([None] if system == 'linux' else [])  # Windows has no CDLL(None)
 
 
 TRAINING = """
