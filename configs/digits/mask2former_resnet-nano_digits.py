@@ -3,7 +3,7 @@ R-CNN.
 
 Six epochs are too few for it. Run by this project: 0.095 mask mAP on the 200 held-out scenes (0.027
 after 3 epochs) after 443 s of processor time on one thread of an AMD EPYC; the Mask R-CNN itself
-has 0.656. docs/heads.md says why.
+has 0.656. docs/heads.md has what else was tried.
 
     mmflatten train configs/digits/mask-rcnn_resnet-nano_fpn_digits.py
     mmflatten train configs/digits/mask2former_resnet-nano_digits.py
