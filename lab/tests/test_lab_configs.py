@@ -15,6 +15,8 @@ from mmflatten_lab.garments.scenes import garments
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / 'configs').glob('[!_]*/*.py'))
 PARTS = ('fashion.py', 'five_epochs.py')  # of configs/nano
+# Here their canvases and stages are those of `deit-nano_canvases-several-sizes`, cut to a batch.
+VARIANTS = ('deit-nano_canvases-learned', 'deit-nano_canvases-tenth-larger')
 IMAGES = 2  # a batch, of each kind of canvas too
 
 
@@ -44,7 +46,12 @@ def redirect(node, data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    'path', [path for path in CONFIGS if path.name not in PARTS], ids=lambda path: path.stem
+    'path',
+    [
+        pytest.param(path, marks=[pytest.mark.full] if path.stem in VARIANTS else [], id=path.stem)
+        for path in CONFIGS
+        if path.name not in PARTS
+    ],
 )
 def test_config_trains_and_validates(path, data, fashion_files, tmp_path):
     config = load_config(str(path), work_dir=str(tmp_path))

@@ -43,12 +43,16 @@ def bases_of(path: Path) -> frozenset[Path]:
 
 
 def kinds_of(path: Path) -> set:
-    """Return the kinds of a config: its model and data parts, its family, and mixed letters."""
+    """Return the kinds of a config: its model and data parts, and mixed letters.
+
+    Not its family: `test_cpu_amp.py` trains each backbone, `test_attention_matrix.py` each
+    attention.
+    """
     parts = {base for base in bases_of(path) if base.parent.name in ('models', 'datasets')}
     parts -= set().union(*map(bases_of, parts))  # parts that another part inherits from
     # the same pipeline
     larger = {part for part in parts if re.search('384|640|_56|_112', part.stem)}
-    return {*parts - larger, path if 'mixed' in path.stem else path.parent.name}
+    return parts - larger | ({path} if 'mixed' in path.stem else set())
 
 
 def sample() -> set[Path]:

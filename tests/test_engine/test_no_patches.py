@@ -84,6 +84,9 @@ LISTING = """
                  ('torch.ops', '_dir'), ('torch.jit._builtins', '_builtin_table')}
     # MMEngine's registry of readers of checkpoints, where ours replaces those that run code.
     excluded |= {('mmengine.runner.checkpoint.CheckpointLoader', '_schemes')}
+    import mmflatten.checkpoints.loading
+    readers = mmengine.runner.CheckpointLoader._schemes.values()
+    assert {reader.__module__ for reader in readers} == {'mmengine.runner.checkpoint'}
     import mmflatten.engine
     from mmflatten.engine.setup import build_runner
     assert not changed(before, listed()), changed(before, listed())

@@ -145,6 +145,8 @@ test_evaluator = val_evaluator
         more=('test', 'attention'),
     ),
 }
+# In the full sweep: kinds whose parts others have, too.
+ALIKE = ('cascade', 'retinanet', 'semantic-fpn')
 CROPPED_PAIRS = [
     dict(type='mmflatten.LoadStereoPair'),
     dict(type='mmflatten.LoadDisparity'),
@@ -277,7 +279,10 @@ def run_as_user(argv: Iterable[str]) -> str:
     return ended.stdout
 
 
-@pytest.mark.parametrize('name', KINDS)
+@pytest.mark.parametrize(
+    'name',
+    [pytest.param(name, marks=[pytest.mark.full] if name in ALIKE else []) for name in KINDS],
+)
 @pytest.mark.parametrize('run', [run_here, pytest.param(run_as_user, marks=pytest.mark.full)])
 def test_no_config_makes_noise(run, name, data, tmp_path):
     kind = KINDS[name]

@@ -153,7 +153,14 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.parametrize('script, absent', SCRIPTS.items())
+@pytest.mark.parametrize(
+    'script, absent',
+    [
+        # the tests of timm's models run the same code with all libraries
+        pytest.param(*item, marks=[pytest.mark.full] if item[0] == 'timm_models' else [])
+        for item in SCRIPTS.items()
+    ],
+)
 def test_core_runs_with_other_libraries_blocked(run_python, script, absent):
     code = BLOCKER.format(blocked=absent) + f'runpy.run_path({str(ISOLATED / script)!r} + ".py")\n'
     status, output = run_python('-c', code)

@@ -11,13 +11,11 @@ from mmflatten.measure.papers.tables import PaperRow, paper_rows
 
 
 def params() -> list:
-    """Every config. Those outside the full sweep have each family in a classifier and a dense
-    model, and each head.
-    """
+    """Every config. Those outside the full sweep have each family and each head."""
     seen, sample = {None}, {}
     for row in paper_rows():
         dense = row.cells['task'] != 'classification'
-        family = row.cells['backbone'].rpartition('-')[0], dense
+        family = row.cells['backbone'].rpartition('-')[0]
         head = (row.cells['task'], row.cells['method'].partition(',')[0]) if dense else None
         has_figures = bool(row.cells['params_m'] or row.cells['flops_g'])
         if row.config:

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ version = "1.2"
 [tool.hatch.build.targets.wheel]
 include = ["squared_relu.py"]
 """
-PROBE = "from mmflatten.cli import doctor; print(*sum(doctor.report_attentions(), []), sep='\\n')"
 USE = """
 import sys, mmflatten
 from mmflatten import registry
@@ -33,6 +31,8 @@ assert 'squared_relu' in sys.modules
 mixer = registry.MODELS.build(
     dict(type='SquaredReLUAttention', embed_dims=8, num_heads=2, grid_size=(4, 4)))
 print(type(mixer))
+from mmflatten.cli import doctor
+print(*sum(doctor.report_attentions(), []), sep='\\n')
 """
 
 CONFIG = f"""
@@ -75,32 +75,31 @@ def installed(tmp_path_factory) -> Path:
     return target
 
 
-@pytest.fixture
-def run(installed, tmp_path) -> Callable[[str], subprocess.CompletedProcess]:
-    """Run code in a new process in which the package is installed."""
+@pytest.fixture(scope='module')
+def used(installed, tmp_path_factory) -> subprocess.CompletedProcess:
+    """A new process that uses the installed package."""
+    folder = tmp_path_factory.mktemp('use')
+    (folder / 'mine.py').write_text(CONFIG)
     environment = {
         **os.environ,
         'PYTHONPATH': f'{installed}{os.pathsep}{ROOT}',
         'OMP_NUM_THREADS': '1',
     }
-    return lambda code: subprocess.run(
-        [sys.executable, '-c', code], env=environment, cwd=tmp_path, text=True, capture_output=True
+    done = subprocess.run(
+        [sys.executable, '-c', USE], env=environment, cwd=folder, text=True, capture_output=True
     )
-
-
-def test_attention_of_a_package_is_found_by_name_and_a_broken_one_is_one_line(run, tmp_path):
-    (tmp_path / 'mine.py').write_text(CONFIG)
-    done = run(USE)
     assert done.returncode == 0, done.stderr
-    assert 'squared_relu.SquaredReLUAttention' in done.stdout.splitlines()[-1]
-    (line,) = (line for line in done.stderr.splitlines() if 'OldAttention' in line)
+    return done
+
+
+def test_attention_of_a_package_is_found_by_name_and_a_broken_one_is_one_line(used):
+    assert 'squared_relu.SquaredReLUAttention' in used.stdout.splitlines()[-4]
+    (line,) = (line for line in used.stderr.splitlines() if 'OldAttention' in line)
     assert 'squared-relu 1.2' in line and 'AttributeError' in line
 
 
-def test_doctor_lists_attentions_of_packages(run):
-    done = run(PROBE)
-    assert done.returncode == 0, done.stderr
-    *rows, note = done.stdout.splitlines()
+def test_doctor_lists_attentions_of_packages(used):
+    *rows, note = used.stdout.splitlines()[-3:]
     assert sorted(row.split()[:2] for row in rows) == [
         ['OldAttention', 'broken'],
         ['SquaredReLUAttention', 'ok'],

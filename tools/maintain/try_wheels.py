@@ -91,12 +91,8 @@ class Outcome:
     problem: str = ''
 
 
-def try_extra(python: str, extra: str, wheels: Path, options: Sequence[str] = ()) -> Outcome:
-    """Install an extra into an empty environment of a Python version, and run its commands.
-
-    Args:
-        options: further arguments of `uv pip install`.
-    """
+def try_extra(python: str, extra: str, wheels: Path) -> Outcome:
+    """Install an extra into an empty environment of a Python version, and run its commands."""
     start = time.monotonic()
     package = f'mmflatten[{extra}]' if extra else 'mmflatten'
     torch = problem = ''
@@ -110,7 +106,7 @@ def try_extra(python: str, extra: str, wheels: Path, options: Sequence[str] = ()
                 folder,
             )
             install = [*UV, 'pip', 'install', '-q', *target, '--find-links', str(wheels)]
-            _run([*install, *options, package], folder)
+            _run([*install, *_refresh(wheels), package], folder)
             torch = _version_of_torch(target)
             for command in COMMANDS[extra]:
                 _run([str(environment / 'bin' / command[0]), *command[1:]], folder)
@@ -118,6 +114,16 @@ def try_extra(python: str, extra: str, wheels: Path, options: Sequence[str] = ()
             words = ' '.join(Path(word).name for word in error.cmd[:3])
             problem = f'{words}: {(error.stdout or "").strip()[-2000:]}'
     return Outcome(python, extra, time.monotonic() - start, torch, problem)
+
+
+def _refresh(wheels: Path) -> list[str]:
+    """Return options without which uv installs an earlier wheel of the same version, from its
+    cache.
+    """
+    options = []
+    for wheel in wheels.glob('*.whl'):
+        options += ['--refresh-package', wheel.name.partition('-')[0]]
+    return options
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
@@ -147,17 +153,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument('--python', nargs='+', default=['3.11', '3.12', '3.13'], metavar='3.N')
     parser.add_argument('--extras', nargs='+', default=list(COMMANDS), choices=COMMANDS)
     parser.add_argument('--wheels', type=Path, default=ROOT / 'dist', help='default: dist')
-    parser.add_argument(
-        '--lowest', action='store_true', help='install the lower bounds of direct requirements'
-    )
     args = parser.parse_args(argv)
     if not list(args.wheels.glob('mmflatten-*.whl')):
         parser.error(f'--wheels: expected the wheels of mmflatten in {args.wheels}. make dists')
-    options = ['--resolution', 'lowest-direct'] if args.lowest else []
     failed = False
     for python in args.python:
         for extra in args.extras:
-            outcome = try_extra(python, extra, args.wheels.resolve(), options)
+            outcome = try_extra(python, extra, args.wheels.resolve())
             name = f'[{extra}]' if extra else 'no extra'
             state = 'failed' if outcome.problem else 'ok'
             print(f'Python {python}  {name:9} {state:7} {outcome.seconds:4.0f} s', end='  ')

@@ -56,7 +56,8 @@ def test_study_resumes_after_kill_9_of_its_driver(study_file, tmp_path, monkeypa
         StudyFolder(out),
         [str(path), '--work-dir', str(out)],
     )
-    driver = multiprocessing.get_context('spawn').Process(
+    # Forked, which saves its imports. It starts the processes of its runs itself.
+    driver = multiprocessing.get_context('fork').Process(
         target=command.main, args=([*arguments, '--workers', '1'],)
     )
     driver.start()

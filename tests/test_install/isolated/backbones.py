@@ -1,9 +1,15 @@
 """Build every backbone and run it forward and backward. Requires torch, einops and mmengine."""
 
+import os
+
 import torch
 
-from mmflatten.models import backbones
-from mmflatten.registry import MODELS
+environment = dict(os.environ)
+
+from mmflatten.models import backbones  # noqa: E402
+from mmflatten.registry import MODELS  # noqa: E402
+
+assert os.environ == environment  # a library leaves the choice of threads to its user
 
 
 def shallow(name: str) -> dict:

@@ -34,6 +34,8 @@ LINEAR = {
     ),
     'L2ViT': dict(arch=dict(LETTERS['arch'], depths=(2,)), img_size=64, out_indices=(0,)),
 }
+# Outside the full sweep, a backbone with windows, one with reduced keys and one with its own mixer.
+QUICK = ('FLattenSwin', 'FLattenPVT', 'L2ViT')
 PRODUCTS = (torch.matmul, torch.bmm, operator.matmul, torch.baddbmm)
 
 
@@ -49,7 +51,10 @@ def test_only_exports_are_exports():
     assert torch.export.export(Asks(), (x,), strict=True).module()(x) == 1
 
 
-@pytest.mark.parametrize('name', LINEAR)
+@pytest.mark.parametrize(
+    'name',
+    [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.full]) for name in LINEAR],
+)
 def test_compiled_backbones_call_the_fused_operator(name, monkeypatch):
     monkeypatch.setattr(
         'mmflatten.ops.linear.kernels.attention.pick_kernel',
