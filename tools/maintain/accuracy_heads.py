@@ -24,7 +24,6 @@ class Head(NamedTuple):
         scenes: 'boxes', 'panoptic' or 'pixels': annotations that it learns.
         by_heart: it is trained and tested on `NUM_LEARNED` scenes, because minutes are too few
             for it to learn from others.
-        quantised: a file of int8 is tested, too.
     """
 
     bases: tuple[str, ...]
@@ -33,7 +32,6 @@ class Head(NamedTuple):
     rate: float | None = None
     scenes: str = 'boxes'
     by_heart: bool = False
-    quantised: bool = True
 
 
 def learned_scenes(root: Path, number: int = NUM_LEARNED) -> Path:
@@ -185,18 +183,13 @@ HEADS = {
     'RetinaNet': Head((_DIGITS.format('retinanet', 'fpn_'),), 5),
     'ATSS': Head((_DIGITS.format('atss', 'fpn_'),), 5),
     'DINO': Head((_DIGITS.format('dino-4scale', ''),), 2),
-    'RepPoints V2': Head(_REPPOINTS_BASES, 100, _REPPOINTS, by_heart=True, quantised=False),
-    'Mask2Former': Head(
-        (_DIGITS.format('mask2former', ''),), 100, rate=1e-3, by_heart=True, quantised=False
-    ),
-    'EncoderMask': Head(
-        (_DIGITS.format('encoder-mask', ''),), 100, rate=1e-3, by_heart=True, quantised=False
-    ),
+    'RepPoints V2': Head(_REPPOINTS_BASES, 100, _REPPOINTS, by_heart=True),
+    'Mask2Former': Head((_DIGITS.format('mask2former', ''),), 100, rate=1e-3, by_heart=True),
+    'EncoderMask': Head((_DIGITS.format('encoder-mask', ''),), 100, rate=1e-3, by_heart=True),
     'Panoptic FPN': Head(
         ('digits/panoptic-fpn_flatten-swin-nano_fpn_digits.py',),
         6,
         scenes='panoptic',
-        quantised=False,
     ),
     'Semantic FPN': Head(
         (_DIGITS.format('semantic-fpn', ''),),
@@ -204,6 +197,11 @@ HEADS = {
         rate=1e-3,
         scenes='pixels',
         by_heart=True,
-        quantised=False,
+    ),
+    'UperNet': Head(
+        (_DIGITS.format('upernet', ''),),
+        800,
+        scenes='pixels',
+        by_heart=True,
     ),
 }

@@ -101,17 +101,17 @@ def rows_of(name: str, args: Namespace) -> list[dict[str, Any]]:
         openvino=metrics_of(config, export(config, checkpoint, data), 'openvino'),
     )
     where = f'{NUM_LEARNED} learned' if head.by_heart else 'held out'
-    row: dict[str, Any] = dict(head=name, epochs=epochs, scenes=where)
-    if head.quantised:
-        row.update(int8=REFUSED, int8_drift=REFUSED)
-        try:
-            int8 = export(config, checkpoint, data, '--int8')
-        except RuntimeError as error:
-            if '--max-drift' not in str(error):
-                raise
-        else:
-            results['int8'] = metrics_of(config, int8)
-            row.update(int8_drift=round(drift_of(int8), 4))
+    row: dict[str, Any] = dict(
+        head=name, epochs=epochs, scenes=where, int8=REFUSED, int8_drift=REFUSED
+    )
+    try:
+        int8 = export(config, checkpoint, data, '--int8')
+    except RuntimeError as error:
+        if '--max-drift' not in str(error):
+            raise
+    else:
+        results['int8'] = metrics_of(config, int8)
+        row.update(int8_drift=round(drift_of(int8), 4))
     rows = []
     for key, metric in METRICS.items():
         if key not in results['pytorch']:
