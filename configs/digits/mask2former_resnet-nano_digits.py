@@ -1,17 +1,16 @@
 """Mask2Former with a narrow ResNet-18 on the digit scenes, its backbone pre-trained in a Mask
 R-CNN.
 
-Six epochs are too few for it. Run by this project: 0.095 mask mAP on the 200 held-out scenes (0.027
-after 3 epochs) after 443 s of processor time on one thread of an AMD EPYC; the Mask R-CNN itself
-has 0.656. docs/heads.md has what else was tried.
+HEADER
+docs/heads.md has what else was tried.
 
-    mmflatten train configs/digits/mask-rcnn_resnet-nano_fpn_digits.py
+    mmflatten train configs/digits/mask-rcnn-1x1_resnet-nano_fpn_digits.py
     mmflatten train configs/digits/mask2former_resnet-nano_digits.py
 """
 
 _base_ = ['../_base_/recipes/mask2former_finetune_digits.py']
 
-pretrained = 'work_dirs/mask-rcnn_resnet-nano_fpn_digits/epoch_4.pth'
+pretrained = 'work_dirs/mask-rcnn-1x1_resnet-nano_fpn_digits/epoch_4.pth'
 model = dict(
     backbone=dict(
         type='mmflatten.AttentionResNet',  # without attention: mmdet's ResNet

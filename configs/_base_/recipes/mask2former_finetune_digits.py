@@ -1,4 +1,4 @@
-"""Mask2Former of reduced width on the digit scenes, 6 epochs from a pre-trained backbone.
+"""Mask2Former of reduced width on the digit scenes, 12 epochs from a pre-trained backbone.
 
 A config adds the backbone with its weights and `panoptic_head.in_channels`.
 """
@@ -6,7 +6,7 @@ A config adds the backbone with its weights and `panoptic_head.in_channels`.
 _base_ = [
     '../models/mask2former_nano.py',
     '../datasets/digits_coco.py',
-    '../schedules/digits_6e_finetune.py',
+    '../schedules/digits_12e_finetune.py',
     '../default_runtime.py',
 ]
 # Four scenes are read in 7 ms; a loader in a process of its own keeps a core from the training.
