@@ -207,8 +207,10 @@ def config_file(path: str) -> str:
             return str(file)
     is_name = '/' not in path
     entry = library().get(place.stem if path.endswith('.py') else path, {})
-    if is_name and 'Config' in entry and (library_root() / entry['Config']).is_file():
-        return str(library_root() / entry['Config'])
+    if is_name and 'Config' in entry:
+        file = library_root() / entry['Config']
+        if file.is_file():
+            return str(file)
     if os.path.lexists(place):
         raise ConfigError(f'config {path} {problem_of(place)}. Name a file.')
     name = place.name.removesuffix('.py')

@@ -188,7 +188,7 @@ def measure_heads(args: Namespace) -> None:
     rows = read_rows(args.table)
     for name in args.heads:
         folder = args.folder / name.lower().replace(' ', '-')
-        found = [row for row in rows if row['head'] == name and row['int8'] not in ('', REFUSED)]
+        found = [row for row in rows if row['head'] == name and row['int8'] != REFUSED]
         if not found:
             continue
         for column, milliseconds in zip(('float32_ms', 'int8_ms'), times_of(folder, args)):
