@@ -56,8 +56,8 @@ def test_study_resumes_after_kill_9_of_its_driver(study_file, tmp_path, monkeypa
         StudyFolder(out),
         [str(path), '--work-dir', str(out)],
     )
-    # Forked, which saves its imports. It starts the processes of its runs itself.
-    driver = multiprocessing.get_context('fork').Process(
+    # A fork of this process could wait for ever for a lock that another of its threads holds.
+    driver = multiprocessing.get_context('spawn').Process(
         target=command.main, args=([*arguments, '--workers', '1'],)
     )
     driver.start()
