@@ -12,8 +12,9 @@ that of another processor.
 A change has two errors, that of the seeds and that of the canvases, which all seeds share, and
 differences have Welch's degrees of freedom. With `--own-canvases`, each seed has canvases of its
 own: its spread has their error, and a level is compared with the reference seed by seed. All rows
-have one correction by Holm. Runs of several kinds of processor are compared within each of them. A
-level that gives nearly all tokens one class is named and not compared.
+of levels with the planned seeds have one correction by Holm. Runs of several kinds of processor
+are compared within each of them. A level that gives nearly all tokens one class is named and not
+compared.
 """
 
 import argparse
@@ -157,19 +158,21 @@ def change_rows(runs: pd.DataFrame, design: Design) -> list[list[str]]:
     names = compared.attention.unique()
     constant = constant_levels(compared)
     tests = {}
+    p_values = {}
     for kind in measured_kinds(runs):
         for name in names:
             if name != design.reference and name not in constant:
-                tests[name, kind] = difference(compared, name, kind, design)
-    p_values = corrected({key: test[1] for key, test in tests.items()})
+                tests[name, kind], p = difference(compared, name, kind, design)
+                if (compared.attention == name).sum() >= design.seeds:
+                    p_values[name, kind] = p
+    p_values = corrected(p_values)
     rows = []
     for name in names:
         for kind in measured_kinds(runs):
             change = change_of(compared[compared.attention == name], kind, design.own_canvases)
             shown = ['', '', 'constant'] if name in constant else ['', '', '']
             if (name, kind) in tests:
-                enough = change.number >= design.seeds
-                shown = shown_test(tests[name, kind][0], p_values[name, kind], enough)
+                shown = shown_test(tests[name, kind], p_values.get((name, kind), math.nan))
             rows.append([name, *words(kind), str(change.number), shown_change(change), *shown])
     return rows
 
@@ -297,11 +300,9 @@ def shown_change(change: Change) -> str:
     return f'{change.mean:+.1f} [{change.mean - half:+.1f}, {change.mean + half:+.1f}]'
 
 
-def shown_test(estimate: float, p: float, enough: bool) -> list[str]:
+def shown_test(estimate: float, p: float) -> list[str]:
     if math.isnan(p):
         return [f'{estimate:+.1f}', '', 'no: too few seeds']
-    if not enough:
-        return [f'{estimate:+.1f}', f'{p:.3f}', 'no: too few seeds']
     return [f'{estimate:+.1f}', f'{p:.3f}', 'yes' if p < ALPHA else 'no']
 
 

@@ -162,6 +162,20 @@ def test_nothing_is_settled_before_the_planned_seeds_are_in(tmp_path):
     }
 
 
+def test_levels_with_fewer_seeds_are_outside_of_the_correction(tmp_path):
+    path = table(tmp_path)
+    runs = pd.read_csv(path)
+    alone = runs[runs['levels.attention'] != 'relu']
+    fewer = runs[(runs['levels.attention'] != 'relu') | (runs.seed < 3)]
+    found = []
+    for kept in (alone, fewer):
+        kept.to_csv(path, index=False)
+        found.append(rows_by(path, own_canvases=True, seeds=6))
+    key = ('mala', '3136', 'more, share kept')
+    assert found[0][key] == found[1][key]
+    assert found[1]['relu', '784', 'more garments'][-2:] == ['', 'no: too few seeds']
+
+
 def test_a_level_with_one_answer_is_named_and_not_compared(tmp_path):
     path = table(tmp_path)
     runs = pd.read_csv(path)
