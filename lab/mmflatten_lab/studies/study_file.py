@@ -1,6 +1,6 @@
 """Reading of study files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,17 @@ from mmflatten.untrusted.files import UnusableFile
 from mmflatten.untrusted.yaml_files import read_yaml
 from mmflatten_lab.studies.options import BASE
 from mmflatten_lab.studies.study import Study
-from mmflatten_lab.studies.study_fields import StudyError, check_name, excerpt, text_keys
+from mmflatten_lab.studies.study_fields import (
+    MANY,
+    StudyError,
+    check_name,
+    excerpt,
+    read_pattern,
+    text_keys,
+)
 
 FULL = 'full'
+EXCLUDE = 'exclude'
 MERGED = ('options', 'budget')  # parts whose single fields a size may change
 
 
@@ -66,10 +74,11 @@ def _with_paths(node: Any, folder: Path) -> Any:
 
 
 def _resized(content: dict, changes: dict) -> dict:
-    """Apply a size: factors keep the listed levels, parts in `MERGED` take new fields, all else is
-    replaced.
+    """Apply a size: factors keep the listed levels, and exclusions those that remain; parts in
+    `MERGED` take new fields, all else is replaced.
     """
-    factors = _mapping(content.get('factors'), 'factors')
+    before = _mapping(content.get('factors'), 'factors')
+    factors = dict(before)
     for name, kept in _mapping(changes.pop('factors', None), 'sizes.factors').items():
         if isinstance(factors.get(name), dict) and not isinstance(kept, dict):
             kept = _kept_levels(name, factors[name], kept)
@@ -77,6 +86,8 @@ def _resized(content: dict, changes: dict) -> dict:
             check_name('factors', name, factors)
         factors[name] = kept
     resized = {**content, **changes, 'factors': factors}
+    if factors != before and EXCLUDE in content and EXCLUDE not in changes:
+        resized[EXCLUDE] = _kept_exclusions(content[EXCLUDE], before, factors)
     for key in MERGED:
         if key in changes:
             before = _mapping(content.get(key), key)
@@ -92,6 +103,36 @@ def _kept_levels(factor: str, levels: dict, kept: Any) -> dict[str, Any]:
     for name in names:
         check_name(f'sizes.factors.{factor}', name, levels)
     return {name: options for name, options in levels.items() if name in names}
+
+
+def _kept_exclusions(exclude: Any, before: dict, after: dict) -> Any:
+    """Exclusions without the levels that a size leaves out. Names that the file does not have stay,
+    for the message of the check.
+    """
+    if not isinstance(exclude, list):
+        return exclude
+    kept = []
+    for pattern in map(read_pattern, exclude):
+        if isinstance(pattern, dict):
+            pattern = {
+                factor: _without(names, _names(before.get(factor)) - _names(after.get(factor)))
+                for factor, names in pattern.items()
+            }
+            if not all(pattern.values()) or pattern in kept:
+                continue  # it excludes nothing that remains, or the same as another
+        kept.append(pattern)
+    return kept
+
+
+def _names(levels: Any) -> set[str]:
+    """Names of the levels of a factor, in any form that a file may give them."""
+    if type(levels) is int:  # a number of seeds
+        levels = range(min(levels, MANY))
+    return set(map(str, levels)) if isinstance(levels, Iterable) else set()
+
+
+def _without(names: list[str], left_out: set[str]) -> list[str]:
+    return [name for name in names if name not in left_out]
 
 
 def _changes(fields: Mapping[str, Any]) -> dict:

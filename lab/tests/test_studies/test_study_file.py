@@ -42,6 +42,28 @@ def test_expand_makes_every_combination_with_a_stable_name(study_file):
     assert {run.name for run in runs} < {run.name for run in again}
 
 
+def test_a_part_of_a_study_keeps_the_exclusions_of_its_levels(study_file):
+    levels = {'softmax': {}, 'relu': {}, 'mala': {}}
+    exclude = [
+        {'attention': ['relu', 'mala'], 'seed': [2, 3]},
+        {'attention': 'mala', 'seed': 1},
+    ]
+    path = study_file(factors={'attention': levels, 'seed': 4}, exclude=exclude)
+    softmax = read_study(path, fields={'factors.attention': 'softmax'})
+    assert softmax.exclude == []
+    fields = {'factors.attention': ['softmax', 'relu'], 'factors.seed': [0, 3]}
+    part = read_study(path, fields=fields)
+    assert part.exclude == [{'attention': ['relu'], 'seed': ['3']}]
+    assert {(run.levels['attention'], run.seed) for run in expand(part)} == {
+        ('softmax', 0),
+        ('softmax', 3),
+        ('relu', 0),
+    }
+    wrong = study_file(factors={'attention': levels}, exclude=[{'attention': 'realu'}])
+    with pytest.raises(StudyError, match='exclude: attention: expected one of softmax, got realu'):
+        read_study(wrong, fields={'factors.attention': 'softmax'})
+
+
 def test_config_of_a_run_has_its_options_seed_and_budget(study_file):
     study = read_study(study_file(options={'optim_wrapper.optimizer.lr': 1e-4}))
     run = expand(study)[3]
