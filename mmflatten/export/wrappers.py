@@ -52,7 +52,10 @@ class ExportedModel(nn.Module):
         self.register_buffer('mean', mean, persistent=False)
         self.register_buffer('std', std, persistent=False)
         self.divisor = padding_divisor(model)
-        self.stride = max(getattr(getattr(model, 'backbone', None), 'out_strides', (32,)))
+        stride = max(getattr(getattr(model, 'backbone', None), 'out_strides', (32,)))
+        # A pyramid made from one map has coarser levels than the backbone.
+        scale = getattr(getattr(model, 'neck', None), 'coarsest_scale', 1)
+        self.stride = int(stride / scale)
 
     def use_bands(self, arguments: Mapping[str, Any]) -> None:
         """Normalise in the graph what `LoadBands` with these arguments normalises.
@@ -118,9 +121,11 @@ class ExportedFeatures(ExportedModel):
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
         levels = len(model.backbone.out_indices)
-        number = getattr(getattr(model, 'neck', None), 'num_outs', None) or levels
+        neck = getattr(model, 'neck', None)
+        number = getattr(neck, 'num_outs', None) or levels
         self.outputs = tuple(f'map{level}' for level in range(number))
-        self.stride *= 2 ** max(0, number - levels)  # extra levels of the neck
+        if not hasattr(neck, 'coarsest_scale'):
+            self.stride *= 2 ** max(0, number - levels)  # extra levels of the neck
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         return tuple(self.model.extract_feat(self.prepare(image)))

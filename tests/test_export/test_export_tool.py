@@ -36,12 +36,20 @@ BACKBONE = (
     "backbone=dict(arch=dict(embed_dims=32, depths=(1,), num_heads=(2,)), attn_types='L',"
     ' out_indices=(0,))'
 )
+BASES = {'upernet-of-a-vit': 'upernet_flatten-swin-nano_digits'}
 CHANGES = {
     'flatten-swin-nano_digits': f'{BACKBONE}, head=dict(in_channels=32)',
     'psmnet-tiny_digits-stereo': '',
     'upernet_flatten-swin-nano_digits': (
         f'{BACKBONE}, decode_head=dict(in_channels=[32], in_index=[0]),'
         ' auxiliary_head=dict(in_channels=32, in_index=0)'
+    ),
+    # The map of a plain ViT is padded to whole patches, and halved in the pyramid.
+    'upernet-of-a-vit': (
+        "backbone=dict(_delete_=True, type='mmflatten.ViT', patch_size=14, img_size=28,"
+        " out_indices=(0,), out_type='featmap', arch=dict(embed_dims=32, depth=1, num_heads=2)),"
+        " neck=dict(type='mmflatten.SimpleFeaturePyramid', in_channels=32, out_channels=16),"
+        ' decode_head=dict(in_channels=[16] * 4), auxiliary_head=dict(in_channels=16, in_index=2)'
     ),
     **dict.fromkeys(
         ('mask-rcnn_flatten-swin-nano_fpn_digits', 'semantic-fpn_flatten-swin-nano_digits'),
@@ -60,7 +68,8 @@ def saved(tmp_path_factory):
     def save(name):
         if name not in models:
             config, file = folder / f'{name}.py', folder / f'{name}.pth'
-            config.write_text(f"_base_ = ['{DIGITS / name}.py']\nmodel = dict({CHANGES[name]})\n")
+            base = DIGITS / f'{BASES.get(name, name)}.py'
+            config.write_text(f"_base_ = ['{base}']\nmodel = dict({CHANGES[name]})\n")
             torch.manual_seed(0)
             model = build_model(load_config(str(config), work_dir=str(folder))).eval()
             torch.save(
@@ -132,6 +141,14 @@ def test_pyramid_pooling_agrees_at_open_sizes(saved, tmp_path):
     for engine in (OnnxFile(file), openvino_file(file)):
         # Maps of 5 x 4 and 9 x 13 tokens, whose cells differ in size.
         for size in [(19, 16), (35, 50)]:
+            expect_segmentor_logits(model, engine, photo(*size))
+
+
+def test_pyramid_of_a_plain_map_agrees_at_open_sizes(saved, tmp_path):
+    file = tmp_path / 'map.onnx'
+    model = export(saved, 'upernet-of-a-vit', '--dynamic', '--out', file)
+    for engine in (OnnxFile(file), openvino_file(file)):
+        for size in [(40, 60), (71, 43)]:  # of 3 x 5 and 6 x 4 patches
             expect_segmentor_logits(model, engine, photo(*size))
 
 

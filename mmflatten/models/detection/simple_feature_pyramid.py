@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from mmengine.model import BaseModule, ModuleList
 from torch import Tensor, nn
 
+from mmflatten.ops.sizes import is_exporting
 from mmflatten.registry import MODELS
 
 SCALES = (4.0, 2.0, 1.0, 0.5)
@@ -20,6 +21,18 @@ class ChannelNorm(nn.LayerNorm):
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
         return super().forward(x_BCHW.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class HalvingPool(nn.Module):
+    """Maximum of 2 x 2 tokens, `(B, C, H, W)` to `(B, C, ceil(H / 2), ceil(W / 2))`."""
+
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        if not is_exporting():
+            return F.max_pool2d(x_BCHW, 2, ceil_mode=True)
+        # PyTorch's ceil mode asks for a property of the size that it cannot prove if this is open.
+        # One more row and column complete odd sides and are left over at even ones; repeated ones
+        # do not change a maximum.
+        return F.max_pool2d(F.pad(x_BCHW, (0, 1, 0, 1), mode='replicate'), 2)
 
 
 @MODELS.register_module()
@@ -69,6 +82,8 @@ class SimpleFeaturePyramid(BaseModule):
             raise ValueError(
                 f'num_outs: expected at least {len(scales)}, the number of scales, got {num_outs}.'
             )
+        # size of the coarsest level relative to the map
+        self.coarsest_scale = min(scales) / 2 ** (self.num_outs - len(scales))
         self.in_channels = in_channels
         self.levels = ModuleList(_level(in_channels, out_channels, scale) for scale in scales)
 
@@ -95,7 +110,7 @@ def _level(in_channels: int, out_channels: int, scale: float) -> nn.Sequential:
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     channels = in_channels
     if scale < 1:
-        layers['halve'] = nn.MaxPool2d(2, ceil_mode=True)
+        layers['halve'] = HalvingPool()
     if scale > 1:
         channels //= 2
         layers['enlarge'] = _double(in_channels, channels)
