@@ -30,9 +30,11 @@ from [latency_cpu.csv](latency_cpu.csv), which also has the quartiles and the nu
 All models run from the image (RGB, 0 to 255) to probabilities, logits of the labels, or boxes and
 masks. Their weights are random; those of Mask R-CNN's classifier are large enough for many boxes
 (`detections` in the CSV). *Compiled* is `torch.compile` for the size, with frozen weights. The int8
-files are quantised with eight digit scenes, as by `mmflatten export --int8`; those of ViT-S and
-PVTv2-B2 as classifiers and of Mask R-CNN with PVTv2-B2 linear before the quantiser's
-pre-processing was added. Rows that are not listed are not measured yet.
+files are quantised with eight digit scenes, as by `mmflatten export --int8`; those of ViT-S as a
+classifier, and at 1024 pixels of PVTv2-B2 as a classifier and of its linear form in Mask R-CNN,
+before the quantiser's pre-processing was added. At 1024 pixels, PVTv2-B2 softmax as a classifier
+in bfloat16 (eager) was measured in another run than its linear form. Rows that are not listed are
+not measured yet.
 
 - **ms**: median time of one call.
 - **MiB**: growth of the resident memory of a process of its own, from before the model is built to
