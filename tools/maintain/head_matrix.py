@@ -238,7 +238,7 @@ def dataset_of(part: Path) -> str:
     config = read_config(str(part))
     if config.default_scope == 'mmseg':
         return 'digits_seg'
-    if 'semantic_head' in config.model:
+    if config.model.get('panoptic_fusion_head', {}).get('num_stuff_classes'):
         return 'digits_panoptic'
     has_masks = any(map(predicts_masks, nodes(config.model)))
     return 'digits_coco' if has_masks else 'digits_coco_det'

@@ -4,7 +4,7 @@ A config adds the backbone and `panoptic_head.in_channels`.
 """
 
 _base_ = [
-    '../models/mask2former_nano-panoptic.py',
+    '../models/mask2former_panoptic_nano.py',
     '../datasets/digits_panoptic.py',
     '../schedules/digits_6e.py',
     '../default_runtime.py',

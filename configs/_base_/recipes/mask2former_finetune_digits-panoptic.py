@@ -5,7 +5,7 @@ A config adds the backbone with its weights and `panoptic_head.in_channels`.
 """
 
 _base_ = [
-    '../models/mask2former_nano-panoptic.py',
+    '../models/mask2former_panoptic_nano.py',
     '../datasets/digits_panoptic.py',
     '../schedules/digits_12e_finetune.py',
     '../default_runtime.py',

@@ -23,7 +23,7 @@ class ChannelNorm(nn.LayerNorm):
         return super().forward(x_BCHW.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
-class HalvingPool(nn.Module):
+class _HalvingPool(nn.Module):
     """Maximum of 2 x 2 tokens, `(B, C, H, W)` to `(B, C, ceil(H / 2), ceil(W / 2))`."""
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def _level(in_channels: int, out_channels: int, scale: float) -> nn.Sequential:
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     channels = in_channels
     if scale < 1:
-        layers['halve'] = HalvingPool()
+        layers['halve'] = _HalvingPool()
     if scale > 1:
         channels //= 2
         layers['enlarge'] = _double(in_channels, channels)
