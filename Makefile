@@ -60,7 +60,7 @@ LISTS := $(foreach name,runtime mmcv cls det seg analyze export hub timm tests,-
 test-lowest: RESOLUTION = lowest-direct
 test-newest: RESOLUTION = highest
 test-lowest test-newest: setup
-	$(RUN) -m uv venv -q --clear --python $(RUN) build/$@
+	$(RUN) -m uv venv -q --clear --seed --python $(RUN) build/$@
 	$(RUN) -m uv pip install -q --python build/$@ --resolution $(RESOLUTION) --override requirements/overrides.txt $(LISTS) ./mmcv-torch-ops
 	OMP_NUM_THREADS=1 build/$@/bin/python -m pytest -q -m 'not full and not browser' $(BOUNDED)
 

@@ -351,8 +351,11 @@ def quiet_decoders() -> Iterator[None]:
     """
     import cv2  # mmcv brings it, which not every command needs
 
+    # OpenCV has it in one of two places, by version.
+    has_own = hasattr(cv2, 'setLogLevel')
+    set_log_level = cv2.setLogLevel if has_own else cv2.utils.logging.setLogLevel
     with contextlib.ExitStack() as stack:
-        stack.callback(cv2.utils.logging.setLogLevel, cv2.utils.logging.setLogLevel(0))
+        stack.callback(set_log_level, set_log_level(0))
         before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         stack.callback(os.close, before)
         if getattr(sys.stderr, 'stream', sys.stderr) is sys.__stderr__:  # of a command, too
