@@ -3,7 +3,7 @@ pre-trained in a Mask R-CNN.
 
 Run by this project, one seed: 0.179 mask mAP on the 200 held-out scenes after 12 epochs (0.021 and
 0.130 after 4 and 8, while masked attention was annealed away), 838 s of processor time on one
-thread of an AMD EPYC beside other processes, from the 4 epochs of the pre-training (250 s). Some
+thread of an AMD EPYC beside other processes, from the 4 epochs of the pre-training (257 s). Some
 queries still cover two digits. `mask2former_resnet-nano_digits` has 0.354 after as many epochs.
 
     mmflatten train configs/digits/mask-rcnn-1x1_resnet-nano_fpn_digits.py

@@ -10,7 +10,7 @@ _base_ = [
     '../schedules/digits_12e_finetune.py',
     '../default_runtime.py',
 ]
-# Four scenes are read in 7 ms; a loader in a process of its own keeps a core from the training.
+# A loader in a process of its own keeps a core from the training.
 train_dataloader = dict(
     batch_size=4,
     num_workers=0,
