@@ -137,7 +137,8 @@ def one_block(**attention):
 
 def test_circulant_attention_is_rejected_by_onnx_at_open_sizes(tmp_path):
     module = one_block(type='CirculantAttention')
-    with pytest.raises(ValueError, match='--dynamic.*Fourier'):
+    # PyTorch 2.10 refuses in the trace, newer versions trace what ONNX Runtime does not support.
+    with pytest.raises(ValueError, match='--dynamic.*Fourier|torch.export failed with open sizes'):
         write(module, tmp_path / 'model.onnx', metadata_of(module))
 
 

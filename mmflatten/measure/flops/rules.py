@@ -160,7 +160,8 @@ OPENMMLAB_RULES: dict[str, Rule] = {
     'aten::mean': _global_pool,
 }
 
-# Elementwise operators that PyTorch tags neither as pointwise nor as a reduction.
+# Elementwise operators that PyTorch tags neither as pointwise nor as a reduction; PyTorch 2.10 does
+# not tag the last two.
 _ELEMENTWISE = set(
     """
     torchvision::roi_align _softmax _safe_softmax _log_softmax native_layer_norm
@@ -172,7 +173,7 @@ _ELEMENTWISE = set(
     upsample_bicubic2d _upsample_bicubic2d_aa upsample_trilinear3d grid_sampler_2d
     grid_sampler_3d cumsum cumprod cummax cummin logcumsumexp sort topk col2im masked_fill
     scatter_add scatter_reduce index_add floor_divide addr tril triu linspace max min median
-    kthvalue
+    kthvalue leaky_relu ldexp
 """.split()
 )
 

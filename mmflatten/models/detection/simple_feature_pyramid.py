@@ -29,10 +29,11 @@ class _HalvingPool(nn.Module):
     def forward(self, x_BCHW: Tensor) -> Tensor:
         if not is_exporting():
             return F.max_pool2d(x_BCHW, 2, ceil_mode=True)
-        # PyTorch's ceil mode asks for a property of the size that it cannot prove if this is open.
-        # One more row and column complete odd sides and are left over at even ones; repeated ones
-        # do not change a maximum.
-        return F.max_pool2d(F.pad(x_BCHW, (0, 1, 0, 1), mode='replicate'), 2)
+        # PyTorch's pooling with a stride of 2 asks for properties of an open size that it cannot
+        # prove. With a stride of 1 it does not; every second maximum is the same. The repeated
+        # row and column do not change a maximum.
+        maxima_BCHW = F.max_pool2d(F.pad(x_BCHW, (0, 1, 0, 1), mode='replicate'), 2, stride=1)
+        return maxima_BCHW[:, :, ::2, ::2]
 
 
 @MODELS.register_module()
