@@ -1,13 +1,14 @@
 """Changes from the trained size to larger ones, for lab/docs/third_study.md.
 
     python lab/scripts/larger_changes.py larger_learned.csv larger_learned.png --own-canvases
+    python lab/scripts/larger_changes.py larger_learned.csv --own-canvases --seeds 10 --wide
     python lab/scripts/larger_changes.py larger_learned.csv --own-canvases --again avx2.csv
     python lab/scripts/larger_changes.py larger.csv --where task=local --reference none
 
 Prints a row for each attention and way of growing: the number of seeds, the change of the right
 tokens from 196 tokens, its 95 % interval, how it differs from that of the reference, and whether
-that is settled. `--again` adds a table of whether the changes repeat in a second file, such as
-that of another processor.
+that is settled. `--wide` prints a row for each attention with all of its changes. `--again` adds a
+table of whether the changes repeat in a second file, such as that of another processor.
 
 A change has two errors, that of the seeds and that of the canvases, which all seeds share, and
 differences have Welch's degrees of freedom. With `--own-canvases`, each seed has canvases of its
@@ -94,6 +95,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help='planned seeds of each level, without which nothing is settled (default: 2)',
     )
     parser.add_argument(
+        '--wide',
+        action='store_true',
+        help='a row for each attention; a * follows changes that are settled',
+    )
+    parser.add_argument(
         '--again', type=Path, metavar='OTHER.csv', help='the same seeds on another processor'
     )
     parser.add_argument(
@@ -109,7 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     design = Design(args.reference, own_canvases=args.own_canvases, seeds=args.seeds)
     runs = read_runs(args.table, args.reference, args.where)
-    print(align(change_rows(runs, design), HEADER, {0, 2, 7}, markdown=True))
+    if args.wide:
+        print(align(wide_rows(runs, design), wide_header(runs), {0}, markdown=True))
+    else:
+        print(align(change_rows(runs, design), HEADER, {0, 2, 7}, markdown=True))
     for sentence in left_out(runs, args.reference):
         print(sentence)
     if args.again:
@@ -155,26 +164,64 @@ def read_runs(path: Path, reference: str, where: str | None = None) -> pd.DataFr
 def change_rows(runs: pd.DataFrame, design: Design) -> list[list[str]]:
     """A row for each attention, size and way of growing that the runs have."""
     compared = runs[runs.family.isin(reference_families(runs, design.reference))]
-    names = compared.attention.unique()
     constant = constant_levels(compared)
-    tests = {}
-    p_values = {}
-    for kind in measured_kinds(runs):
-        for name in names:
-            if name != design.reference and name not in constant:
-                tests[name, kind], p = difference(compared, name, kind, design)
-                if (compared.attention == name).sum() >= design.seeds:
-                    p_values[name, kind] = p
-    p_values = corrected(p_values)
+    tests = planned_tests(compared, design)
     rows = []
-    for name in names:
+    for name in compared.attention.unique():
         for kind in measured_kinds(runs):
             change = change_of(compared[compared.attention == name], kind, design.own_canvases)
             shown = ['', '', 'constant'] if name in constant else ['', '', '']
             if (name, kind) in tests:
-                shown = shown_test(tests[name, kind], p_values.get((name, kind), math.nan))
+                shown = shown_test(*tests[name, kind])
             rows.append([name, *words(kind), str(change.number), shown_change(change), *shown])
     return rows
+
+
+def wide_header(runs: pd.DataFrame) -> list[str]:
+    changes = [', '.join(words(kind)) for kind in measured_kinds(runs)]
+    return ['attention', 'seeds', TRAINED, *changes]
+
+
+def wide_rows(runs: pd.DataFrame, design: Design) -> list[list[str]]:
+    """A row for each attention: seeds, accuracy at the trained size, and the change to each kind of
+    canvas with half of its 95 % interval. A * marks a change that is settled to differ from that of
+    the reference.
+    """
+    compared = runs[runs.family.isin(reference_families(runs, design.reference))]
+    constant = constant_levels(compared)
+    tests = planned_tests(compared, design)
+    rows = []
+    for name, level in compared.groupby('attention', sort=False):
+        accuracy = f'{level[column(TRAINED)].mean():.1f}'
+        row = [f'{name} (constant)' if name in constant else name, str(len(level)), accuracy]
+        for kind in measured_kinds(runs):
+            change = change_of(level, kind, design.own_canvases)
+            half = change.half_interval
+            shown = (
+                f'{change.mean:+.1f}' if math.isnan(half) else f'{change.mean:+.1f} ± {half:.1f}'
+            )
+            _, p = tests.get((name, kind), (math.nan, math.nan))
+            row.append(f'{shown} *' if p < ALPHA else shown)
+        rows.append(row)
+    return rows
+
+
+def planned_tests(compared: pd.DataFrame, design: Design) -> dict:
+    """Difference of each level's change from that of the reference, with its corrected p-value; NaN
+    for a level without the planned seeds. Levels of one answer are left out.
+    """
+    constant = constant_levels(compared)
+    estimates = {}
+    p_values = {}
+    for kind in measured_kinds(compared):
+        for name in compared.attention.unique():
+            if name == design.reference or name in constant:
+                continue
+            estimates[name, kind], p = difference(compared, name, kind, design)
+            if (compared.attention == name).sum() >= design.seeds:
+                p_values[name, kind] = p
+    p_values = corrected(p_values)
+    return {key: (estimate, p_values.get(key, math.nan)) for key, estimate in estimates.items()}
 
 
 def words(kind: str) -> tuple[str, str]:

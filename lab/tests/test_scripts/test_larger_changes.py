@@ -58,6 +58,27 @@ def test_changes_are_told_from_those_of_softmax(tmp_path, capsys):
     assert (tmp_path / 'runs.png').stat().st_size > 1000
 
 
+def test_wide_table_has_a_row_for_each_attention(tmp_path, capsys):
+    path = table(tmp_path)
+    larger_changes.main([str(path), '--wide'])
+    header, _, *rows = capsys.readouterr().out.splitlines()
+    cells = {}
+    for row in rows:
+        name, seeds, accuracy, *changes = (cell.strip() for cell in row.strip('|').split('|'))
+        assert seeds == '6' and float(accuracy) == pytest.approx(75, abs=0.5)
+        cells[name] = changes
+    assert header.count('|') == 3 + 4 + 1 and set(cells) == set(CHANGES)
+    long = rows_by(path)
+    names = [('784', 'more garments'), ('3136', 'more garments')]
+    names += [('784', 'more, share kept'), ('3136', 'more, share kept')]
+    for name, changes in cells.items():
+        for kind, shown in zip(names, changes):
+            mean, _, half, *star = shown.split()
+            _, change, _, _, settled = long[name, *kind]
+            assert change.split()[0] == mean and float(half) > 0
+            assert (star == ['*']) == (settled == 'yes')
+
+
 def test_a_change_has_the_errors_of_seeds_and_of_shared_canvases():
     runs = pd.DataFrame(
         {
