@@ -19,6 +19,7 @@ import numpy as np
 from mmflatten.console import print_progress, quiet_decoders
 from mmflatten.data_folders import IMAGE_SUFFIXES, OTHER_IMAGES
 from mmflatten.datasets.bands import ARRAY_SUFFIX
+from mmflatten.predict.videos import opencv_name
 from mmflatten.text import clip, shorten
 from mmflatten.untrusted.files import absolute_name, images_in, problem_of
 
@@ -251,7 +252,7 @@ def _open(path: str) -> cv2.VideoCapture:
     if _is_camera(path):
         return _open_camera(path)
     name = path if is_stream(path) else absolute_name(path)
-    return cv2.VideoCapture(os.fsencode(name))  # a str that is not UTF-8 aborts the process
+    return cv2.VideoCapture(opencv_name(name))
 
 
 def _open_camera(number: str) -> cv2.VideoCapture:

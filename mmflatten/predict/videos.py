@@ -7,7 +7,30 @@ import cv2
 import numpy as np
 
 from mmflatten.checkpoints.run_files import partial_file
+from mmflatten.text import clip
 from mmflatten.untrusted.files import absolute_name
+
+# From this version on, OpenCV takes the name of a video as bytes.
+OPENCV_WITH_BYTES = (4, 12)
+
+
+def opencv_name(name: str) -> str | bytes:
+    """Return the name of a video, or the address of a stream, for OpenCV, which aborts the process
+    on a str that is not UTF-8.
+
+    Raises ValueError for such a name if this OpenCV does not take bytes.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        version = tuple(int(part) for part in cv2.__version__.split('.')[:2])
+        if version < OPENCV_WITH_BYTES:
+            raise ValueError(
+                f'{clip(name, 200)}: expected a name in UTF-8, because OpenCV {cv2.__version__}'
+                ' opens no other video. Rename it, or install OpenCV 4.12 or newer.'
+            ) from None
+        return os.fsencode(name)
+    return name
 
 
 class DrawnVideo:
@@ -46,5 +69,5 @@ class DrawnVideo:
             )
         os.replace(self._partial, self.file)
 
-    def _name(self) -> bytes:
-        return os.fsencode(absolute_name(self._partial))  # OpenCV aborts on a str that is not UTF-8
+    def _name(self) -> str | bytes:
+        return opencv_name(absolute_name(self._partial))

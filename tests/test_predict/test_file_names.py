@@ -1,6 +1,5 @@
 """File names that FFmpeg would take for addresses are read as files."""
 
-import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -94,7 +93,7 @@ def test_video_is_written_as_a_file(name, server, tmp_path, monkeypatch):
     for _ in range(FRAMES):
         video.add(np.zeros((48, 64, 3), np.uint8))
     video.close()
-    assert cv2.VideoCapture(os.fsencode(file.absolute())).get(cv2.CAP_PROP_FRAME_COUNT) == FRAMES
+    assert cv2.VideoCapture(str(file.absolute())).get(cv2.CAP_PROP_FRAME_COUNT) == FRAMES
     assert not server.requests
 
 

@@ -19,7 +19,13 @@ from mmflatten.engine.predictions import draw_sample
 from mmflatten.predict.inputs import Input, Inputs
 from mmflatten.predict.predictor import PredictionError
 from mmflatten.predict.results import ResultFolder
+from mmflatten.predict.videos import OPENCV_WITH_BYTES, opencv_name
 from mmflatten.tasks import tasks
+
+needs_bytes = pytest.mark.skipif(
+    tuple(int(part) for part in cv2.__version__.split('.')[:2]) < OPENCV_WITH_BYTES,
+    reason='this OpenCV opens no video whose name is not UTF-8',
+)
 
 
 def write_image(path: Path, value: int = 0) -> str:
@@ -268,6 +274,7 @@ def test_inputs_in_output_folders_are_rejected(tmp_path):
             Inputs([outside, word]).require_outside(folders)
 
 
+@needs_bytes
 def test_file_names_that_are_not_utf8(tmp_path):
     file = write_image(tmp_path / os.fsdecode(b'caf\xe9.png'))
     write_video(tmp_path / 'film.avi', 1)
@@ -280,6 +287,14 @@ def test_file_names_that_are_not_utf8(tmp_path):
     assert os.fsencode(file) in (tmp_path / 'out' / 'classes.csv').read_bytes()
 
 
+def test_older_opencv_names_a_video_that_it_cannot_open(monkeypatch):
+    monkeypatch.setattr(cv2, '__version__', '4.11.0')
+    assert opencv_name('/data/caf\xe9.avi') == '/data/caf\xe9.avi'
+    with pytest.raises(ValueError, match=r'film.*OpenCV 4\.11\.0.*Rename it'):
+        opencv_name(os.fsdecode(b'/data/film\xe9.avi'))
+
+
+@needs_bytes
 def test_result_folder_name_that_is_not_utf8(tmp_path):
     folder = tmp_path / os.fsdecode(b'o\xff')
     with ResultFolder(folder, predictor_of('segmentation', ('cat', 'dog'))) as results:
