@@ -1,6 +1,7 @@
 """Rows of the latency table, measured again after an interruption, and its page."""
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -73,6 +74,21 @@ def test_interrupted_measurement_continues_and_makes_a_page(tool, tmp_path, monk
     lines = [[cell.strip() for cell in line.split('|')] for line in page.splitlines()]
     (ratios,) = [cells for cells in lines if cells[2:5] == ['upernet', 'eager', 'float32']]
     assert ratios[-2] == '2.50'
+
+
+def test_row_that_takes_too_long_names_the_option(tool, tmp_path, monkeypatch):
+    def run_request(request, longest):
+        if request['cell'] is None:
+            return {}
+        raise subprocess.TimeoutExpired([str(tmp_path), '-m', 'latency.cell'], longest)
+
+    monkeypatch.setattr(tool, 'run_request', run_request)
+    table = tmp_path / 'latency_cpu.csv'
+    words = ['--models', 'Swin-T', '--heads', 'upernet', '--sizes', '640', '--runtimes', 'eager']
+    assert tool.main(['measure', *words, '--longest', '60', '--table', str(table)]) == 0
+    errors = {row['error'] for row in tool.read_rows(table)}
+    assert len(errors) == 1 and '60' in errors.pop()
+    assert str(tmp_path) not in table.read_text()
 
 
 def test_cell_needs_its_own_files(tool, tmp_path):

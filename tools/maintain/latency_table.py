@@ -100,7 +100,10 @@ def measure_one(cell: Cell, args: Namespace) -> dict[str, Any]:
         if not is_prepared(Path(request['folder']), cell):
             run_request(request, args.longest)
         return run_request(dict(request, cell=asdict(cell)), longest=args.longest)
-    except (RuntimeError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:  # its text is the whole command
+        print_progress(f'stopped after {args.longest} s; --longest sets more')
+        return dict(error=f'stopped after {args.longest} s')
+    except RuntimeError as error:
         print_progress(str(error))
         return dict(error=str(error)[:MAX_ERROR])
 
