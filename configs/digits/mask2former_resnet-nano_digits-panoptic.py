@@ -5,7 +5,7 @@ Run by this project, one seed: a PQ of 24.0 on the 200 held-out scenes after 12 
 things and 30.9 of stuff (5.6 and 16.5 in all after 4 and 8), 918 s of processor time on one thread
 of an AMD EPYC beside other processes, from the 4 epochs of the pre-training on the scenes without
 stuff (257 s). It still rises. mmdet drops queries with a class probability below 0.8, which leaves
-regions without a class. docs/heads.md has Panoptic FPN beside it.
+regions without a class. docs/measurements/query_heads.md has Panoptic FPN beside it.
 
     mmflatten train configs/digits/mask-rcnn-1x1_resnet-nano_fpn_digits.py
     mmflatten train configs/digits/mask2former_resnet-nano_digits-panoptic.py
