@@ -18,7 +18,7 @@ def tool(monkeypatch):
     return importlib.import_module('latency_table')
 
 
-def fake_results(milliseconds):
+def fake_results(milliseconds, boot='1'):
     return dict(
         median_ms=milliseconds,
         q1_ms=1,
@@ -31,6 +31,7 @@ def fake_results(milliseconds):
         processor='CPU',
         threads=2,
         versions='torch 2',
+        boot=boot,
     )
 
 
@@ -74,6 +75,26 @@ def test_interrupted_measurement_continues_and_makes_a_page(tool, tmp_path, monk
     lines = [[cell.strip() for cell in line.split('|')] for line in page.splitlines()]
     (ratios,) = [cells for cells in lines if cells[2:5] == ['upernet', 'eager', 'float32']]
     assert ratios[-2] == '2.50'
+
+
+def test_times_of_two_machines_make_no_ratio(tool, tmp_path, monkeypatch):
+    table = tmp_path / 'latency_cpu.csv'
+
+    def run_request(request, longest):
+        if request['cell'] is None:
+            return {}
+        is_linear = 'linear' in request['cell']['model']
+        boot = '2' if is_linear and request['cell']['size'] == 640 else '1'
+        return fake_results(16 if is_linear else 40, boot)
+
+    monkeypatch.setattr(tool, 'run_request', run_request)
+    words = ['--models', 'PVTv2-B2 softmax', 'PVTv2-B2 linear', '--heads', 'classifier']
+    words += ['--sizes', '320', '640', '--runtimes', 'eager', '--table', str(table)]
+    assert tool.main(['measure', *words]) == 0
+    assert tool.main(['page', '--table', str(table)]) == 0
+    lines = table.with_suffix('.md').read_text().splitlines()
+    (ratios,) = [line for line in lines if 'eager' in line and 'float32' in line and '2.50' in line]
+    assert [cell.strip() for cell in ratios.split('|')][-4:-1] == ['2.50', '-', '-']
 
 
 def test_row_that_takes_too_long_names_the_option(tool, tmp_path, monkeypatch):

@@ -38,6 +38,7 @@ CALIBRATION_IMAGES = 8
 CLASS_DEVIATION = 0.1
 STATUS = Path('/proc/self/status')
 RESET_PEAK = Path('/proc/self/clear_refs')
+BOOT_ID = Path('/proc/sys/kernel/random/boot_id')
 
 
 def build(model: str, head: str) -> tuple[Any, ExportedModel]:
@@ -142,6 +143,7 @@ def measure_cell(cell: Cell, folder: Path, threads: int, seconds: float) -> dict
         processor=cpuinfo().get('model name', 'unknown'),
         threads=threads,
         versions=versions(),
+        boot=BOOT_ID.read_text()[:8],
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from latency.rows import HEADS, MODELS, RUNTIMES, SIZES, TWINS
 from mmflatten.text import align
 
 Row = dict[str, str]
+Key = tuple[str, ...]  # model, head, size, runtime, precision
 MISSING = '-'  # value that is not measured
 TITLES = {
     'classifier': 'Classifiers',
@@ -30,11 +31,12 @@ from [latency_cpu.csv](latency_cpu.csv), which also has the quartiles and the nu
 All models run from the image (RGB, 0 to 255) to probabilities, logits of the labels, or boxes and
 masks. Their weights are random; those of Mask R-CNN's classifier are large enough for many boxes
 (`detections` in the CSV). *Compiled* is `torch.compile` for the size, with frozen weights. The int8
-files are quantised with eight digit scenes, as by `mmflatten export --int8`; those of ViT-S as a
-classifier, and at 1024 pixels of PVTv2-B2 as a classifier and of its linear form in Mask R-CNN,
-before the quantiser's pre-processing was added. At 1024 pixels, PVTv2-B2 softmax as a classifier
-in bfloat16 (eager) was measured in another run than its linear form. Rows that are not listed are
-not measured yet.
+files are quantised with eight digit scenes, as by `mmflatten export --int8`. Rows that are not
+listed are not measured.
+
+The rows come from several machines with processors of this name (`boot` in the CSV), and some are
+twice as fast as others. A ratio has both of its times from one of them. Do not compare times of
+two.
 
 - **ms**: median time of one call.
 - **MiB**: growth of the resident memory of a process of its own, from before the model is built to
@@ -49,16 +51,29 @@ not measured yet.
 PROFILES = """\
 ## What the runtimes do
 
-The goals are a ratio of 2 between softmax and linear attention at 1024 pixels, and of 1.5 between
-float32 and int8. Linear attention saves the time of the scores: `FusedMatMul` and `Softmax` in ONNX
-Runtime, `Subgraph` in OpenVINO. In ViT-S, each of the 4096 tokens has a score for each other one,
-and the first goal is reached. The softmax of PVTv2 has reduced keys, so that its scores take a
-sixth to a quarter of the time, and without them the model would be 1.2 to 1.35 times as fast. The
-layers with weights (`MatMul`, `FullyConnected`) are the same in both models. int8 shortens these
-alone, so that it gains most with linear attention; the scores stay in float32. `Transpose`,
-`Reorder`, `ReorderInput` and `ReorderOutput` change the memory layout between tokens and maps. In
-int8 files `Transpose` stays in float32, only the layers with weights become shorter, and
-conversions between both types are added. Shares by the runtimes' profilers, from
+The first goal is a ratio of 2 between softmax and linear attention at 1024 pixels. Linear attention
+saves the time of the scores: `FusedMatMul` and `Softmax` in ONNX Runtime, `Subgraph` in OpenVINO.
+
+- **ViT-S reaches it as a classifier**, in every runtime and precision: each of its 4096 tokens has
+  a score for each other one. With Mask R-CNN and UperNet it does not, but for int8 of Mask R-CNN in
+  ONNX Runtime: most of the time is the head's, which is the same in both models.
+- **PVTv2-B2 does not.** Its softmax has reduced keys, so that the scores take a sixth to a quarter
+  of the time, and without them the model would be 1.2 to 1.35 times as fast.
+- **FLatten-Swin-T does not.** Its twin has windows of 49 tokens, whose scores cost little.
+
+The second goal is a ratio of 1.5 between float32 and int8. UperNet reaches it everywhere, and Mask
+R-CNN but for DINOv2-S and the softmax ViT-S in four of their rows. As classifiers, Swin-T,
+FLatten-Swin-T and the linear ViT-S reach it; DINOv2-S and the softmax ViT-S at 320 pixels, hardly
+above, and PVTv2-B2 in ONNX Runtime alone. The layers with weights (`MatMul`, `FullyConnected`) are
+the same in both twins, and int8 shortens these alone, so that it gains most with linear attention;
+the scores stay in float32.
+
+Compiled classifiers are slower than eager ones in float32 (1.2 to 2.0 times the time) and faster in
+bfloat16 (1.1 to 1.7 times as fast).
+
+`Transpose`, `Reorder`, `ReorderInput` and `ReorderOutput` change the memory layout between tokens
+and maps. In int8 files `Transpose` stays in float32, only the layers with weights become shorter,
+and conversions between both types are added. Shares by the runtimes' profilers, from
 [latency_profile.csv](latency_profile.csv), in which other processes were running:"""
 
 
@@ -131,10 +146,10 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _ratios(rows: Sequence[Row]) -> str:
     """Return tables of softmax over linear time of twins, and of float32 over int8."""
-    times = {}
+    found = {}
     for row in rows:
         key = (row['model'], row['head'], row['size'], row['runtime'], row['precision'])
-        times[key] = float(row['median_ms'])
+        found[key] = row
     linear: list[tuple[str, ...]] = []
     int8: list[tuple[str, ...]] = []
     for head in HEADS:
@@ -143,10 +158,10 @@ def _ratios(rows: Sequence[Row]) -> str:
                 place = (head, runtime, precision)
                 for twins in TWINS:
                     model = twins[0].removesuffix(' softmax')
-                    _append(linear, (model, *place), _twin_ratios(times, twins, place))
+                    _append(linear, (model, *place), _twin_ratios(found, twins, place))
         for model in MODELS:
             for runtime in ('onnxruntime', 'openvino'):
-                ratios = _int8_ratios(times, model, head, runtime)
+                ratios = _int8_ratios(found, model, head, runtime)
                 _append(int8, (model, head, runtime), ratios)
     sizes = [str(size) for size in SIZES]
     header = ('model', 'head', 'runtime', 'precision', *sizes)
@@ -164,26 +179,28 @@ def _append(lines: list[tuple[str, ...]], place: tuple[str, ...], ratios: list[s
         lines.append((*place, *ratios))
 
 
-def _twin_ratios(times: dict, twins: tuple[str, str], place: tuple[str, str, str]) -> list[str]:
+def _twin_ratios(
+    rows: Mapping[Key, Row], twins: tuple[str, str], place: tuple[str, str, str]
+) -> list[str]:
     softmax, linear = twins
     head, runtime, precision = place
     cells = []
     for size in SIZES:
         key = (head, str(size), runtime, precision)
-        cells.append(_ratio(times, (softmax, *key), (linear, *key)))
+        cells.append(_ratio(rows, (softmax, *key), (linear, *key)))
     return cells
 
 
-def _int8_ratios(times: dict, model: str, head: str, runtime: str) -> list[str]:
+def _int8_ratios(rows: Mapping[Key, Row], model: str, head: str, runtime: str) -> list[str]:
     cells = []
     for size in SIZES:
         key = (model, head, str(size), runtime)
-        cells.append(_ratio(times, (*key, 'float32'), (*key, 'int8')))
+        cells.append(_ratio(rows, (*key, 'float32'), (*key, 'int8')))
     return cells
 
 
-def _ratio(times: dict, one: tuple[str, ...], other: tuple[str, ...]) -> str:
-    """Return the ratio of two times, `MISSING` if one is missing."""
-    if one not in times or other not in times:
+def _ratio(rows: Mapping[Key, Row], one: Key, other: Key) -> str:
+    """Return the ratio of two times, `MISSING` if one is missing or of another machine."""
+    if one not in rows or other not in rows or rows[one]['boot'] != rows[other]['boot']:
         return MISSING
-    return f'{times[one] / times[other]:.2f}'
+    return f'{float(rows[one]["median_ms"]) / float(rows[other]["median_ms"]):.2f}'
