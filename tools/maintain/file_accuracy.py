@@ -1,14 +1,12 @@
 """Accuracy of exported files beside that of their checkpoints, on the digit scenes.
 
-    python tools/maintain/file_accuracy.py run
-    python tools/maintain/file_accuracy.py run --heads ATSS DINO
-    python tools/maintain/file_accuracy.py measure
+    python tools/maintain/file_accuracy.py
+    python tools/maintain/file_accuracy.py --heads ATSS DINO
 
-`run` trains a small model with each head, exports it, and tests the checkpoint and the file in ONNX
+Trains a small model with each head, exports it, and tests the checkpoint and the file in ONNX
 Runtime and OpenVINO on the held-out scenes. A head that would take hours learns a few scenes by
-heart and is tested on these. `run` continues after an interruption, and writes
-`file_accuracy.csv` in docs/measurements. `measure` adds the times of the files in float32 and int8,
-of one scene on an idle machine. Both print the table of docs/run_files.md.
+heart and is tested on these. It continues after an interruption, writes `file_accuracy.csv` in
+docs/measurements, and prints the table of docs/run_files.md.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from accuracy_heads import HEADS, NUM_LEARNED, Head, learned_scenes, write_config
 from latency.rows import read_rows, write_rows
 
@@ -44,8 +41,6 @@ COLUMNS = (
     'openvino',
     'int8',
     'int8_drift',
-    'float32_ms',
-    'int8_ms',
 )
 MISSING = '-'
 
@@ -67,23 +62,12 @@ METRICS = {
 
 def options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add('action', choices=tuple(ACTIONS), help='train, export and test; or measure times')
     add('--heads', nargs='+', choices=HEADS, default=list(HEADS), metavar='NAME')
     add('--data', type=Path, default=DATA, metavar='DIR', help='scenes of `mmflatten data digits`')
     add('--panoptic', type=Path, default=PANOPTIC, metavar='DIR', help='panoptic scenes')
     add('--epochs', type=positive, metavar='N', help='length of the trainings (default: by head)')
-    add('--seconds', type=positive, default=10, metavar='S', help='timing of a head (default: 10)')
     add('--table', type=Path, default=TABLE, metavar='CSV', help=f'default: {TABLE.name}')
     add('--folder', type=Path, default=FOLDER, metavar='DIR', help='trainings and files')
-
-
-def run_heads(args: Namespace) -> None:
-    """Add the rows of the heads to the table, each after its tests."""
-    for name in args.heads:
-        found = rows_of(name, args)
-        rows = [row for row in read_rows(args.table) if row['head'] != name]
-        save(args.table, rows + found)
-    print(render(read_rows(args.table)))
 
 
 def rows_of(name: str, args: Namespace) -> list[dict[str, Any]]:
@@ -183,47 +167,15 @@ def tool(*words: object) -> None:
         raise RuntimeError(lines[-1])
 
 
-def measure_heads(args: Namespace) -> None:
-    """Add the times of the files to the rows of the heads, in turns of float32 and int8."""
-    rows = read_rows(args.table)
-    for name in args.heads:
-        folder = args.folder / name.lower().replace(' ', '-')
-        found = [row for row in rows if row['head'] == name and row['int8'] != REFUSED]
-        if not found:
-            continue
-        for column, milliseconds in zip(('float32_ms', 'int8_ms'), times_of(folder, args)):
-            for row in found:
-                row[column] = f'{milliseconds:.1f}'
-        save(args.table, rows)
-    print(render(rows))
-
-
-def times_of(folder: Path, args: Namespace) -> list[float]:
-    """Return the median milliseconds of the files in float32 and int8, on a held-out scene."""
-    from mmflatten.datasets.storage import read_rgb
-    from mmflatten.measure.speed.timing import Subject, measure
-    from mmflatten.runtime.files import ModelFile
-
-    scene = sorted((args.data / 'images' / 'validation').iterdir())[0]
-    pixels = read_rgb(str(scene)).astype(np.float32)
-    image = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
-    subjects = []
-    for name in ('model.onnx', 'model---int8.onnx'):
-        file = ModelFile(folder / name)
-        subjects.append(Subject(name, lambda file=file: file(image)))
-    times = measure(subjects, seconds=args.seconds / 2)
-    return [1e3 * float(np.median(values)) for values in times]
-
-
 def render(rows: list[dict[str, str]]) -> str:
     """Return the table in Markdown."""
     header = ('head', 'epochs', 'scenes', 'metric', 'PyTorch', 'ONNX Runtime', 'OpenVINO', 'int8')
-    header += ('drift of int8', 'ms', 'ms of int8')
+    header += ('drift of int8',)
     lines = []
     for row in rows:
         scores = [_rounded(row[name]) for name in ('pytorch', 'onnxruntime', 'openvino', 'int8')]
-        rest = [row[name] or MISSING for name in ('int8_drift', 'float32_ms', 'int8_ms')]
-        lines.append((row['head'], row['epochs'], row['scenes'], row['metric'], *scores, *rest))
+        drift = row['int8_drift'] or MISSING
+        lines.append((row['head'], row['epochs'], row['scenes'], row['metric'], *scores, drift))
     return align(lines, header, {0, 2, 3}, markdown=True)
 
 
@@ -240,12 +192,13 @@ def save(file: Path, rows: list[dict[str, Any]]) -> None:
     write_rows(file, ordered, columns=COLUMNS)
 
 
-ACTIONS = dict(run=run_heads, measure=measure_heads)
-
-
 @command('file-accuracy', __doc__, options)
 def main(args: Namespace) -> None:
-    ACTIONS[args.action](args)
+    for name in args.heads:
+        found = rows_of(name, args)
+        rows = [row for row in read_rows(args.table) if row['head'] != name]
+        save(args.table, rows + found)
+    print(render(read_rows(args.table)))
 
 
 if __name__ == '__main__':
