@@ -59,9 +59,10 @@ BOUNDED ?= tests/test_ops tests/test_models tests/test_timm tests/test_checkpoin
 LISTS := $(foreach name,runtime mmcv cls det seg analyze export hub timm tests,-r requirements/$(name).txt)
 test-lowest: RESOLUTION = lowest-direct
 test-newest: RESOLUTION = highest
+test-lowest: OPENCV = 'opencv-python-headless==4.10.*'  # imaug requires it too, without a bound
 test-lowest test-newest: setup
 	$(RUN) -m uv venv -q --clear --seed --python $(RUN) build/$@
-	$(RUN) -m uv pip install -q --python build/$@ --resolution $(RESOLUTION) --override requirements/overrides.txt $(LISTS) ./mmcv-torch-ops
+	$(RUN) -m uv pip install -q --python build/$@ --resolution $(RESOLUTION) --override requirements/overrides.txt $(LISTS) $(OPENCV) ./mmcv-torch-ops
 	OMP_NUM_THREADS=1 build/$@/bin/python -m pytest -q -m 'not full and not browser' $(BOUNDED)
 
 test-browser: setup
@@ -105,6 +106,7 @@ dists: wheels
 	  build/env/bin/python -m build -q --no-isolation --sdist -o dist $$folder || exit 1; done
 	build/env/bin/python -m twine check --strict dist/*
 	build/env/bin/check-wheel-contents dist/mmflatten*.whl
+	build/env/bin/check-wheel-contents --config mmcv-torch-ops/pyproject.toml dist/mmcv_torch_ops*.whl
 
 try-wheels: setup dists
 	$(RUN) tools/maintain/try_wheels.py

@@ -7,7 +7,6 @@ import importlib.util
 import io
 import os
 import random
-import resource
 import signal
 import sys
 import traceback
@@ -89,10 +88,12 @@ def in_child() -> Callable[..., int]:
     one is a signal.
 
     The standard error is written to the file `errors`, and `limit` is the largest size of a file in
-    bytes, as on a full disk.
+    bytes, as on a full disk. Only for systems with `fork`.
     """
 
     def run(function: Callable[[], int], errors: Path, limit: int | None = None) -> int:
+        import resource  # Windows lacks it
+
         process = os.fork()
         if process:
             return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])

@@ -52,8 +52,14 @@ def test_workflows_call_existing_targets_on_each_python():
     assert tried['matrix']['python'] == [f'3.{minor}' for minor in range(lowest, highest + 1)]
 
 
-def test_citation_names_the_version():
-    assert (
-        yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))['version']
-        == __version__
-    )
+def test_citation_names_the_version_and_the_date_of_the_changelog():
+    citation = yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))
+    assert citation['version'] == __version__
+    changelog = (ROOT / 'CHANGELOG.md').read_text(encoding='utf-8')
+    date = re.search(rf'^## {re.escape(__version__)} \((.*)\)$', changelog, re.MULTILINE)[1]
+    assert str(citation.get('date-released', 'unreleased')) == date
+
+
+def test_packages_have_the_licence_of_the_repository():
+    for folder in ('lab', 'mmcv-torch-ops'):
+        assert (ROOT / folder / 'LICENSE').read_bytes() == (ROOT / 'LICENSE').read_bytes()

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -127,12 +128,34 @@ def test_release_publishes_what_the_tests_built():
     release = jobs_of(ROOT / '.github' / 'workflows' / 'release.yml')
     assert release['publish']['needs'] == 'test' and release['test']['needs'] == 'version'
     assert release['test']['uses'].endswith('/test.yml')
-    (download,) = (step for step in release['publish']['steps'] if 'download' in step['uses'])
+    steps = release['publish']['steps']
+    (download,) = (step for step in steps if 'download' in step.get('uses', ''))
     names = []
     for step in jobs_of(ROOT / '.github' / 'workflows' / 'build.yml')['build']['steps']:
         if 'upload-artifact' in step.get('uses', ''):
             names.append(step['with'])
     assert download['with'] in names
+
+
+def test_release_publishes_each_package_alone(tmp_path):
+    publish = jobs_of(ROOT / '.github' / 'workflows' / 'release.yml')['publish']
+    packages = publish['strategy']['matrix']['package']
+    names = []
+    for folder in ('.', 'lab', 'mmcv-torch-ops'):
+        project = tomllib.loads((ROOT / folder / 'pyproject.toml').read_text())['project']
+        names.append(project['name'].replace('-', '_'))
+    assert sorted(packages) == sorted(names)
+    (command,) = (step['run'] for step in publish['steps'] if 'run' in step)
+    for package in packages:
+        folder = tmp_path / package
+        (folder / 'dist').mkdir(parents=True)
+        for name in names:
+            (folder / 'dist' / f'{name}-1.2.3.tar.gz').touch()
+            (folder / 'dist' / f'{name}-1.2.3-py3-none-any.whl').touch()
+        environment = {'PACKAGE': package, 'PATH': '/usr/bin:/bin'}
+        subprocess.run(['bash', '-ec', command], cwd=folder, env=environment, check=True)
+        uploaded = {path.name.partition('-')[0] for path in (folder / 'upload').iterdir()}
+        assert uploaded == {package}
 
 
 @pytest.mark.parametrize('tag, status', [('v1.2.3', 0), ('v1.2', 1), ('v1.2.30', 1)])

@@ -3,8 +3,9 @@
     make dists
     python tools/maintain/try_wheels.py --python 3.11 3.12 3.13
 
-Each environment gets one extra, from the wheels in `dist/` and the package registry, and is deleted
-afterwards. uv must be installed. An environment takes up to 8 GB of disk while it exists.
+Each environment gets mmflatten with one extra, mmflatten from its source distribution, or
+mmflatten-lab, from the files in `dist/` and the package registry, and is deleted afterwards. uv
+must be installed. An environment takes up to 8 GB of disk while it exists.
 """
 
 import argparse
@@ -53,9 +54,13 @@ FIRST = [
     ['mmflatten', 'doctor'],
 ]
 FLOPS = ['mmflatten', 'flops']
-# Extra -> commands. '' is an installation without extras.
+SOURCE = 'source'
+LAB = 'lab'
+# What is installed -> commands. '' is an installation without extras.
 COMMANDS: dict[str, list[list[str]]] = {
     '': FIRST,
+    SOURCE: FIRST,
+    LAB: [*FIRST, ['mmflatten', 'study', '--help'], ['mmflatten', 'fingerprint', '--help']],
     'timm': [*FIRST, ['python', '-c', TIMM]],
     'cls': [*FIRST, ['python', '-c', PACKAGED], [*FLOPS, 'flatten-swin-nano_digits']],
     'det': [*FIRST, [*FLOPS, DETECTOR]],
@@ -92,9 +97,8 @@ class Outcome:
 
 
 def try_extra(python: str, extra: str, wheels: Path) -> Outcome:
-    """Install an extra into an empty environment of a Python version, and run its commands."""
+    """Install one of `COMMANDS` into an empty environment of a Python version, and run it."""
     start = time.monotonic()
-    package = f'mmflatten[{extra}]' if extra else 'mmflatten'
     torch = problem = ''
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -106,7 +110,7 @@ def try_extra(python: str, extra: str, wheels: Path) -> Outcome:
                 folder,
             )
             install = [*UV, 'pip', 'install', '-q', *target, '--find-links', str(wheels)]
-            _run([*install, *_refresh(wheels), package], folder)
+            _run([*install, *_refresh(wheels), *_requirement(extra)], folder)
             torch = _version_of_torch(target)
             for command in COMMANDS[extra]:
                 _run([str(environment / 'bin' / command[0]), *command[1:]], folder)
@@ -114,6 +118,15 @@ def try_extra(python: str, extra: str, wheels: Path) -> Outcome:
             words = ' '.join(Path(word).name for word in error.cmd[:3])
             problem = f'{words}: {(error.stdout or "").strip()[-2000:]}'
     return Outcome(python, extra, time.monotonic() - start, torch, problem)
+
+
+def _requirement(extra: str) -> list[str]:
+    """Return the arguments of `pip install` for one of `COMMANDS`."""
+    if extra == SOURCE:
+        return ['--no-binary', 'mmflatten', 'mmflatten']
+    if extra == LAB:
+        return ['mmflatten-lab']
+    return [f'mmflatten[{extra}]'] if extra else ['mmflatten']
 
 
 def _refresh(wheels: Path) -> list[str]:
@@ -160,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for python in args.python:
         for extra in args.extras:
             outcome = try_extra(python, extra, args.wheels.resolve())
-            name = f'[{extra}]' if extra else 'no extra'
+            name = extra or 'no extra'
             state = 'failed' if outcome.problem else 'ok'
             print(f'Python {python}  {name:9} {state:7} {outcome.seconds:4.0f} s', end='  ')
             print(f'torch {outcome.torch or "-"}', flush=True)
