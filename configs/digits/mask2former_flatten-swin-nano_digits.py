@@ -3,8 +3,8 @@
 Six epochs are too few for it. Run by this project: 0.015 mask mAP on the 200 held-out scenes after
 2 epochs (500 iterations), where Mask R-CNN has 0.474 box mAP; and 0.021 after 1500 iterations of a
 run with a rate of 1e-3. By then the queries find the digits (a dice loss of 0.1), but hardly tell
-them apart (a classification loss of 2.05; ln 10 is a guess). docs/measurements/query_heads.md has what
-helps: a pre-trained backbone, trained at a tenth of the rate.
+them apart (a classification loss of 2.05; ln 10 is a guess). docs/measurements/query_heads.md has
+what helps: a pre-trained backbone, trained at a tenth of the rate.
 """
 
 _base_ = ['../_base_/recipes/mask2former_digits.py']
