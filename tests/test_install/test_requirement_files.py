@@ -60,6 +60,10 @@ def test_requirements_have_one_pin_in_their_range(python):
 
 def test_versions_of_opencv_and_mmcv_torch_ops_are_consistent():
     assert OPENCV.tested == pin('opencv-python') == pin('opencv-python-headless')
+    (needed,) = (item for item in read('analyze') if item.name == 'opencv-python')
+    assert str(needed.specifier) == OPENCV.required
+    lowest = OPENCV.required.removeprefix('>=')
+    assert f'test-lowest: OPENCV = opencv-python-headless=={lowest} ' in makefile()
     operators = project('mmcv-torch-ops')
     assert operators['version'] == pin(operators['name'])
 
