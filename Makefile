@@ -59,7 +59,7 @@ BOUNDED ?= tests/test_ops tests/test_models tests/test_timm tests/test_checkpoin
 LISTS := $(foreach name,runtime mmcv cls det seg analyze export hub timm tests,-r requirements/$(name).txt)
 test-lowest: RESOLUTION = lowest-direct
 test-newest: RESOLUTION = highest
-test-lowest: OPENCV = opencv-python-headless==4.10.0.84  # imaug requires it too, without a bound
+test-lowest: OPENCV = opencv-python-headless==4.11.0.86  # imaug requires it too, without a bound
 test-lowest test-newest: setup
 	$(RUN) -m uv venv -q --clear --seed --python $(RUN) build/$@
 	$(RUN) -m uv pip install -q --python build/$@ --resolution $(RESOLUTION) --override requirements/overrides.txt $(LISTS) $(OPENCV) ./mmcv-torch-ops

@@ -23,7 +23,7 @@ from mmflatten.version import __version__
 OPENCV = Library(
     name='cv2',
     distribution='opencv-python-headless',
-    required='>=4.10.0.84',
+    required='>=4.11.0.86',
     tested='4.14.0.94',
     purpose='reading images',
 )
