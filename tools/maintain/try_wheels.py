@@ -97,7 +97,7 @@ class Outcome:
 
 
 def try_extra(python: str, extra: str, wheels: Path) -> Outcome:
-    """Install one of `COMMANDS` into an empty environment of a Python version, and run it."""
+    """Install a key of `COMMANDS` into an empty environment of a Python, and run its commands."""
     start = time.monotonic()
     torch = problem = ''
     with tempfile.TemporaryDirectory() as name:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from latency.rows import HEADS, MODELS, RUNTIMES, SIZES, TWINS
+from latency.rows import HEADS, MODELS, RUNTIMES, SIZES, TWINS, Cell, cell_of
 from mmflatten.text import align
 
 Row = dict[str, str]
-Key = tuple[str, ...]  # model, head, size, runtime, precision
 MISSING = '-'  # value that is not measured
 TITLES = {
     'classifier': 'Classifiers',
@@ -146,10 +145,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _ratios(rows: Sequence[Row]) -> str:
     """Return tables of softmax over linear time of twins, and of float32 over int8."""
-    found = {}
-    for row in rows:
-        key = (row['model'], row['head'], row['size'], row['runtime'], row['precision'])
-        found[key] = row
+    found = {cell_of(row): row for row in rows}
     linear: list[tuple[str, ...]] = []
     int8: list[tuple[str, ...]] = []
     for head in HEADS:
@@ -180,26 +176,28 @@ def _append(lines: list[tuple[str, ...]], place: tuple[str, ...], ratios: list[s
 
 
 def _twin_ratios(
-    rows: Mapping[Key, Row], twins: tuple[str, str], place: tuple[str, str, str]
+    rows: Mapping[Cell, Row], twins: tuple[str, str], place: tuple[str, str, str]
 ) -> list[str]:
     softmax, linear = twins
     head, runtime, precision = place
     cells = []
     for size in SIZES:
-        key = (head, str(size), runtime, precision)
-        cells.append(_ratio(rows, (softmax, *key), (linear, *key)))
+        one = Cell(softmax, head, size, runtime, precision)
+        other = Cell(linear, head, size, runtime, precision)
+        cells.append(_ratio(rows, one, other))
     return cells
 
 
-def _int8_ratios(rows: Mapping[Key, Row], model: str, head: str, runtime: str) -> list[str]:
+def _int8_ratios(rows: Mapping[Cell, Row], model: str, head: str, runtime: str) -> list[str]:
     cells = []
     for size in SIZES:
-        key = (model, head, str(size), runtime)
-        cells.append(_ratio(rows, (*key, 'float32'), (*key, 'int8')))
+        one = Cell(model, head, size, runtime, 'float32')
+        other = Cell(model, head, size, runtime, 'int8')
+        cells.append(_ratio(rows, one, other))
     return cells
 
 
-def _ratio(rows: Mapping[Key, Row], one: Key, other: Key) -> str:
+def _ratio(rows: Mapping[Cell, Row], one: Cell, other: Cell) -> str:
     """Return the ratio of two times, `MISSING` if one is missing or of another machine."""
     if one not in rows or other not in rows or rows[one]['boot'] != rows[other]['boot']:
         return MISSING

@@ -75,7 +75,7 @@ MODELS: dict[str, tuple[dict[str, str], dict[str, dict[str, Any]]]] = {
 }
 
 # Models that differ in the attention alone: with softmax, with linear attention.
-TWINS = (  # softmax, linear
+TWINS = (
     ('ViT-S softmax', 'ViT-S linear'),
     ('PVTv2-B2 softmax', 'PVTv2-B2 linear'),
     ('Swin-T', 'FLatten-Swin-T'),
@@ -140,7 +140,7 @@ RESULTS = (
     'processor',
     'threads',
     'versions',
-    'boot',  # when the machine started: rows of one value were measured on one machine
+    'boot',  # id of the start of the machine: rows with the same were measured on one machine
 )
 COLUMNS = (*Cell.__dataclass_fields__, *RESULTS)
 # Columns of the table of profiles: a row is one kind of operator.
