@@ -77,6 +77,11 @@ def test_jobs_share_artifacts_and_get_their_values(repository, tmp_path, capsys)
     assert 'two' in (tmp_path / 'result.txt').read_text()
 
 
+def test_variables_can_be_left_out(repository, tmp_path):
+    assert run(repository, 'build:make', 'use/one', '--without', 'OTHER') == 0
+    assert (tmp_path / 'result.txt').read_text() == 'test  is one one content\n'
+
+
 def test_failed_and_unknown_steps_are_reported(repository, tmp_path, capsys):
     assert run(repository, 'fails', 'unknown') == 1
     assert not (tmp_path / 'result.txt.never').exists()

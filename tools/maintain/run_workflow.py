@@ -2,6 +2,10 @@
 
     python tools/maintain/run_workflow.py test.yml              # lists the jobs
     python tools/maintain/run_workflow.py test.yml docs bounds/test-lowest
+    python tools/maintain/run_workflow.py test.yml docs --without UV_TORCH_BACKEND
+
+The last line is for a machine that cannot reach download.pytorch.org, from which this variable lets
+uv take PyTorch.
 
 A job with a matrix runs each of its combinations, or those whose values follow its name. Jobs of
 other workflows that a job calls are listed as `JOB:ITS_JOB`.
@@ -19,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,11 +74,13 @@ class Machine:
     Args:
         source: the repository; files that are not committed are left out.
         folder: an empty folder for clones and artifacts.
+        without: variables of the workflow that its commands do not get.
     """
 
-    def __init__(self, source: Path, folder: Path) -> None:
+    def __init__(self, source: Path, folder: Path, without: Collection[str] = ()) -> None:
         self.source = source
         self.folder = folder
+        self.without = without
         self.artifacts = folder / 'artifacts'
 
     def run(self, job: Job) -> list[str]:
@@ -86,7 +92,8 @@ class Machine:
         clone = Path(tempfile.mkdtemp(prefix='job-', dir=self.folder))
         subprocess.run(['git', 'clone', '-q', self.source, clone], check=True)
         variables = {**os.environ, **job.variables, 'GITHUB_WORKSPACE': str(clone)}
-        variables.pop('VIRTUAL_ENV', None)
+        for name in ('VIRTUAL_ENV', *self.without):
+            variables.pop(name, None)
         skipped = []
         for step in job.steps:
             options = {key: _fill(value, job) for key, value in step.get('with', {}).items()}
@@ -152,6 +159,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument('workflow', help='name of a file in .github/workflows')
     parser.add_argument('jobs', nargs='*', help='jobs to run; default: list them')
     parser.add_argument('--source', type=Path, default=ROOT, help='repository (default: this one)')
+    parser.add_argument(
+        '--without',
+        nargs='+',
+        default=[],
+        metavar='NAME',
+        help='variables of the workflow to leave out (default: none)',
+    )
     args = parser.parse_args(argv)
     jobs = list(read_jobs(args.source / FOLDER / args.workflow))
     if not args.jobs:
@@ -165,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen += found
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        machine = Machine(args.source.resolve(), Path(folder))
+        machine = Machine(args.source.resolve(), Path(folder), args.without)
         for job in chosen:
             print(f'== {job.name}', flush=True)
             try:
