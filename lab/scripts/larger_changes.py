@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print()
         print(align(rows, AGAIN, {0, 2, 5}, markdown=True))
     if args.picture:
-        save_png(args.picture, panels(runs))
+        save_png(args.picture, panels(runs, design))
 
 
 def read_runs(path: Path, reference: str, where: str | None = None) -> pd.DataFrame:
@@ -375,20 +375,25 @@ def measured_kinds(runs: pd.DataFrame) -> list[str]:
     return kinds
 
 
-def panels(runs: pd.DataFrame) -> dict[str, Lines]:
-    """Draw the mean of each level over the size, for each way of growing."""
+def panels(runs: pd.DataFrame, design: Design) -> dict[str, Lines]:
+    """Draw the mean of each level with the planned seeds over the size, for each way of growing."""
+    seeds = runs.groupby('attention')['seed'].transform('count')
+    planned = runs[seeds >= design.seeds]
     found = {}
     kinds = measured_kinds(runs)
     for suffix, title in GROWTHS.items():
         sizes = [size + suffix for size in SIZES if size + suffix in kinds]
         if not sizes:
             continue
-        columns = [column(size) for size in (TRAINED, *sizes)]
-        means = runs.groupby('attention', sort=False)[columns].mean()
-        places = range(len(columns))
+        means = planned.groupby('attention', sort=False)[
+            [column(size) for size in (TRAINED, *sizes)]
+        ].mean()
+        places = range(1 + len(sizes))
         lines = {level: (places, row) for level, row in means.iterrows()}
-        label = 'tokens: 196 (0), 784 (1), 3,136 (2)'
-        found[title] = Lines(lines, label, '% right', mean='none' if 'none' in lines else '')
+        ticks = [words(size)[0] for size in (TRAINED, *sizes)]
+        found[title] = Lines(
+            lines, 'tokens', '% right', mean=design.reference, markers=True, ticks=ticks
+        )
     return found
 
 

@@ -106,6 +106,8 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
         )
     if plot.log:
         axes.set(xscale='log', yscale='log')
+    elif plot.ticks:
+        axes.set_xticks(range(len(plot.ticks)), plot.ticks)
     else:
         axes.locator_params(axis='x', nbins=5)
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)

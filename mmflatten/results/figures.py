@@ -36,6 +36,7 @@ class Lines:
     markers: bool = False
     mean: str = ''  # name of the mean of the other lines, drawn in black
     log: bool = False  # logarithmic axes
+    ticks: Sequence[str] = ()  # labels of x = 0, 1, ...; () is the numbers
 
     @property
     def description(self) -> str:
