@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from mmflatten.allocator import keep_freed_memory
 from mmflatten.data_folders import missing_data_hint, spelling_hint
 from mmflatten.requirements import LIBRARIES
-from mmflatten.text import Escaped, clip, printable
+from mmflatten.text import Escaped, OutputClosed, clip, printable
 from mmflatten.threads import choose_wait_policy
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
@@ -43,6 +43,7 @@ NO_TELEMETRY = {
 }
 OURS = ('mmflatten', 'mmflatten_lab')
 MESSAGE = 2000  # characters of an error
+OUTPUT_CLOSED = 141  # status of shells for a command whose output nobody reads: 128 + SIGPIPE
 
 
 def command_line(
@@ -54,7 +55,8 @@ def command_line(
     An exception becomes one line on the standard error (see `explain`), with status 1. SIGTERM and
     SIGHUP end a command as Ctrl-C does, with the status of shells: 130 for Ctrl-C, 143 for SIGTERM,
     129 for SIGHUP. The full traceback goes to the log file of the run, and to the standard error
-    with `--traceback` or `MMFLATTEN_TRACEBACK=1`. Control characters are escaped, whoever printed
+    with `--traceback` or `MMFLATTEN_TRACEBACK=1`. A command whose output is no longer read, as by
+    `head`, ends without a message, with status 141. Control characters are escaped, whoever printed
     them (see `Escaped`).
     """
 
@@ -75,7 +77,14 @@ def command_line(
             _signals_interrupt(),
         ):
             try:
-                return main(arguments) or 0
+                status = main(arguments) or 0
+                sys.stdout.flush()
+                return status
+            except OutputClosed as error:
+                with contextlib.suppress(OSError):
+                    _write_to_log(''.join(traceback.format_exception(error)))
+                _discard_output()
+                return OUTPUT_CLOSED
             except (Exception, KeyboardInterrupt) as error:
                 wanted = os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0')
                 with contextlib.suppress(OSError):  # the terminal is gone after SIGHUP
@@ -125,6 +134,14 @@ def _signals_interrupt() -> Iterator[None]:
     finally:
         for number in endings:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _discard_output() -> None:
+    """Let Python end without a message about what is left in the buffer of the standard output."""
+    with contextlib.suppress(OSError):  # it has no file descriptor
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _status(error: BaseException) -> int:

@@ -27,6 +27,10 @@ def printable(text: str, keep: str = '') -> str:
     return ''.join(chars)
 
 
+class OutputClosed(BrokenPipeError):
+    """Whoever read what a command prints has stopped, as `head` does."""
+
+
 class Escaped:
     """A text stream on which nothing but line breaks, tabs and progress bars moves the cursor (see
     `printable`).
@@ -35,6 +39,8 @@ class Escaped:
 
     Args:
         limit: characters of a line, which is cut there.
+
+    `write` and `flush` raise OutputClosed if nobody reads the stream any more.
     """
 
     def __init__(self, stream: TextIO, limit: int | None = None) -> None:
@@ -44,8 +50,18 @@ class Escaped:
     def write(self, text: str) -> int:
         lines = [clip(line, self.limit or len(line)) for line in text.split('\n')]
         start = lines[0][:1] if text.startswith('\r') else ''
-        self.stream.write(start + printable('\n'.join(lines)[len(start) :], keep='\n\t'))
+        shown = start + printable('\n'.join(lines)[len(start) :], keep='\n\t')
+        try:
+            self.stream.write(shown)
+        except BrokenPipeError as error:
+            raise OutputClosed(*error.args) from error
         return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except BrokenPipeError as error:
+            raise OutputClosed(*error.args) from error
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:

@@ -33,6 +33,24 @@ def test_no_text_steers_the_terminal(capsys, prints):
     assert '2J' in printed and all(char.isprintable() or char in '\n\t' for char in printed)
 
 
+@pytest.mark.parametrize('lines', [1, 10_000])
+def test_command_whose_output_is_not_read_ends_without_a_message(lines):
+    code = f"""
+from mmflatten.console import command_line
+def main(argv):
+    for number in range({lines}):
+        print(number)
+raise SystemExit(command_line(main)([]))
+"""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [sys.executable, '-c', code], stdout=write_end, stderr=subprocess.PIPE, text=True
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, '')
+
+
 def test_options_that_are_wrong_and_messages_for_the_launcher_are_escaped(
     capsys, tmp_path, monkeypatch
 ):

@@ -185,6 +185,10 @@ def _numbers(version: str) -> list[int]:
 
 def main() -> int:
     """Write the file, and report old names whose time has ended."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args()
     FILE.write_text(public_names(), encoding='utf-8')
     print(FILE.relative_to(ROOT))
     ended = ended_names(__version__)
