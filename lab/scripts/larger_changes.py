@@ -116,7 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     design = Design(args.reference, own_canvases=args.own_canvases, seeds=args.seeds)
     runs = read_runs(args.table, args.reference, args.where)
     if args.wide:
-        print(align(wide_rows(runs, design), wide_header(runs), {0}, markdown=True))
+        header = wide_header(runs)
+        last = len(header) - 1
+        print(align(wide_rows(runs, design), header, {0, last}, markdown=True))
     else:
         print(align(change_rows(runs, design), HEADER, {0, 2, 7}, markdown=True))
     for sentence in left_out(runs, args.reference):
@@ -179,31 +181,47 @@ def change_rows(runs: pd.DataFrame, design: Design) -> list[list[str]]:
 
 def wide_header(runs: pd.DataFrame) -> list[str]:
     changes = [', '.join(words(kind)) for kind in measured_kinds(runs)]
-    return ['attention', 'seeds', TRAINED, *changes]
+    return ['attention', 'seeds', TRAINED, *changes, 'settled?']
 
 
 def wide_rows(runs: pd.DataFrame, design: Design) -> list[list[str]]:
-    """A row for each attention: seeds, accuracy at the trained size, and the change to each kind of
-    canvas with half of its 95 % interval. A * marks a change that is settled to differ from that of
-    the reference.
+    """A row for each attention: seeds, accuracy at the trained size, the change to each kind of
+    canvas with half of its 95 % interval, and how many of the changes are settled to differ from
+    that of the reference. A * marks them.
     """
     compared = runs[runs.family.isin(reference_families(runs, design.reference))]
     constant = constant_levels(compared)
     tests = planned_tests(compared, design)
+    kinds = measured_kinds(runs)
     rows = []
     for name, level in compared.groupby('attention', sort=False):
-        accuracy = f'{level[column(TRAINED)].mean():.1f}'
-        row = [f'{name} (constant)' if name in constant else name, str(len(level)), accuracy]
-        for kind in measured_kinds(runs):
-            change = change_of(level, kind, design.own_canvases)
-            half = change.half_interval
-            shown = (
-                f'{change.mean:+.1f}' if math.isnan(half) else f'{change.mean:+.1f} ± {half:.1f}'
-            )
+        changes = []
+        p_values = []
+        for kind in kinds:
+            change = shown_half(change_of(level, kind, design.own_canvases))
             _, p = tests.get((name, kind), (math.nan, math.nan))
-            row.append(f'{shown} *' if p < ALPHA else shown)
-        rows.append(row)
+            p_values.append(p)
+            changes.append(f'{change} *' if p < ALPHA else change)
+        accuracy = f'{level[column(TRAINED)].mean():.1f}'
+        shown = f'{name} (constant)' if name in constant else name
+        verdict = '' if name == design.reference else settled(p_values)
+        rows.append([shown, str(len(level)), accuracy, *changes, verdict])
     return rows
+
+
+def shown_half(change: Change) -> str:
+    """A change with half of its interval, which one seed lacks."""
+    half = change.half_interval
+    return f'{change.mean:+.1f}' if math.isnan(half) else f'{change.mean:+.1f} ± {half:.1f}'
+
+
+def settled(p_values: Sequence[float]) -> str:
+    """How many of the corrected p-values of a level are below the limit."""
+    tested = [p for p in p_values if not math.isnan(p)]
+    if not tested:
+        return 'not tested'
+    number = sum(p < ALPHA for p in tested)
+    return f'{number} of {len(tested)}' if number else 'no'
 
 
 def planned_tests(compared: pd.DataFrame, design: Design) -> dict:

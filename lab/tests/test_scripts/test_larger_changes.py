@@ -64,10 +64,15 @@ def test_wide_table_has_a_row_for_each_attention(tmp_path, capsys):
     header, _, *rows = capsys.readouterr().out.splitlines()
     cells = {}
     for row in rows:
-        name, seeds, accuracy, *changes = (cell.strip() for cell in row.strip('|').split('|'))
+        name, seeds, accuracy, *changes, verdict = (
+            cell.strip() for cell in row.strip('|').split('|')
+        )
         assert seeds == '6' and float(accuracy) == pytest.approx(75, abs=0.5)
         cells[name] = changes
-    assert header.count('|') == 3 + 4 + 1 and set(cells) == set(CHANGES)
+        stars = sum('*' in change for change in changes)
+        without = '' if name == 'softmax' else 'no'
+        assert verdict == (f'{stars} of 4' if stars else without)
+    assert header.count('|') == 3 + 4 + 2 and set(cells) == set(CHANGES)
     long = rows_by(path)
     names = [('784', 'more garments'), ('3136', 'more garments')]
     names += [('784', 'more, share kept'), ('3136', 'more, share kept')]
@@ -77,6 +82,13 @@ def test_wide_table_has_a_row_for_each_attention(tmp_path, capsys):
             _, change, _, _, settled = long[name, *kind]
             assert change.split()[0] == mean and float(half) > 0
             assert (star == ['*']) == (settled == 'yes')
+
+
+def test_levels_without_the_planned_seeds_are_not_tested(tmp_path, capsys):
+    larger_changes.main([str(table(tmp_path)), '--wide', '--seeds', '7'])
+    rows = capsys.readouterr().out.splitlines()[2:]
+    verdicts = {row.strip('| ').rpartition('|')[2].strip() for row in rows if 'softmax' not in row}
+    assert verdicts == {'not tested'} and '*' not in ''.join(rows)
 
 
 def test_a_change_has_the_errors_of_seeds_and_of_shared_canvases():
