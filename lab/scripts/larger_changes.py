@@ -410,7 +410,13 @@ def panels(runs: pd.DataFrame, design: Design) -> dict[str, Lines]:
         lines = {level: (places, row) for level, row in means.iterrows()}
         ticks = [words(size)[0] for size in (TRAINED, *sizes)]
         found[title] = Lines(
-            lines, 'tokens', '% right', mean=design.reference, markers=True, ticks=ticks
+            lines,
+            'tokens',
+            '% right',
+            limits=(0, 100),
+            mean=design.reference,
+            markers=True,
+            ticks=ticks,
         )
     return found
 

@@ -21,6 +21,7 @@ from mmengine.dataset import default_collate
 from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 
+from mmflatten.console import print_progress
 from mmflatten.engine.setup import build_runner, load_config
 from mmflatten.explain.attention import AttentionLayer, AttentionProbe
 from mmflatten.text import align
@@ -42,17 +43,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         '--canvases', type=int, default=16, help='of each kind in the test (default: 16)'
     )
     parser.add_argument('--queries', type=int, default=16, help='of each canvas (default: 16)')
-    parser.add_argument('--csv', type=Path, help='table to write, a row for each canvas')
+    parser.add_argument('--csv', type=Path, help='file for the same table')
     args = parser.parse_args(arguments)
     tables = []
-    for folder in args.runs:
+    for number, folder in enumerate(args.runs, start=1):
+        print_progress(f'[{number}/{len(args.runs)}] {folder.name}')
         model, dataset = load_run(folder, args.canvases)
         rows = measured(model, dataset, args.queries)
         tables.append(pd.DataFrame(rows).assign(run=folder.name))
-    table = pd.concat(tables)
+    means = pd.concat(tables).groupby(['run', 'kind'], sort=False).mean()
     if args.csv:
-        table.round(4).to_csv(args.csv, index=False)
-    means = table.groupby(['run', 'kind'], sort=False).mean()
+        means.round(2).to_csv(args.csv)
     rows = []
     for name, row in means.round(1).iterrows():
         rows.append([*name, *map(str, row)])
