@@ -220,8 +220,7 @@ def settled(p_values: Sequence[float]) -> str:
     tested = [p for p in p_values if not math.isnan(p)]
     if not tested:
         return 'not tested'
-    number = sum(p < ALPHA for p in tested)
-    return f'{number} of {len(tested)}' if number else 'no'
+    return f'{sum(p < ALPHA for p in tested)} of {len(tested)}'
 
 
 def planned_tests(compared: pd.DataFrame, design: Design) -> dict:
