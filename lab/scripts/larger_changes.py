@@ -402,10 +402,9 @@ def panels(runs: pd.DataFrame, design: Design) -> dict[str, Lines]:
         sizes = [size + suffix for size in SIZES if size + suffix in kinds]
         if not sizes:
             continue
-        means = planned.groupby('attention', sort=False)[
-            [column(size) for size in (TRAINED, *sizes)]
-        ].mean()
-        places = range(1 + len(sizes))
+        columns = [column(size) for size in (TRAINED, *sizes)]
+        means = planned.groupby('attention', sort=False)[columns].mean()
+        places = range(len(columns))
         lines = {level: (places, row) for level, row in means.iterrows()}
         ticks = [words(size)[0] for size in (TRAINED, *sizes)]
         found[title] = Lines(
