@@ -139,9 +139,8 @@ def _signals_interrupt() -> Iterator[None]:
 def _discard_output() -> None:
     """Let Python end without a message about what is left in the buffer of the standard output."""
     with contextlib.suppress(OSError):  # it has no file descriptor
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        with open(os.devnull, 'wb') as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _status(error: BaseException) -> int:
